@@ -1,0 +1,229 @@
+"""The typed configuration: every key a user can set outside `task.*` options and attention arguments.
+
+Those two are typed by the classes their `_target_` names (`attnlab.config.target` reads the signatures).
+Nothing here imports torch: config errors must come back before anything heavy is loaded.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["encoder_decoder", "classification"]
+Modality = Literal["tokens", "image_question"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """What a model must know of a task; made by the task after `prepare()`, read only by `nn/build.py`.
+
+    kind             encoder_decoder: sequence in, sequence out; classification: one class an example
+    modality         tokens: integer sequences; image_question: an image and a question vector
+    input_vocabulary number of input token ids, special ones included (0 where the input is no token)
+    output_vocabulary number of output token ids, special ones included (0 for classification)
+    n_classes        number of classes (0 for sequences)
+    pad_id           id that fills padded places, in inputs and outputs alike
+    end_id           id that ends an output and also starts the decoder (joint, as in Csordas et al. 2021)
+    max_input_length, max_output_length  longest sequences over all splits, framing tokens included
+    image_shape      height, width, channels of an image
+    question_size    entries of a question vector
+    """
+
+    kind: Kind
+    modality: Modality
+    input_vocabulary: int = 0
+    output_vocabulary: int = 0
+    n_classes: int = 0
+    pad_id: int = 0
+    end_id: int = 1
+    max_input_length: int = 0
+    max_output_length: int = 0
+    image_shape: tuple[int, int, int] = (0, 0, 0)
+    question_size: int = 0
+
+
+@dataclass(kw_only=True)
+class Backbone:
+    """Sizes and wiring of the transformer around the attention; owned by `conf/task/*`."""
+
+    d_model: int
+    """width of the residual stream"""
+    n_heads: int
+    """attention heads; must divide d_model"""
+    n_layers: int
+    """layers of the encoder (with share_layers: how often its one layer is applied)"""
+    n_decoder_layers: int | None = None
+    """layers of the decoder; null = n_layers"""
+    d_feed_forward: int
+    """inner width of the feed-forward part"""
+    dropout: float
+    """after the first and after the second feed-forward map"""
+    attention_dropout: float
+    """on softmax attention weights"""
+    attention_output_dropout: float
+    """on the output of attention, before the residual sum"""
+    embedding_dropout: float
+    """on embeddings after positions are added"""
+    share_layers: bool = False
+    """one layer (of each group) applied n_layers times: Universal Transformer without halting"""
+    norm_placement: Literal["pre", "post"]
+    """layer norm before each part (pre) or after each residual sum (post)"""
+    final_norm: bool = False
+    """one more layer norm after the last layer (usual with pre)"""
+    layer_norm: Literal["layer_norm", "rms_norm"] = "layer_norm"
+    """kind of the norms between parts"""
+    feed_forward: Literal["relu", "gelu", "glu"] = "relu"
+    """relu and gelu: two maps; glu: (swish(W1 x) * W2 x) W3"""
+    positions: Literal["sinusoidal", "relative", "none"]
+    """sinusoidal: added to the embeddings; relative: inside softmax scores; none"""
+    embedding: Literal["noscale", "upscale_tokens", "downscale_positions", "xavier"] = "noscale"
+    """token embedding variant of Csordas et al. 2021; ignored where the input is no token"""
+    tied_output: bool = False
+    """output layer shares the output embedding's weights"""
+    attention_bias: bool = True
+    """biases in the query, key, value and output projections"""
+    initialization: Literal["xavier", "torch"] = "torch"
+    """xavier: xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.)"""
+
+
+@dataclass(kw_only=True)
+class Optim:
+    """Optimiser; owned by `conf/task/*`."""
+
+    name: Literal["adam", "adamw"] = "adam"
+    lr: float
+    """peak learning rate"""
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    """largest allowed norm of all gradients together; null = no clipping"""
+    schedule: Literal["constant", "one_cycle"] = "constant"
+    """one_cycle: cosine up to lr over the first 30 % of max_steps, cosine down to almost 0"""
+
+
+@dataclass(kw_only=True)
+class Train:
+    """Length of training, batches, what is selected; owned by `conf/task/*`."""
+
+    max_steps: int
+    """optimiser steps"""
+    batch_size: int
+    """examples a batch"""
+    eval_batch_size: int
+    """examples a batch in evaluation; no effect on results"""
+    precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
+    """number format, in Lightning's words"""
+    accumulate: int = 1
+    """batches whose gradients are summed for one optimiser step"""
+    log_every: int = 50
+    """steps between two rows of training metrics"""
+    checkpoint_every: int = 1000
+    """steps between two checkpoints; a killed run loses at most this many"""
+    validate_every: int | Literal["epoch"] | None = None
+    """steps between two validations; epoch = once a pass over the data; null = the task has no validation set"""
+    selection: Literal["last_step", "best_validation"] = "last_step"
+    """which weights are tested: those of the last step, or those of the best validation accuracy"""
+    paper_rule: Literal["best_validation_per_group"] | None = None
+    """also report the published selection rule, as test_paper_rule/...: one best validation per question kind"""
+    test_curve_every: int | None = None
+    """opt-in: also test every so many steps, as test_curve/... (never selects anything); null = test once, at the end"""
+
+
+@dataclass(kw_only=True)
+class Normalization:
+    """Normalisation of queries and keys (Park & Kim 2024)."""
+
+    kind: Literal["none", "l1", "l2", "rms"] = "none"
+    placement: Literal["after_feature_map", "before_feature_map"] = "after_feature_map"
+    denominator: bool = True
+    """keep linear attention's own denominator"""
+
+
+@dataclass(kw_only=True)
+class Ortho:
+    """Orthogonality loss on values (Park & Kim 2024)."""
+
+    weight: float = 0.0
+    """factor of the loss; 0 = not computed"""
+    where: list[Literal["encoder", "decoder", "cross"]] = field(default_factory=list)
+    """which attentions it covers; empty = this model has no such loss"""
+
+
+@dataclass(kw_only=True)
+class LayerGroup:
+    """A share of the depth with one kind of attention."""
+
+    share: float
+    attention: dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class Model:
+    """Which attention in which layers; owned by `conf/model/*`; never sizes or steps."""
+
+    name: str
+    encoder: list[LayerGroup]
+    """groups of layers, early to late, shares of the depth; self-attention"""
+    pattern: Literal["sequential", "alternating", "parallel"] = "sequential"
+    """sequential: groups one after another; alternating: in turn; parallel: all groups in every layer"""
+    decoder: list[LayerGroup]
+    """likewise for the decoder; causal self-attention"""
+    cross: dict[str, Any]
+    """the decoder's attention to the encoder"""
+    feed_forward: Literal["relu", "gelu", "glu"] | None = None
+    """null = the backbone's"""
+    layer_norm: Literal["layer_norm", "rms_norm"] | None = None
+    """null = the backbone's"""
+    positions: Literal["sinusoidal", "relative", "none"] | None = None
+    """null = the backbone's"""
+    normalization: Normalization = field(default_factory=Normalization)
+    ortho: Ortho = field(default_factory=Ortho)
+
+
+@dataclass(kw_only=True)
+class TrainerOptions:
+    """The machine, not the experiment: no part of a run's identity."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    workers: int = 0
+    """processes that load data beside the main one"""
+    threads: int | None = None
+    """CPU threads; null = as torch or OMP_NUM_THREADS says"""
+    progress: Literal["auto", "bar", "lines", "none"] = "auto"
+    """auto: a live bar in a terminal, a line now and then in a file"""
+
+
+@dataclass(kw_only=True)
+class LoggerOptions:
+    """Where metrics go besides metrics.csv, which is always written."""
+
+    name: Literal["csv", "wandb_offline", "wandb_online"]
+    project: str = "attnlab"
+    entity: str | None = None
+
+
+@dataclass(kw_only=True)
+class Paths:
+    """Folders; no part of a run's identity."""
+
+    data: str
+    """official files; may be read-only"""
+    cache: str
+    """what is derived from them"""
+    runs: str
+    """run folders"""
+
+
+@dataclass(kw_only=True)
+class Config:
+    """The whole configuration. `task` holds `_target_`, `name`, `label` and the arguments of the task's class."""
+
+    seed: int
+    """initialisation, data order and dropout; never the data"""
+    task: dict[str, Any]
+    backbone: Backbone
+    model: Model
+    optim: Optim
+    train: Train
+    trainer: TrainerOptions
+    logger: LoggerOptions
+    paths: Paths

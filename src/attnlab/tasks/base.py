@@ -1,0 +1,104 @@
+"""The contract of a task: data, splits and what a model must know of them.
+
+A task is a class with explicit, annotated options (they are the keys of `task.*`, checked before anything runs), a yaml
+in `conf/task/` that names it by `_target_`, and a docstring that shows one real example.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from attnlab.config.schema import TaskSpec
+from attnlab.data.batch import Batch
+
+
+class Examples(ABC):
+    """One subset of a task, in memory: `batch(numbers)` gathers examples by their numbers.
+
+    lengths: what results are broken down by and evaluation can be restricted to (output tokens without framing), or None.
+    groups: names of parts that get metrics of their own and their example numbers (question kinds), or empty.
+    """
+
+    lengths: np.ndarray | None = None
+    groups: Mapping[str, np.ndarray] = {}
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, numbers: np.ndarray) -> Batch:
+        """The examples of these numbers [B], padded to the longest of them."""
+
+    @abstractmethod
+    def arrays(self) -> list[np.ndarray]:
+        """Everything that defines the subset, for `data_hash`."""
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where a task reads official files (`data`, may be read-only) and writes what it derives (`cache`)."""
+
+    data: Path
+    cache: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A task ready to train on.
+
+    spec:    what the model needs to know.
+    subsets: `train`, and any of `val`, `test`, `test/iid`, `test/ood`; the test ones are read after training only.
+    decode_limits: longest output a model may write on a subset, end token included; a property of the split, not of a
+             batch. Empty for classification.
+    train_groups: example numbers of `train` that fill batches in turn; one group of all by default.
+    """
+
+    spec: TaskSpec
+    subsets: Mapping[str, Examples]
+    decode_limits: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def train_groups(self) -> list[np.ndarray]:
+        train = self.subsets["train"]
+        return [np.asarray(group) for group in train.groups.values()] or [np.arange(len(train))]
+
+    def data_hash(self) -> str:
+        """sha256 (16 hex digits) over every subset; equal hashes mean equal data."""
+        digest = hashlib.sha256()
+        for name in sorted(self.subsets):
+            digest.update(name.encode())
+            for array in self.subsets[name].arrays():
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()[:16]
+
+
+class Task(ABC):
+    """A task. Subclasses set the class attributes and take their options as explicit, annotated arguments.
+
+    kind, modality: as in TaskSpec; read without importing the module, to refuse impossible pairs before any work.
+    version:        changes when numbers stop being comparable; recorded with every result.
+    has_validation: whether there is a `val` subset to select weights by.
+    has_groups:     whether examples fall into named parts with metrics of their own.
+
+    Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval);
+    `attnlab.config` reads them from the source, without importing the module.
+    """
+
+    kind: ClassVar[str]
+    modality: ClassVar[str]
+    version: ClassVar[int]
+    has_validation: ClassVar[bool] = False
+    has_groups: ClassVar[bool] = False
+
+    @abstractmethod
+    def prepare(self, folders: Folders) -> Prepared:
+        """Generate or fetch the data once (safe when several processes start together) and load it.
+
+        Raises:
+            attnlab.data.fetch.DataError: files missing, cut short or changed: what, where, what to do.
+        """
