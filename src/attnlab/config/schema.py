@@ -5,7 +5,14 @@ Nothing here imports torch: config errors must come back before anything heavy i
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+# A string beside a number type is the interval its values must lie in; `attnlab.config.conform` checks it.
+Count = Annotated[int, "[1, inf)"]
+Natural = Annotated[int, "[0, inf)"]
+Positive = Annotated[float, "(0, inf)"]
+NonNegative = Annotated[float, "[0, inf)"]
+Probability = Annotated[float, "[0, 1)"]
 
 Kind = Literal["encoder_decoder", "classification"]
 Modality = Literal["tokens", "image_question"]
@@ -44,23 +51,23 @@ class TaskSpec:
 class Backbone:
     """Sizes and wiring of the transformer around the attention; owned by `conf/task/*`."""
 
-    d_model: int
+    d_model: Count
     """width of the residual stream"""
-    n_heads: int
+    n_heads: Count
     """attention heads; must divide d_model"""
-    n_layers: int
+    n_layers: Count
     """layers of the encoder (with share_layers: how often its one layer is applied)"""
-    n_decoder_layers: int | None = None
+    n_decoder_layers: Count | None = None
     """layers of the decoder; null = n_layers"""
-    d_feed_forward: int
+    d_feed_forward: Count
     """inner width of the feed-forward part"""
-    dropout: float
+    dropout: Probability
     """after the first and after the second feed-forward map"""
-    attention_dropout: float
+    attention_dropout: Probability
     """on softmax attention weights"""
-    attention_output_dropout: float
+    attention_output_dropout: Probability
     """on the output of attention, before the residual sum"""
-    embedding_dropout: float
+    embedding_dropout: Probability
     """on embeddings after positions are added"""
     share_layers: bool = False
     """one layer (of each group) applied n_layers times: Universal Transformer without halting"""
@@ -89,12 +96,12 @@ class Optim:
     """Optimiser; owned by `conf/task/*`."""
 
     name: Literal["adam", "adamw"] = "adam"
-    lr: float
+    lr: Positive
     """peak learning rate"""
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    clip_norm: float | None = None
+    betas: list[Probability] = field(default_factory=lambda: [0.9, 0.999])
+    eps: Positive = 1e-8
+    weight_decay: NonNegative = 0.0
+    clip_norm: Positive | None = None
     """largest allowed norm of all gradients together; null = no clipping"""
     schedule: Literal["constant", "one_cycle"] = "constant"
     """one_cycle: cosine up to lr over the first 30 % of max_steps, cosine down to almost 0"""
@@ -104,28 +111,28 @@ class Optim:
 class Train:
     """Length of training, batches, what is selected; owned by `conf/task/*`."""
 
-    max_steps: int
+    max_steps: Count
     """optimiser steps"""
-    batch_size: int
+    batch_size: Count
     """examples a batch"""
-    eval_batch_size: int
+    eval_batch_size: Count
     """examples a batch in evaluation; no effect on results"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     """number format, in Lightning's words"""
-    accumulate: int = 1
+    accumulate: Count = 1
     """batches whose gradients are summed for one optimiser step"""
-    log_every: int = 50
+    log_every: Count = 50
     """steps between two rows of training metrics"""
-    checkpoint_every: int = 1000
+    checkpoint_every: Count = 1000
     """steps between two checkpoints; a killed run loses at most this many"""
-    validate_every: int | Literal["epoch"] | None = None
+    validate_every: Count | Literal["epoch"] | None = None
     """steps between two validations; epoch = once a pass over the data; null = the task has no validation set"""
     selection: Literal["last_step", "best_validation"] = "last_step"
     """which weights are tested: those of the last step, or those of the best validation accuracy"""
     paper_rule: Literal["best_validation_per_group"] | None = None
     """also report the published selection rule, as test_paper_rule/...: one best validation per question kind"""
-    test_curve_every: int | None = None
-    """opt-in: also test every so many steps, as test_curve/... (never selects anything); null = test once, at the end"""
+    test_curve_every: Count | None = None
+    """opt-in: also test every so many steps, as test_curve/... (selects nothing); null = test once, at the end"""
 
 
 @dataclass(kw_only=True)
@@ -142,7 +149,7 @@ class Normalization:
 class Ortho:
     """Orthogonality loss on values (Park & Kim 2024)."""
 
-    weight: float = 0.0
+    weight: NonNegative = 0.0
     """factor of the loss; 0 = not computed"""
     where: list[Literal["encoder", "decoder", "cross"]] = field(default_factory=list)
     """which attentions it covers; empty = this model has no such loss"""
@@ -152,7 +159,7 @@ class Ortho:
 class LayerGroup:
     """A share of the depth with one kind of attention."""
 
-    share: float
+    share: Annotated[float, "(0, 1]"]
     attention: dict[str, Any]
 
 
@@ -184,9 +191,9 @@ class TrainerOptions:
     """The machine, not the experiment: no part of a run's identity."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    workers: int = 0
+    workers: Natural = 0
     """processes that load data beside the main one"""
-    threads: int | None = None
+    threads: Count | None = None
     """CPU threads; null = as torch or OMP_NUM_THREADS says"""
     progress: Literal["auto", "bar", "lines", "none"] = "auto"
     """auto: a live bar in a terminal, a line now and then in a file"""
@@ -217,7 +224,7 @@ class Paths:
 class Config:
     """The whole configuration. `task` holds `_target_`, `name`, `label` and the arguments of the task's class."""
 
-    seed: int
+    seed: Annotated[int, "[0, 4294967295]"]
     """initialisation, data order and dropout; never the data"""
     task: dict[str, Any]
     backbone: Backbone

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Self
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
@@ -56,7 +58,10 @@ class SequenceBatch(Batch):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageQuestionBatch(Batch):
-    """Images, a question vector about each, the right class, and the question's group."""
+    """Images (red, green, blue), a question vector about each, the right class, and the question's group.
+
+    A group is given by its place in the subset's `groups` (attnlab.data.examples).
+    """
 
     images: UInt8[Tensor, "B height width channels"]
     questions: UInt8[Tensor, "B question"]
@@ -70,10 +75,9 @@ def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tens
     Returns:
         tokens [n, longest] (int16 when ids fit, else int32) filled up with `pad_id`, and lengths [n] (int32).
     """
-    lengths = torch.tensor([len(s) for s in sequences], dtype=torch.int32)
-    largest = max((max(s, default=0) for s in sequences), default=0)
-    dtype = torch.int16 if largest < 2**15 else torch.int32
-    table = torch.full((len(sequences), int(lengths.max()) if len(sequences) else 0), pad_id, dtype=dtype)
-    for row, sequence in zip(table, sequences, strict=True):
-        row[: len(sequence)] = torch.tensor(sequence, dtype=dtype)
-    return table, lengths
+    lengths = np.fromiter((len(s) for s in sequences), dtype=np.int32, count=len(sequences))
+    tokens = np.fromiter(chain.from_iterable(sequences), dtype=np.int64, count=int(lengths.sum()))
+    dtype = np.int16 if tokens.max(initial=pad_id) < 2**15 else np.int32
+    table = np.full((len(sequences), lengths.max(initial=0)), pad_id, dtype=dtype)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = tokens
+    return torch.from_numpy(table), torch.from_numpy(lengths)

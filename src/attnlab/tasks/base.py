@@ -13,30 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from attnlab.config.schema import TaskSpec
-from attnlab.data.batch import Batch
-
-
-class Examples(ABC):
-    """One subset of a task, in memory: `batch(numbers)` gathers examples by their numbers.
-
-    lengths: what results are broken down by and evaluation can be restricted to (output tokens without framing), or None.
-    groups: names of parts that get metrics of their own and their example numbers (question kinds), or empty.
-    """
-
-    lengths: np.ndarray | None = None
-    groups: Mapping[str, np.ndarray] = {}
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def batch(self, numbers: np.ndarray) -> Batch:
-        """The examples of these numbers [B], padded to the longest of them."""
-
-    @abstractmethod
-    def arrays(self) -> list[np.ndarray]:
-        """Everything that defines the subset, for `data_hash`."""
+from attnlab.config.schema import Kind, Modality, TaskSpec
+from attnlab.data.examples import Examples
 
 
 @dataclass(frozen=True)
@@ -55,7 +33,8 @@ class Prepared:
     subsets: `train`, and any of `val`, `test`, `test/iid`, `test/ood`; the test ones are read after training only.
     decode_limits: longest output a model may write on a subset, end token included; a property of the split, not of a
              batch. Empty for classification.
-    train_groups: example numbers of `train` that fill batches in turn; one group of all by default.
+    train_groups: example numbers of `train` that fill batches in turn (in the order of its `turns`); one group of all
+             by default.
     """
 
     spec: TaskSpec
@@ -65,7 +44,7 @@ class Prepared:
     @property
     def train_groups(self) -> list[np.ndarray]:
         train = self.subsets["train"]
-        return [np.asarray(group) for group in train.groups.values()] or [np.arange(len(train))]
+        return [np.asarray(train.groups[name]) for name in train.turns or train.groups] or [np.arange(len(train))]
 
     def data_hash(self) -> str:
         """sha256 (16 hex digits) over every subset; equal hashes mean equal data."""
@@ -89,8 +68,8 @@ class Task(ABC):
     `attnlab.config` reads them from the source, without importing the module.
     """
 
-    kind: ClassVar[str]
-    modality: ClassVar[str]
+    kind: ClassVar[Kind]
+    modality: ClassVar[Modality]
     version: ClassVar[int]
     has_validation: ClassVar[bool] = False
     has_groups: ClassVar[bool] = False

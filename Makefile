@@ -1,0 +1,40 @@
+# Everything runs in .venv, made on first use from the exact pins of requirements/constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+DONE := $(VENV)/.done
+RUN := $(VENV)/bin/python
+PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto
+
+.PHONY: help setup train test test-all bench lint clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(DONE)  ## make .venv and install everything
+
+$(DONE): pyproject.toml requirements/constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "attnlab needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "$(PYTHON) has no working venv module; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[dev]'
+	@touch $(DONE)
+
+train: setup  ## the quick main job on the CPU, under 5 minutes: SCAN, Linear Transformer with L2 norm and ortho loss
+	$(RUN) train.py experiment=quickstart trainer=cpu $(ARGS)
+
+test: setup  ## the tests, under 10 minutes on two cores
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: setup  ## also the slow ones: long sequences, every pair of task and model
+	$(PYTEST) $(ARGS)
+
+bench: setup  ## speed and memory, short form; tables on the screen, csv in benchmarks/results
+	$(RUN) -m benchmarks.all
+
+lint: setup  ## ruff
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+clean:  ## remove .venv; run folders and data stay
+	rm -rf $(VENV)

@@ -1,0 +1,8 @@
+"""Evaluate a trained run: `python evaluate.py run=<run folder> task.split=simple`; `--help` shows the rest."""
+
+import sys
+
+from attnlab.run.evaluation import evaluate_main
+
+if __name__ == "__main__":
+    sys.exit(evaluate_main(sys.argv[1:]))

@@ -1,0 +1,41 @@
+"""Normalisation of queries and keys, per head (Park & Kim 2024, section 1: L1, L2 and RMS layer norm).
+
+    l1: x / (sum |x| + eps)     l2: x / sqrt(sum x^2 + eps^2)     rms: gain * x / sqrt(mean x^2 + eps)
+
+Before or after the feature map, and with or without linear attention's denominator, are switches: the paper's formulas
+are not public. After the feature map with the denominator kept, any positive rescaling of a query cancels, so only the
+keys' normalisation has an effect. RMS has a trainable gain (one for queries, one for keys, shared by the heads), L1 and
+L2 have no parameters (section 6.2.3).
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+EPS = 1e-6
+
+
+class HeadNorm(nn.Module):
+    """Normalises the last axis of queries or keys.
+
+    Args:
+        kind: none, l1, l2 or rms.
+        width: size of the last axis: the head width, or the number of features after a feature map.
+    """
+
+    def __init__(self, kind: Literal["none", "l1", "l2", "rms"], width: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.gain = nn.Parameter(torch.ones(width)) if kind == "rms" else None
+
+    def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        match self.kind:
+            case "l1":
+                return x / (x.abs().sum(-1, keepdim=True) + EPS)
+            case "l2":
+                return x * (x.square().sum(-1, keepdim=True) + EPS**2).rsqrt()
+            case "rms":
+                return self.gain * x * (x.square().mean(-1, keepdim=True) + EPS).rsqrt()
+        return x

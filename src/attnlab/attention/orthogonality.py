@@ -1,0 +1,37 @@
+"""Orthogonality loss on values (Park & Kim 2024, sections 1 and 3; the formula itself is not public).
+
+    loss = mean over samples, heads and pairs i != j of real positions of one sequence of cos(v_i, v_j)^2
+
+With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V^T V, a D x D matrix, so
+the cost is O(N D^2) and no N x N matrix is formed. The smallest value possible is (n - D) / (D (n - 1)) for n > D.
+"""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlab.attention.precision import full_precision
+
+# Squared length below which a value counts as having no direction; keeps gradients finite at zero vectors.
+EPS = 1e-12
+
+
+def orthogonality_loss(v: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None = None) -> Float[Tensor, ""]:
+    """Mean squared cosine between values of different positions; sequences of fewer than two tokens are left out.
+
+    Args:
+        v: values of every head.
+        mask: real positions; None = all.
+    """
+    with full_precision(v) as (v,):
+        unit = v * (v.square().sum(-1, keepdim=True) + EPS).rsqrt()
+        if mask is not None:
+            unit = unit * mask[:, None, :, None]
+        gram = unit.transpose(-1, -2) @ unit
+        # |v_i|^4 is subtracted rather than 1: a zero vector contributes nothing to the first sum either.
+        same = unit.square().sum(-1).square().sum(-1)
+        pairs_sum = gram.square().sum((-1, -2)) - same
+        lengths = v.new_full((v.shape[0],), v.shape[2]) if mask is None else mask.sum(-1).to(v.dtype)
+        pairs = lengths * (lengths - 1)
+        counted = (lengths > 1).to(v.dtype)
+        per_sample = pairs_sum.mean(-1) / pairs.clamp(min=1) * counted
+        return per_sample.sum() / counted.sum().clamp(min=1)

@@ -1,0 +1,87 @@
+"""Hydra's compose API on the repository's `conf/`, usable before and inside a running Hydra job."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+CONF = Path(__file__).resolve().parents[3] / "conf"
+"""The repository's configuration folder."""
+
+
+@cache
+def group_choices(conf: Path = CONF) -> Mapping[str, list[str]]:
+    """Every configuration group and its choices, those of subfolders as `folder/name`."""
+    groups = {}
+    for folder in sorted(path for path in conf.iterdir() if path.is_dir()):
+        files = sorted(file.relative_to(folder).with_suffix("") for file in folder.rglob("*.yaml"))
+        groups[folder.name] = [file.as_posix() for file in files]
+    return groups
+
+
+@contextmanager
+def hydra_session(conf: Path = CONF) -> Iterator[Any]:
+    """Hydra initialised on a folder; whatever was initialised before (a running job's) is back afterwards.
+
+    Yields:
+        Hydra's config loader.
+    """
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    running, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
+    try:
+        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+            yield GlobalHydra.instance().config_loader()
+    finally:
+        GlobalHydra.instance().hydra = running
+
+
+def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
+    """Inside a `hydra_session`: the composition with its interpolations unresolved, and Hydra's settings that matter.
+
+    Returns:
+        the node, and `mode` (None, "RUN" or "MULTIRUN") and sweeper `params` (key: text, as on a command line).
+    """
+    from hydra import compose
+
+    node = compose("config", overrides=list(overrides), return_hydra_config=True)
+    mode, params = node.hydra.mode, OmegaConf.select(node, "hydra.sweeper.params")
+    settings = {
+        "mode": None if mode is None else mode.name,
+        "params": {} if params is None else OmegaConf.to_container(params, resolve=True),
+    }
+    with open_dict(node):
+        del node["hydra"]
+    return node, settings
+
+
+def compose_config(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any]:
+    """The configuration of a command line, resolved to plain dicts and lists.
+
+    Raises:
+        hydra.errors.HydraException: overrides that do not compose; `attnlab.config.check` says it better.
+    """
+    with hydra_session(conf):
+        return plain(compose_node(overrides)[0])
+
+
+def compose_with_hydra(overrides: Sequence[str], conf: Path = CONF) -> tuple[dict[str, Any], dict[str, Any]]:
+    """As `compose_config`, with Hydra's settings beside it: `mode` and sweeper `params`, as in `compose_node`."""
+    with hydra_session(conf):
+        node, settings = compose_node(overrides)
+    return plain(node), settings
+
+
+def plain(node: DictConfig) -> dict[str, Any]:
+    """A node with every interpolation resolved, as plain dicts and lists."""
+    return OmegaConf.to_container(node, resolve=True)
+
+
+@cache
+def load_yaml(file: Path) -> DictConfig:
+    """A yaml file as it stands, without its defaults list merged."""
+    return OmegaConf.load(file)

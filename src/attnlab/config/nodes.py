@@ -1,0 +1,147 @@
+"""The parts of a configuration typed by the classes they name: `task` and every attention of the model."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from attnlab.config.compose import group_choices, load_yaml
+from attnlab.config.conform import conform, hints, join, unknown_keys
+from attnlab.config.schema import Config, Normalization
+from attnlab.config.target import Argument, Signature, TargetError, read_signature
+from attnlab.config.words import hint, listed, nearest, show
+
+BUILDER_ARGUMENTS = {
+    "d_model": "backbone.d_model",
+    "n_heads": "backbone.n_heads",
+    "bias": "backbone.attention_bias",
+    "dropout": "backbone.attention_dropout",
+    "relative_positions": "backbone.positions",
+    "orthogonality": "model.ortho",
+    "initialization": "backbone.initialization",
+}
+"""Arguments of an attention that the network builder passes, and the keys that set them."""
+
+_TASK_KEYS = ("_target_", "name", "label")
+_GROUP_PLACES = ("encoder", "decoder")
+
+
+def target_problems(node: Mapping[str, Any], key: str) -> list[str]:
+    """Problems of a node's `_target_` itself."""
+    path = join(key, "_target_")
+    if "_target_" not in node:
+        return [f"{path}: missing; expected the dotted path of a class"]
+    try:
+        read_signature(str(node["_target_"]))
+    except TargetError as error:
+        return [f"{path}={node['_target_']}: {error}"]
+    return []
+
+
+def attention_nodes(model: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Key, place (encoder, decoder, cross) and node of every attention of a model, wherever its shape is right."""
+    for place in _GROUP_PLACES:
+        groups = model.get(place)
+        for i, group in enumerate(groups if isinstance(groups, list) else []):
+            if isinstance(group, Mapping) and isinstance(group.get("attention"), Mapping):
+                yield f"model.{place}.{i}.attention", place, group["attention"]
+    if isinstance(model.get("cross"), Mapping):
+        yield "model.cross", "cross", model["cross"]
+
+
+def attention_options(signature: Signature) -> dict[str, Argument]:
+    """The arguments of an attention that a yaml may give."""
+    return {name: item for name, item in signature.arguments.items() if name not in BUILDER_ARGUMENTS}
+
+
+def attention_problems(model: Mapping[str, Any]) -> list[str]:
+    """Problems of the attentions' targets and arguments; a decoder equal to the encoder is not reported twice."""
+    skipped = "decoder" if model.get("decoder") == model.get("encoder") else None
+    nodes = [(key, node) for key, place, node in attention_nodes(model) if place != skipped]
+    return [problem for key, node in nodes for problem in _attention_problems(node, key)]
+
+
+def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:
+    problems = target_problems(node, key)
+    if problems:
+        return problems
+    options = attention_options(read_signature(node["_target_"]))
+    values = {name: value for name, value in node.items() if name != "_target_"}
+    for name in values.keys() & BUILDER_ARGUMENTS.keys():
+        problems.append(f"{join(key, name)}={show(values.pop(name))}: set by {BUILDER_ARGUMENTS[name]}, not here")
+    return problems + option_problems(values, options, key)
+
+
+def option_problems(values: Mapping[str, Any], options: Mapping[str, Argument], key: str) -> list[str]:
+    """Problems of named values against the arguments of a class."""
+    problems = unknown_keys(values, list(options), key)
+    for name, argument in options.items():
+        kind = Normalization if name == "normalization" else argument.annotation
+        if name in values and not (name == "normalization" and values[name] is None):
+            problems += conform(values[name], kind, join(key, name))
+        elif name not in values and argument.required:
+            problems.append(f"{join(key, name)}: missing")
+    return problems
+
+
+def task_problems(task: Mapping[str, Any], conf: Path) -> list[str]:
+    """Problems of the task's target, name, label and options."""
+    problems = target_problems(task, "task") + _name_problems(task, "task", conf)
+    if problems:
+        return problems
+    signature, fixed = read_signature(task["_target_"]), task_yaml(task["name"], conf)
+    for key in ("_target_", "label"):
+        if task.get(key) != fixed.get(key):
+            problems.append(f"task.{key}={show(task.get(key))}: fixed by conf/task/{task['name']}.yaml")
+    options = {name: value for name, value in task.items() if name not in _TASK_KEYS}
+    return problems + option_problems(options, signature.arguments, "task")
+
+
+def model_problems(model: Mapping[str, Any], conf: Path) -> list[str]:
+    """Problems of the model's name and attentions."""
+    return _name_problems(model, "model", conf) + attention_problems(model)
+
+
+def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]:
+    name, choices = node.get("name"), group_choices(conf).get(group, [])
+    if name in choices:
+        return []
+    near = hint(nearest(str(name), choices))
+    return [f"{group}.name={show(name)}: no file conf/{group}/{name}.yaml{near}; {group}s: {listed(choices)}"]
+
+
+def task_yaml(name: str, conf: Path) -> Mapping[str, Any]:
+    """The `task` part of a task's yaml: its defaults."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(load_yaml(conf / "task" / f"{name}.yaml").task)
+
+
+def addable_keys(config: Mapping[str, Any]) -> set[str]:
+    """Keys that schema or classes have and the yaml files do not list: to be set with a plus."""
+    keys = {key for key in _schema_keys(Config, "") if not _has(config, key)}
+    owners = [("task", config["task"], dict)] if isinstance(config.get("task"), Mapping) else []
+    owners += [(key, node, attention_options) for key, _, node in attention_nodes(config.get("model") or {})]
+    for key, node, options in owners:
+        if not target_problems(node, key):
+            signature = read_signature(node["_target_"])
+            names = signature.arguments if options is dict else options(signature)
+            keys |= {join(key, name) for name in names if name not in node}
+    return keys
+
+
+def _schema_keys(kind: Any, key: str) -> Iterator[str]:
+    for field in fields(kind):
+        inner = hints(kind)[field.name]
+        if is_dataclass(inner) and not get_args(inner):
+            yield from _schema_keys(inner, join(key, field.name))
+        else:
+            yield join(key, field.name)
+
+
+def _has(config: Any, key: str) -> bool:
+    for name in key.split("."):
+        if not isinstance(config, Mapping) or name not in config:
+            return False
+        config = config[name]
+    return True

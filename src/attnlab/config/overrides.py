@@ -1,0 +1,176 @@
+"""A command line's words: flags, and overrides read with Hydra's own parser.
+
+Hydra stops at its first error; here every word is judged by itself, so that all problems come in one message.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.compose import group_choices
+from attnlab.config.words import hint, listed, nearest, show
+
+FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
+"""The flags of Hydra's that are offered; those that swap the configuration itself would go past the check."""
+
+_WITH_VALUE = {"--cfg": ("job", "hydra", "all"), "-c": ("job", "hydra", "all"), "--package": (), "-p": ()}
+_OPTIONAL_GROUPS = ("experiment", "debug")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One override: `values` holds one value, or all those of a sweep; `add` is "", "+" or "++"."""
+
+    text: str
+    key: str
+    values: tuple[Any, ...] = ()
+    add: str = ""
+    delete: bool = False
+    swept: bool = False
+    group: bool = False
+
+    @property
+    def is_hydra(self) -> bool:
+        """Whether it sets Hydra itself, which has its own schema."""
+        return self.key.startswith(("hydra.", "hydra/"))
+
+
+@dataclass
+class Words:
+    """A command line, taken apart."""
+
+    items: list[Item] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    multirun: bool = False
+    show_only: bool = False
+
+
+def read_command(argv: Sequence[str], conf: Path) -> Words:
+    """Take a command line apart; unreadable words become problems, the rest items."""
+    words, texts, rest = Words(), [], list(argv)
+    while rest:
+        word = rest.pop(0)
+        name, _, value = word.partition("=")
+        if not word.startswith("-"):
+            texts.append(word)
+        elif name not in FLAGS:
+            words.problems.append(_bad_flag(word))
+        elif name in _WITH_VALUE:
+            words.show_only |= name in ("--cfg", "-c")
+            value = value or (rest.pop(0) if rest else "")
+            if _WITH_VALUE[name] and value not in _WITH_VALUE[name]:
+                words.problems.append(f"{name} {value}: expected one of {listed(_WITH_VALUE[name])}")
+        words.multirun |= name in ("--multirun", "-m")
+    if words.multirun and words.show_only:
+        words.problems.append("-m with --cfg: Hydra does one or the other; drop -m to see the configuration of one run")
+    items, problems = read_overrides(texts, conf)
+    words.items, words.problems = items, words.problems + problems
+    return words
+
+
+def _bad_flag(word: str) -> str:
+    name, equals, value = word.lstrip("-").partition("=")
+    if "." in name or equals:
+        return f"{word}: unknown flag; options are written without dashes: {name}={value or '...'}"
+    return f"{word}: unknown flag{hint(nearest(word, FLAGS))}; flags: {listed(FLAGS)}; options are written key=value"
+
+
+def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[str]]:
+    """Items and problems of the `key=value` words of a command line."""
+    items, problems, rest = [], [], list(texts)
+    while rest:
+        text = rest.pop(0)
+        if "=" not in text and not text.startswith("~"):
+            value = rest.pop(0) if rest and "=" not in rest[0] and not rest[0].startswith("~") else None
+            problems.append(_no_equals(text, value, conf))
+            continue
+        try:
+            items.append(read_override(text, conf))
+        except ValueError as error:
+            problems.append(str(error))
+    return _without_repeats(items, problems), problems
+
+
+def _no_equals(text: str, value: str | None, conf: Path) -> str:
+    if value is not None:
+        return f"{text} {value}: missing =; write {text}={value}"
+    group = next((group for group, choices in group_choices(conf).items() if text in choices), None)
+    return f"{text}: expected key=value" + (f"; nearest: {group}={text}" if group else "")
+
+
+def _without_repeats(items: list[Item], problems: list[str]) -> list[Item]:
+    first: dict[str, Item] = {}
+    for item in items:
+        if item.key in first:
+            problems.append(f"{item.text}: {item.key} is already set by {first[item.key].text}; give it once")
+        first.setdefault(item.key, item)
+    return list(first.values())
+
+
+def read_override(text: str, conf: Path) -> Item:
+    """One override by Hydra's grammar.
+
+    Raises:
+        ValueError: the problem, as a sentence.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        override = OverridesParser.create().parse_overrides([text])[0]
+        values = _values(override, conf)
+    except HydraException as error:
+        raise ValueError(_unreadable(text, str(error))) from None
+    key, swept = override.key_or_group, override.is_sweep_override()
+    if not key or override.package:
+        raise ValueError(f"{text}: expected key=value")
+    if swept and not values:
+        raise ValueError(f"{text}: a sweep without values; write a list such as {key}=0,1,2, or range(0,3)")
+    add = "++" if override.is_force_add() else "+" if override.is_add() else ""
+    return Item(text, key, tuple(values), add, override.is_delete(), swept, key in group_choices(conf))
+
+
+def _values(override: Any, conf: Path) -> list[Any]:
+    """The value of an override, or those of its sweep, in order."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Glob
+
+    key, value = override.key_or_group, override.value()
+    if not override.is_sweep_override():
+        return [] if override.is_delete() and override.value_type is None else [value]
+    if isinstance(value, Glob):
+        choices = group_choices(conf).get(key, [])
+        if choices and not value.filter(choices):
+            raise ValueError(f"{override.input_line}: matches no choice; {key}: {listed(choices)}")
+        return value.filter(choices)
+    if not override.is_discrete_sweep():
+        return []
+    # As Hydra's sweeper does: every value back to text and read again.
+    texts = [f"{key}={element}" for element in override.sweep_string_iterator()]
+    return [element.value() for element in OverridesParser.create().parse_overrides(texts)]
+
+
+def _unreadable(text: str, error: str) -> str:
+    key, _, value = text.partition("=")
+    for opening, closing in ("[]", "{}", "()"):
+        if value.count(opening) != value.count(closing):
+            return f"{text}: brackets {opening}{closing} do not match"
+    lines = [line for line in error.splitlines() if line and not line.startswith(("Error parsing", "See http"))]
+    return f"{text}: cannot be read ({lines[0] if lines else 'syntax'}); quote special characters: {key}=\\'{value}\\'"
+
+
+def group_problems(item: Item, conf: Path) -> list[str]:
+    """Problems of a choice such as `model=linaer`."""
+    choices = group_choices(conf)[item.key]
+    optional = item.key in _OPTIONAL_GROUPS
+    if item.delete:
+        return [f"{item.text}: a group cannot be removed" + (f"; write {item.key}=null" if optional else "")]
+    if item.add:
+        return [f"{item.text}: {item.key} is always there; drop the plus: {item.text.lstrip('+')}"]
+    problems = []
+    for value in item.values:
+        if value not in choices and not (optional and value is None):
+            word = hint(nearest(str(value), choices))
+            problems.append(f"{item.key}={show(value)}: no such choice{word}; {item.key}: {listed(choices)}")
+    return problems

@@ -1,0 +1,227 @@
+"""Settings that are each right and cannot go together: impossible pairs of task, model and options."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from attnlab.config.nodes import attention_nodes, task_yaml
+from attnlab.config.shipped import models_that_can
+from attnlab.config.target import Signature, TargetError, read_signature
+from attnlab.config.words import listed, show
+
+CAPABILITIES = {
+    "supports_bidirectional": True,
+    "supports_causal": True,
+    "supports_cross": True,
+    "supports_step": True,
+    "supports_relative_positions": False,
+    "supports_orthogonality": False,
+    "has_validation": False,
+    "has_groups": False,
+}
+"""What a task or attention class can do when it does not say so."""
+
+
+class Unknown(Exception):
+    """A rule asked for a value that is itself wrong, so the rule has nothing to say."""
+
+
+class View:
+    """A configuration as the rules see it: `view["backbone.d_model"]`, without the values known to be wrong."""
+
+    def __init__(self, config: Mapping[str, Any], broken: set[str], conf: Path) -> None:
+        self.config, self.broken, self.conf = config, broken, conf
+
+    def __getitem__(self, key: str) -> Any:
+        if any(wrong == key or wrong.startswith(f"{key}.") or key.startswith(f"{wrong}.") for wrong in self.broken):
+            raise Unknown(key)
+        value = self.config
+        for name in key.split("."):
+            if not isinstance(value, Mapping) or name not in value:
+                raise Unknown(key)
+            value = value[name]
+        return value
+
+    @property
+    def task(self) -> Signature:
+        return _signature(self["task._target_"])
+
+    @property
+    def kind(self) -> str:
+        return self.task.attributes.get("kind") or "encoder_decoder"
+
+    @property
+    def places(self) -> list[str]:
+        """Where this task's network has attention."""
+        return ["encoder"] if self.kind == "classification" else ["encoder", "decoder", "cross"]
+
+    def attentions(self, *places: str) -> Iterator[tuple[str, str, Signature]]:
+        """Key, place and class of every attention in use, at these places only when any are named."""
+        for key, place, node in attention_nodes({name: self[f"model.{name}"] for name in self.places}):
+            if not places or place in places:
+                yield key, place, _signature(node["_target_"])
+
+
+def _signature(path: str) -> Signature:
+    try:
+        return read_signature(path)
+    except TargetError:
+        raise Unknown(path) from None
+
+
+def can(signature: Signature, capability: str) -> bool:
+    """Whether a class has a capability, as declared by it or by default."""
+    return bool(signature.attributes.get(capability, CAPABILITIES[capability]))
+
+
+def rule_problems(view: View) -> list[str]:
+    """Everything that cannot go together."""
+    problems = []
+    for rule in _RULES:
+        try:
+            problems += rule(view)
+        except Unknown:
+            continue
+    return problems
+
+
+def _heads(view: View) -> Iterator[str]:
+    width, heads = view["backbone.d_model"], view["backbone.n_heads"]
+    if width % heads:
+        divisors = [n for n in range(1, width + 1) if width % n == 0]
+        near = min(divisors, key=lambda n: abs(n - heads))
+        yield f"backbone.n_heads={heads} with backbone.d_model={width}: does not divide it; nearest: {near}"
+
+
+def _shares(view: View) -> Iterator[str]:
+    for place in [place for place in view.places if place != "cross"]:
+        groups = view[f"model.{place}"]
+        if place == "decoder" and groups == view["model.encoder"]:
+            continue
+        shares = [group["share"] for group in groups]
+        if abs(sum(shares) - 1) > 1e-6:
+            yield f"model.{place}: shares {show(shares)} of its groups add up to {sum(shares):.6g}; expected 1"
+
+
+def _directions(view: View) -> Iterator[str]:
+    needs = {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]}
+    for key, place, signature in view.attentions():
+        for need in needs[place]:
+            if not can(signature, f"supports_{need}"):
+                able = models_that_can(view.conf, lambda found, p=place, n=need: _all(found[p], f"supports_{n}"))
+                yield f"{key}={_class_name(signature)}: has no {need} form, which a task of kind {view.kind} needs there; {able}"
+
+
+def _relative(view: View) -> Iterator[str]:
+    own = view["model.positions"]
+    key, value = ("model.positions", own) if own else ("backbone.positions", view["backbone.positions"])
+    need = "supports_relative_positions"
+    lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not can(item, need)]
+    if value == "relative" and lacking:
+        able = models_that_can(view.conf, lambda found: _all(found["encoder"] + found["decoder"], need))
+        yield f"{key}=relative: not possible with {_class_name(lacking[0])} (model {view['model.name']}); {able}"
+
+
+def _ortho(view: View) -> Iterator[str]:
+    weight, where = view["model.ortho.weight"], view["model.ortho.where"]
+    if not weight > 0:
+        return
+    claim, name = f"model.ortho.weight={show(weight)}", view["model.name"]
+    used = [place for place in where if place in view.places]
+    lacking = {_class_name(item) for _, _, item in view.attentions(*used) if not can(item, "supports_orthogonality")}
+    able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
+    if not where:
+        name_it = "" if lacking else f", or name its places: model.ortho.where=[{view.places[0]}]"
+        yield f"{claim}: model {name} has no orthogonality loss (model.ortho.where is empty); {able}{name_it}"
+    elif not used:
+        there = f"model.ortho.where={show(where)} names no attention of task {view['task.name']}"
+        yield f"{claim}: {there}; it has {listed(view.places)}"
+    elif lacking:
+        yield f"{claim}: {listed(sorted(lacking))} (model {name}) has no orthogonality loss; {able}"
+
+
+def _normalization(view: View) -> Iterator[str]:
+    kind, denominator = view["model.normalization.kind"], view["model.normalization.denominator"]
+    if kind == "none" and denominator:
+        return
+    if not any("normalization" in signature.arguments for _, _, signature in view.attentions()):
+        able = models_that_can(
+            view.conf, lambda found: any("normalization" in item.arguments for item in found["encoder"])
+        )
+        claim = f"model.normalization.kind={kind}" if kind != "none" else "model.normalization.denominator=false"
+        yield f"{claim}: no attention of model {view['model.name']} normalises queries and keys; {able}"
+
+
+def _validation(view: View) -> Iterator[str]:
+    every, selection, paper = view["train.validate_every"], view["train.selection"], view["train.paper_rule"]
+    task, name = view.task, view["task.name"]
+    wanting = [f"train.selection={selection}"] if selection == "best_validation" else []
+    wanting += [f"train.paper_rule={paper}"] if paper else []
+    if not can(task, "has_validation"):
+        wanting += [f"train.validate_every={every}"] if every is not None else []
+        instead = {"selection": "last_step", "paper_rule": "null", "validate_every": "null"}
+        for claim in wanting:
+            word = instead[claim.partition("=")[0].rpartition(".")[2]]
+            yield f"{claim}: task {name} has no validation set; write {word}"
+    elif every is None:
+        for claim in wanting:
+            yield f"{claim} with train.validate_every=null: needs validations; write train.validate_every=epoch"
+    if paper and not can(task, "has_groups"):
+        yield f"train.paper_rule={paper}: task {name} has no groups of examples to select for; write null"
+
+
+def _decoder_only(view: View) -> Iterator[str]:
+    if view.kind == "encoder_decoder":
+        return
+    for key, plain in (("tied_output", False), ("n_decoder_layers", None)):
+        value = view[f"backbone.{key}"]
+        if value != plain:
+            name = view["task.name"]
+            yield f"backbone.{key}={show(value)}: task {name} ({view.kind}) has no decoder; write {show(plain)}"
+
+
+def _betas(view: View) -> Iterator[str]:
+    betas = view["optim.betas"]
+    if len(betas) != 2:
+        yield f"optim.betas={show(betas)}: expected two numbers >= 0 and < 1, such as [0.9,0.999]"
+
+
+def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[tuple[str, str, str, Any]]:
+    """Options that the split does not read: the option, the one naming the split, the split that reads it, default.
+
+    A task option called like one of the splits belongs to that split alone (SCAN's length_cutoff is both).
+    """
+    signature, defaults = _signature(task["_target_"]), task_yaml(task["name"], conf)
+    for chooser in task["label"]:
+        annotation = signature.arguments[chooser].annotation if chooser in signature.arguments else None
+        for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
+            if choice in signature.arguments and choice in task and task[chooser] != choice:
+                yield choice, chooser, choice, defaults.get(choice, signature.arguments[choice].default)
+
+
+def _ignored(view: View) -> Iterator[str]:
+    task = view["task"]
+    for option, chooser, choice, default in ignored_options(task, view.conf):
+        if task[option] != default:
+            claim = f"task.{option}={show(task[option])} with task.{chooser}={task[chooser]}"
+            yield f"{claim}: read only with task.{chooser}={choice}; leave it at {show(default)}"
+
+
+def _groups_given(view: View) -> Iterator[str]:
+    for place in [place for place in view.places if place != "cross"]:
+        if not view[f"model.{place}"]:
+            yield f"model.{place}=[]: expected at least one group of layers"
+
+
+_RULES: list[Callable[[View], Iterator[str]]] = [
+    _heads, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _decoder_only, _betas,
+    _ignored,
+]  # fmt: skip
+
+
+def _all(signatures: list[Signature], capability: str) -> bool:
+    return bool(signatures) and all(can(signature, capability) for signature in signatures)
+
+
+def _class_name(signature: Signature) -> str:
+    return signature.path.rpartition(".")[2]

@@ -1,0 +1,110 @@
+"""Setting overrides on a plain configuration, as Hydra would; a key that is not there gets the nearest right one."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.compose import group_choices
+from attnlab.config.conform import hints, join, not_a_section
+from attnlab.config.overrides import Item
+from attnlab.config.schema import Config
+from attnlab.config.words import hint, listed, nearest, nearest_key, show
+
+_MISSING = object()
+
+
+def flatten(value: Any, key: str = "") -> dict[str, Any]:
+    """Dotted keys and their values; lists of dicts by number, other lists and empty parts whole."""
+    if isinstance(value, Mapping) and value:
+        pairs = [(str(name), item) for name, item in value.items()]
+    elif isinstance(value, list) and any(isinstance(item, (Mapping, list)) for item in value):
+        pairs = [(str(i), item) for i, item in enumerate(value)]
+    else:
+        return {key: value}
+    return {path: leaf for name, item in pairs for path, leaf in flatten(item, join(key, name)).items()}
+
+
+@dataclass(frozen=True)
+class Setter:
+    """Sets overrides on `config`, in place.
+
+    config:  plain dicts and lists; interpolations may be unresolved.
+    addable: keys that are not there and may be set with a plus.
+    """
+
+    config: dict[str, Any]
+    addable: set[str]
+    conf: Path
+
+    def set(self, item: Item, value: Any) -> str | None:
+        """Set one value; returns the problem if it cannot be set, else None."""
+        parent, names = self.config, item.key.split(".")
+        for depth, name in enumerate(names[:-1], start=1):
+            child = _child(parent, name)
+            if isinstance(child, str) and "${" in child:
+                path = ".".join(names[:depth])
+                return f"{item.key}={show(value)}: {path} follows {_source(path, child)}; set it there, or {path} whole"
+            if child is _MISSING and item.add and isinstance(parent, dict):
+                child = parent[name] = {}
+            if not isinstance(child, (dict, list)):
+                return self._unknown(item, value)
+            parent = child
+        return self._set_in(parent, names[-1], item, value)
+
+    def _set_in(self, parent: Any, name: str, item: Item, value: Any) -> str | None:
+        old = _child(parent, name)
+        if old is _MISSING and (item.delete or not item.add or isinstance(parent, list)):
+            return self._unknown(item, value)
+        if item.delete:
+            if isinstance(parent, list) or item.values:
+                return f"{item.text}: cannot be removed; set {item.key} instead"
+            del parent[name]
+        elif isinstance(old, dict) and isinstance(value, dict):
+            # Sections are merged; inside a forced or added one, known and new keys are both right.
+            inner = [Item(item.text, join(item.key, key), (part,), item.add and "++") for key, part in value.items()]
+            return next((problem for part in inner if (problem := self.set(part, part.values[0]))), None)
+        elif isinstance(old, dict) and value is not None:
+            return not_a_section(value, item.key, list(old))
+        elif old is not _MISSING and item.add == "+":
+            return f"{item.text}: {item.key} exists already; drop the plus: {item.text[1:]}"
+        else:
+            parent[int(name) if isinstance(parent, list) else name] = value
+        return None
+
+    def _unknown(self, item: Item, value: Any) -> str:
+        """The problem of a key that is not there: the nearest one, and what is allowed at its place."""
+        key, text = item.key, item.text if item.delete else f"{item.key}={show(value)}"
+        group, slash, choice = key.partition("/")
+        groups, keys = group_choices(self.conf), [*flatten(self.config), *sorted(self.addable)]
+        if key in self.addable and not item.delete:
+            return f"{text}: not listed in the yaml files; set it with a plus: +{text}"
+        if slash and group in groups:
+            return f"{text}: unknown key; nearest: {group}={choice}"
+        section = next((part for part in _parents(key) if any(other.startswith(f"{part}.") for other in keys)), "")
+        if section:
+            inside = [other.removeprefix(f"{section}.") for other in keys if other.startswith(f"{section}.")]
+            names = dict.fromkeys(other.partition(".")[0] for other in inside)
+            return f"{text}: unknown key{hint(nearest_key(key, keys))}; allowed in {section}: {listed(names)}"
+        sections = [name for name in hints(Config) if name not in groups]
+        near = nearest(key, [*groups, *sections]) if "." not in key else None
+        near = near or nearest_key(key, keys)
+        return f"{text}: unknown key{hint(near)}; groups: {listed(groups)}; keys and sections: {listed(sections)}"
+
+
+def _parents(key: str) -> Iterator[str]:
+    while "." in key:
+        key = key.rpartition(".")[0]
+        yield key
+
+
+def _child(parent: Any, name: str) -> Any:
+    if isinstance(parent, list):
+        return parent[int(name)] if name.isdigit() and int(name) < len(parent) else _MISSING
+    return parent.get(name, _MISSING)
+
+
+def _source(path: str, interpolation: str) -> str:
+    """The key an interpolation at a path means (`${.encoder}` at model.decoder: model.encoder)."""
+    name = interpolation.strip("${}")
+    return join(path.rpartition(".")[0], name[1:]) if name.startswith(".") else name

@@ -1,0 +1,39 @@
+"""What the shipped model files can do, so that an error names the models that would fit."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from attnlab.config.compose import group_choices, load_yaml
+from attnlab.config.nodes import attention_nodes
+from attnlab.config.target import TargetError, read_signature
+from attnlab.config.words import listed
+
+
+def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
+    """`models that can: ...`; `able` judges the classes of a model by place and its `ortho.where` (as `ortho`)."""
+    names = [name for name in group_choices(conf)["model"] if (found := _model_classes(name, conf)) and able(found)]
+    return f"models that can: {listed(names)}"
+
+
+@cache
+def _model_classes(name: str, conf: Path) -> dict[str, Any]:
+    """The classes of a shipped model by place, and its `ortho.where`; empty when its yaml or a class is broken."""
+    model = OmegaConf.to_container(_merged(name, conf), resolve=True)
+    where = model.get("ortho", {}).get("where", [])
+    found: dict[str, Any] = {"encoder": [], "decoder": [], "cross": [], "ortho": where}
+    try:
+        for _, place, node in attention_nodes(model):
+            found[place].append(read_signature(node.get("_target_", "")))
+    except TargetError:
+        return {}
+    return found
+
+
+def _merged(name: str, conf: Path) -> DictConfig:
+    node = OmegaConf.create(OmegaConf.to_container(load_yaml(conf / "model" / f"{name}.yaml")))
+    parents = [parent for parent in node.pop("defaults", []) if isinstance(parent, str) and parent != "_self_"]
+    return OmegaConf.merge(*(_merged(parent, conf) for parent in parents), node)

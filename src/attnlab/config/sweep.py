@@ -1,0 +1,246 @@
+"""From a command line to the configurations of its jobs, as Hydra's basic sweeper would run them, and their problems."""
+
+import copy
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from attnlab.config.check import check_config
+from attnlab.config.compose import compose_node, hydra_session, load_yaml, plain
+from attnlab.config.nodes import addable_keys
+from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
+from attnlab.config.setting import Setter
+from attnlab.config.words import hint, listed, nearest, show
+
+Pair = tuple[Item, Any]
+"""An override and the value it has in one job."""
+
+
+def expand(argv: Sequence[str], conf: Path) -> tuple[bool, list[dict[str, Any]], list[str]]:
+    """Whether a command line is a sweep, the configuration of every job, and all problems found on the way."""
+    words = read_command(argv, conf)
+    with hydra_session(conf) as loader:
+        return _Expansion(words, conf, loader).run()
+
+
+@dataclass
+class _Base:
+    """One combination of group choices, with everything set that is not swept.
+
+    references: last names of the keys that interpolations follow; None when they cannot be told.
+    resolved:   by the swept values that others follow, the configuration without interpolations and its problems.
+    """
+
+    raw: dict[str, Any]
+    addable: set[str]
+    problems: list[str]
+    references: set[str] | None
+    resolved: dict[str, tuple[dict[str, Any] | None, list[str]]] = field(default_factory=dict)
+
+
+class _Expansion:
+    def __init__(self, words: Words, conf: Path, loader: Any) -> None:
+        self.words, self.conf, self.loader = words, conf, loader
+        self.problems = list(words.problems)
+        self.hydra_texts: list[str] = []
+        self.compositions: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
+        self.bases: dict[tuple[str, ...], _Base | None] = {}
+
+    def run(self) -> tuple[bool, list[dict[str, Any]], list[str]]:
+        self.hydra_texts = self._hydra_texts()
+        given, bad_groups = [], set()
+        for item in (item for item in self.words.items if not item.is_hydra):
+            problems = group_problems(item, self.conf) if item.group else []
+            self.problems += problems
+            bad_groups |= {item.key} if problems else set()
+            given += [] if problems else [item]
+        # Hydra composes once without the swept groups, to learn of the sweep itself.
+        choices = tuple(_text(item, item.values[0]) for item in given if item.group and not item.swept)
+        master, settings = self._compose(choices)
+        multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
+        items = self._with_sweeper_params(settings["params"], given) if multirun else given
+        if not multirun and "experiment" not in bad_groups and not self.words.multirun:
+            self.problems += [_not_a_sweep(item) for item in given if item.swept]
+        jobs = self._jobs(items, multirun)
+        if multirun and master is not None:
+            self.problems += self._master_problems(master, given)
+        return multirun, jobs, list(dict.fromkeys(self.problems))
+
+    def _hydra_texts(self) -> list[str]:
+        """Hydra's own words that are right: choices are checked here, the rest by composing with them."""
+        good, bad_groups = [], []
+        for item in (item for item in self.words.items if item.is_hydra):
+            problem = self._hydra_choice_problem(item) if "/" in item.key else None
+            if problem:
+                self.problems.append(problem)
+                bad_groups.append(item.key.replace("/", ".") + ".")
+            elif not item.key.startswith(tuple(bad_groups)):
+                good.append(item.text)
+        if not good or self._error(good) is None:
+            return good
+        choices = [text for text in good if "/" in text.partition("=")[0]]
+        errors = {text: self._error(list(dict.fromkeys([*choices, text]))) for text in good}
+        self.problems += [f"{text}: {error}" for text, error in errors.items() if error]
+        return [text for text, error in errors.items() if not error]
+
+    def _hydra_choice_problem(self, item: Item) -> str | None:
+        choices = self.loader.get_group_options(item.key, ObjectType.CONFIG)
+        if item.values and item.values[0] in choices:
+            return None
+        if choices:
+            near = nearest(str(item.values[0]) if item.values else "", choices)
+            return f"{item.text}: no such choice{hint(near)}; {item.key}: {listed(choices)}"
+        groups = [f"hydra/{name}" for name in self.loader.get_group_options("hydra", ObjectType.GROUP)]
+        return f"{item.text}: unknown key{hint(nearest(item.key, groups))}; groups: {listed(groups)}"
+
+    def _error(self, texts: Sequence[str]) -> str | None:
+        try:
+            compose_node(texts)
+        except (HydraException, OmegaConfBaseException) as error:
+            return _first_line(error)
+        return None
+
+    def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """The unresolved configuration of these group choices, and Hydra's settings; kept."""
+        if choices not in self.compositions:
+            try:
+                node, settings = compose_node([*self.hydra_texts, *choices])
+                self.compositions[choices] = OmegaConf.to_container(node, resolve=False), settings
+            except (HydraException, OmegaConfBaseException) as error:
+                self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {_first_line(error)}")
+                self.compositions[choices] = None, {"mode": None, "params": {}}
+        return self.compositions[choices]
+
+    def _with_sweeper_params(self, params: Mapping[str, str], given: list[Item]) -> list[Item]:
+        """As in Hydra's sweeper: params first, and a word of the command line replaces the param of the same key."""
+        items, problems = read_overrides([f"{key}={value}" for key, value in params.items()], self.conf)
+        by_key = {item.key: item for item in items} | {item.key: item for item in given}
+        for item in list(by_key.values()):
+            wrong = group_problems(item, self.conf) if item.group and item not in given else []
+            if item.key == "experiment" and item.swept:
+                wrong += [_own_sweep(value) for value in item.values if self._has_sweep(value)]
+            problems += wrong
+            if wrong:
+                del by_key[item.key]
+        self.problems += problems
+        return list(by_key.values())
+
+    def _has_sweep(self, experiment: str | None) -> bool:
+        return experiment is not None and "hydra" in load_yaml(self.conf / "experiment" / f"{experiment}.yaml")
+
+    def _jobs(self, items: list[Item], multirun: bool) -> list[dict[str, Any]]:
+        """Every job's configuration; a problem of some jobs only says of how many, and of one of them."""
+        jobs, found, example, total = [], Counter(), {}, 0
+        for total, pairs in enumerate(_product(items), start=1):  # noqa: B007
+            config, problems = self._job(pairs)
+            if config is not None:
+                jobs.append(config)
+                problems = problems + check_config(config, self.conf)
+            for problem in dict.fromkeys(problems):
+                found[problem] += 1
+                example.setdefault(problem, " ".join(_text(item, value) for item, value in pairs if item.swept))
+        for problem, count in found.items():
+            where = f" [{count} of {total} jobs, such as {example[problem]}]" if multirun and count < total else ""
+            self.problems.append(problem + where)
+        return jobs
+
+    def _job(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
+        base = self._base(pairs)
+        if base is None:
+            return None, []
+        swept = [(item, value) for item, value in pairs if item.swept and not item.group]
+        alone = [(item, value) for item, value in swept if _followed_by_none(item, value, base.references)]
+        others = [pair for pair in swept if pair not in alone]
+        config, problems = self._resolved(base, others)
+        if config is None:
+            return None, base.problems + problems
+        config = copy.deepcopy(config)
+        return config, base.problems + problems + _set_all(Setter(config, base.addable, self.conf), alone)
+
+    def _base(self, pairs: Sequence[Pair]) -> _Base | None:
+        choices = tuple(_text(item, value) for item, value in pairs if item.group)
+        if choices not in self.bases:
+            raw, _ = self._compose(choices)
+            if raw is None:
+                self.bases[choices] = None
+                return None
+            raw = copy.deepcopy(raw)
+            addable = addable_keys(raw)
+            fixed = [(item, value) for item, value in pairs if not item.group and not item.swept]
+            problems = _set_all(Setter(raw, addable, self.conf), fixed)
+            self.bases[choices] = _Base(raw, addable, problems, _references(raw))
+        return self.bases[choices]
+
+    def _resolved(self, base: _Base, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
+        key = repr([value for _, value in pairs])
+        if key not in base.resolved:
+            raw = copy.deepcopy(base.raw)
+            problems = _set_all(Setter(raw, base.addable, self.conf), pairs)
+            try:
+                base.resolved[key] = plain(OmegaConf.create(raw)), problems
+            except OmegaConfBaseException as error:
+                base.resolved[key] = None, [*problems, f"{error.full_key}: {_first_line(error)}"]
+        return base.resolved[key]
+
+    def _master_problems(self, master: dict[str, Any], given: Sequence[Item]) -> list[str]:
+        """Hydra sets what is not swept on a composition without the swept groups; a key missing there stops it."""
+        swept = [item.key for item in given if item.group and item.swept]
+        problems = []
+        for item in (item for item in given if swept and item.values and not item.group and not item.swept):
+            problem = Setter(copy.deepcopy(master), set(), self.conf).set(item, item.values[0])
+            if problem and not any(other.startswith(f"{item.key}=") for other in self.problems):
+                write = f"++{item.text.lstrip('+')}"
+                problems.append(f"{item.text}: not known to the default {listed(swept)}; in this sweep write {write}")
+        return problems
+
+
+def _product(items: Sequence[Item]) -> Iterator[list[Pair]]:
+    for combination in itertools.product(*(item.values or (None,) for item in items)):
+        yield list(zip(items, combination, strict=True))
+
+
+def _text(item: Item, value: Any) -> str:
+    return f"{item.key}={show(value)}"
+
+
+def _set_all(setter: Setter, pairs: Sequence[Pair]) -> list[str]:
+    found = [setter.set(item, value) for item, value in pairs]
+    return [problem for problem in found if problem]
+
+
+def _references(raw: Mapping[str, Any]) -> set[str] | None:
+    names: set[str] = set()
+    for body in re.findall(r"\$\{([^}]*)\}", str(raw)):
+        if "${" in body:
+            return None
+        names |= set(re.findall(r"\w+", body)) if ":" in body else {body.split(".")[-1]}
+    return names
+
+
+def _followed_by_none(item: Item, value: Any, references: set[str] | None) -> bool:
+    """Whether nothing else changes with this value, so that nothing need be resolved again."""
+    simple = not isinstance(value, (dict, list)) and "${" not in str(value)
+    return simple and references is not None and not references & set(item.key.split("."))
+
+
+def _not_a_sweep(item: Item) -> str:
+    values = ",".join(map(show, item.values))
+    return f"{item.key}={values}: several values need -m (a sweep); one list is written {item.key}=[{values}]"
+
+
+def _own_sweep(name: str) -> str:
+    return f"experiment={name}: has a sweep of its own; run experiments one after another, not in one sweep"
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error.__cause__ or error) or type(error).__name__
+    return text.splitlines()[0]

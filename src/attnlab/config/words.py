@@ -1,0 +1,60 @@
+"""Nearest right words and values as a user would type them: what error messages are made of."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice most like `word`, else one that begins with it, else None."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    found = found or [choice for choice in by_lower if word and choice.startswith(word.lower())]
+    return by_lower[found[0]] if found else None
+
+
+def nearest_key(key: str, keys: Iterable[str]) -> str | None:
+    """The dotted key most like `key`: the same last word elsewhere (lr -> optim.lr), a like one beside it, any like one."""
+    keys = list(keys)
+    section, _, last = key.rpartition(".")
+    same = [other for other in keys if other.rpartition(".")[2] == last]
+    if same:
+        return difflib.get_close_matches(key, same, n=1, cutoff=0.0)[0]
+    by_last = {other.rpartition(".")[2]: other for other in reversed(keys)}
+    beside = {name: f"{section}.{name}" for name in by_last if f"{section}.{name}" in keys}
+    for candidates in (beside, by_last):
+        word = nearest(last, candidates)
+        if word:
+            return candidates[word]
+    return None
+
+
+def hint(word: str | None) -> str:
+    """`; nearest: word`, or nothing."""
+    return f"; nearest: {word}" if word else ""
+
+
+def listed(words: Iterable[str], most: int = 24) -> str:
+    """Words joined by commas, the tail of a long list left out."""
+    words = list(words)
+    shown = ", ".join(words[:most])
+    return f"{shown}, ... ({len(words)} in all)" if len(words) > most else shown or "nothing"
+
+
+def show(value: Any) -> str:
+    """A value as written in yaml, cut when long."""
+    text = _show(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _show(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case list():
+            return "[" + ",".join(map(_show, value)) + "]"
+        case dict():
+            return "{" + ", ".join(f"{key}: {_show(item)}" for key, item in value.items()) + "}"
+    return str(value)

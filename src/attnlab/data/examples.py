@@ -1,0 +1,33 @@
+"""The examples of a subset, in memory."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from attnlab.data.batch import Batch
+
+
+class Examples(ABC):
+    """One subset of a task, in memory: `batch(numbers)` gathers examples by their numbers.
+
+    lengths: what results are broken down by and evaluation can be restricted to (output tokens without framing), or
+             None.
+    groups: names of parts that get metrics of their own and their example numbers (question kinds), or empty.
+    turns:  names of all groups in the order in which training takes a batch of each; empty = in the order of `groups`.
+    """
+
+    lengths: np.ndarray | None = None
+    groups: Mapping[str, np.ndarray] = {}
+    turns: Sequence[str] = ()
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, numbers: np.ndarray) -> Batch:
+        """The examples of these numbers [B], padded to the longest of them."""
+
+    @abstractmethod
+    def arrays(self) -> list[np.ndarray]:
+        """Everything that defines the subset, for `data_hash`."""

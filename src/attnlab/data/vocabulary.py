@@ -1,0 +1,49 @@
+"""Words and their numbers."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from attnlab.data.fetch import DataError
+
+
+class Vocabulary:
+    """Numbers words from 3 on, in the order given; 0 pads, 1 ends (and starts a decoder), 2 starts an input.
+
+    Args:
+        words: all words, each once.
+    """
+
+    pad_id, end_id, start_id = 0, 1, 2
+    special = ("<pad>", "<end>", "<start>")
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = (*self.special, *words)
+        self._ids = {word: number for number, word in enumerate(self.words)}
+        if len(self._ids) != len(self.words):
+            raise ValueError("a vocabulary has each word once")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encode(self, words: Iterable[str]) -> list[int]:
+        """The numbers of words, without framing.
+
+        Raises:
+            DataError: a word that is not in the vocabulary; names it and the nearest one.
+        """
+        try:
+            return [self._ids[word] for word in words]
+        except KeyError as error:
+            near = get_close_matches(error.args[0], self.words[len(self.special) :], n=1)
+            hint = f"; the nearest is {near[0]!r}" if near else ""
+            raise DataError(f"the word {error.args[0]!r} is not in the vocabulary{hint}") from None
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The words of numbers, up to the first end; padding and start are left out."""
+        words = []
+        for number in ids:
+            if number == self.end_id:
+                break
+            if number >= len(self.special):
+                words.append(self.words[number])
+        return words

@@ -1,0 +1,221 @@
+"""What happens beside a training step: metrics, validation, checkpoints, random states, stopping.
+
+Order matters and is fixed in `run/train.py`: metrics and validation come before the checkpoint, so that a checkpoint
+holds all that was recorded up to its step, and a resumed run repeats what came after it.
+"""
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning import Callback
+
+from attnlab.learn.module import LabModule
+
+Metrics = dict[str, float]
+
+
+class MetricsSink(Protocol):
+    """Where metrics go."""
+
+    def log(self, step: int, metrics: Metrics) -> None: ...
+
+
+class Stopped(Exception):
+    """Training was asked to stop by a signal and has saved its state."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"stopped by signal {signum}")
+        self.signum = signum
+
+
+def save_atomically(write: Callable[[Path], None], path: Path) -> None:
+    """Write a file beside `path`, then put it in place: a reader finds the old file or the new one, never a part."""
+    part = path.with_name(path.name + ".part")
+    write(part)
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+class StepCallback(Callback):
+    """Calls `on_step` once after each optimiser step, not after each accumulated batch."""
+
+    _last_step: int | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: LabModule) -> None:
+        self._last_step = trainer.global_step
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: LabModule, *args: Any) -> None:
+        if trainer.global_step != self._last_step:
+            self._last_step = trainer.global_step
+            self.on_step(trainer, pl_module, trainer.global_step)
+
+    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+        raise NotImplementedError
+
+
+class RandomState(Callback):
+    """Random states in the checkpoint, as plain types (it is loaded with weights_only=True).
+
+    They are put back before the first training step after a resume, not earlier: making the loader draws from them.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        kind, keys, place, has_gauss, gauss = np.random.get_state()
+        return {
+            "torch": torch.get_rng_state(),
+            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            "numpy": [kind, keys.tolist(), place, has_gauss, gauss],
+            "python": random.getstate(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._loaded = state_dict
+
+    def on_train_batch_start(self, *args: Any) -> None:
+        if self._loaded is None:
+            return
+        state, self._loaded = self._loaded, None
+        torch.set_rng_state(state["torch"])
+        if state["cuda"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["cuda"])
+        kind, keys, *rest = state["numpy"]
+        np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
+        version, words, gauss = state["python"]
+        random.setstate((version, tuple(words), gauss))
+
+
+class TrainMetrics(StepCallback):
+    """Logs the module's latest metrics every `every` steps and at the last one."""
+
+    def __init__(self, sink: MetricsSink, every: int, max_steps: int) -> None:
+        self.sink, self.every, self.max_steps = sink, every, max_steps
+
+    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+        if step % self.every == 0 or step == self.max_steps:
+            self.sink.log(step, {name: float(value) for name, value in module.latest.items()})
+
+
+class Validation(StepCallback):
+    """Evaluates on the validation set every so many steps, and keeps the weights of the best evaluations.
+
+    Args:
+        sink: where metrics go.
+        every: steps between evaluations; the last step is always evaluated.
+        measure: the validation metrics, without a prefix.
+        folder: where `best.pt` goes, and `best_<group>.pt` for each of `groups`.
+        groups: parts that get a best evaluation of their own (the published rule on sort-of-CLEVR), by `<group>/accuracy`.
+
+    Attributes:
+        best: for each rule ("" is the mean over all examples) the best value and its step; the first of equals wins.
+    """
+
+    def __init__(
+        self,
+        sink: MetricsSink,
+        every: int,
+        max_steps: int,
+        measure: Callable[[], Metrics],
+        folder: Path,
+        groups: tuple[str, ...] = (),
+    ) -> None:
+        self.sink, self.every, self.max_steps = sink, every, max_steps
+        self.measure, self.folder, self.groups = measure, folder, groups
+        self.best: dict[str, dict[str, float]] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best = state_dict["best"]
+
+    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+        if step % self.every and step != self.max_steps:
+            return
+        metrics = self.measure()
+        self.sink.log(step, {f"val/{name}": value for name, value in metrics.items()})
+        for rule in ("", *self.groups):
+            value = metrics[f"{rule}/accuracy" if rule else "accuracy"]
+            if value > self.best.get(rule, {"value": -1.0})["value"]:
+                self.best[rule] = {"value": value, "step": step}
+                self._keep(module, rule, step)
+
+    def _keep(self, module: LabModule, rule: str, step: int) -> None:
+        weights = {"network": module.network.state_dict(), "step": step}
+        save_atomically(lambda part: torch.save(weights, part), self.folder / weights_name(rule))
+
+
+def weights_name(rule: str) -> str:
+    """File of the weights of the best validation by a rule."""
+    return f"best_{rule}.pt" if rule else "best.pt"
+
+
+class Curve(StepCallback):
+    """Opt-in: the test subsets every so many steps, logged as test_curve/..., never used to select anything."""
+
+    def __init__(self, sink: MetricsSink, every: int, measure: Callable[[], Metrics]) -> None:
+        self.sink, self.every, self.measure = sink, every, measure
+
+    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+        if step % self.every == 0:
+            self.sink.log(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
+
+
+class Checkpoint(StepCallback):
+    """Saves `last.ckpt` every `every` steps, at the last step, and when asked to stop; then raises `Stopped`.
+
+    Args:
+        stop_signal: the number of a signal that asks to stop, or None.
+        on_saved: told the step of each checkpoint.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        every: int,
+        max_steps: int,
+        stop_signal: Callable[[], int | None],
+        on_saved: Callable[[int], None],
+    ) -> None:
+        self.path, self.every, self.max_steps = path, every, max_steps
+        self.stop_signal, self.on_saved = stop_signal, on_saved
+
+    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+        signum = self.stop_signal()
+        if step % self.every == 0 or step == self.max_steps or signum is not None:
+            save_atomically(trainer.save_checkpoint, self.path)
+            self.on_saved(step)
+        if signum is not None:
+            raise Stopped(signum)
+
+
+class Clock(Callback):
+    """Seconds spent in training over all parts of a resumed run; kept in the checkpoint, no part of any metric."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now, self.before, self.started = now, 0.0, None
+
+    @property
+    def seconds(self) -> float:
+        return self.before + (0.0 if self.started is None else self.now() - self.started)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: LabModule) -> None:
+        self.started = self.now()
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: LabModule) -> None:
+        self.before, self.started = self.seconds, None
+
+    def state_dict(self) -> dict[str, float]:
+        return {"seconds": self.seconds}
+
+    def load_state_dict(self, state_dict: dict[str, float]) -> None:
+        self.before = state_dict["seconds"]

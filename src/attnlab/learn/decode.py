@@ -1,0 +1,56 @@
+"""Greedy decoding, one token a step, with the network's own end token or with an oracle for its position."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from attnlab.nn.heads import EncoderDecoder
+
+# Below this share of rows still writing, the finished ones leave the batch; selecting rows copies the state.
+KEEP_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """tokens: [B, limit], the end token after a row's end; lengths: tokens before the end token (limit if it never came)."""
+
+    tokens: Int[Tensor, "B limit"]
+    lengths: Int[Tensor, " B"]
+
+
+def greedy(
+    network: EncoderDecoder,
+    inputs: Int[Tensor, "B S"],
+    input_mask: Bool[Tensor, "B S"],
+    limit: int,
+    end_id: int,
+    oracle_lengths: Int[Tensor, " B"] | None = None,
+) -> Decoded:
+    """Write the likeliest token until the end token comes, `limit` tokens at most.
+
+    Args:
+        oracle_lengths: with it, the end token is never chosen and row b stops after oracle_lengths[b] tokens.
+    """
+    batch = len(inputs)
+    tokens = inputs.new_full((batch, limit), end_id)
+    lengths = inputs.new_full((batch,), limit)
+    rows = torch.arange(batch, device=inputs.device)
+    writing = torch.ones_like(rows, dtype=torch.bool) if oracle_lengths is None else oracle_lengths > 0
+    read, state = inputs.new_full((batch,), end_id), network.start(inputs, input_mask)
+    for place in range(limit):
+        if not writing.any():
+            break
+        if writing.float().mean() < KEEP_SHARE:
+            state, read, rows, writing = state.select(writing), read[writing], rows[writing], writing[writing]
+        logits, state = network.step(read, state)
+        if oracle_lengths is not None:
+            logits[:, end_id] = -torch.inf
+        read = logits.argmax(-1)
+        tokens[rows[writing], place] = read[writing]
+        ended = read == end_id if oracle_lengths is None else oracle_lengths[rows] == place + 1
+        stopped = writing & ended
+        lengths[rows[stopped]] = place if oracle_lengths is None else place + 1
+        writing = writing & ~ended
+    return Decoded(tokens, lengths)

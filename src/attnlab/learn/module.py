@@ -1,0 +1,79 @@
+"""The one LightningModule: loss, optimiser, clipping, and the guard against a loss that is not finite."""
+
+import math
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+
+from attnlab.config.schema import Config, TaskSpec
+from attnlab.data.batch import Batch
+from attnlab.learn.objectives import objective_for
+from attnlab.learn.optim import make_optimizer, make_schedule
+
+
+class NonFiniteLoss(Exception):
+    """The loss became NaN or infinite; the message names step, batch and gradient."""
+
+
+class LabModule(pl.LightningModule):
+    """Trains a network on a task.
+
+    Attributes:
+        latest: metrics of the last step as tensors (`train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr`).
+    """
+
+    def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
+        super().__init__()
+        self.config, self.network, self.spec = config, network, spec
+        self.objective = objective_for(spec)
+        self.latest: dict[str, Tensor | float] = {}
+        self._batch: Batch | None = None
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        loss, penalty = self.objective(self.network, batch)
+        self._batch = batch
+        self.latest["train/loss"] = loss.detach()
+        weight = self.config.model.ortho.weight
+        if weight > 0:
+            self.latest["train/ortho"] = penalty.detach()
+            loss = loss + weight * penalty
+        return loss
+
+    def on_after_backward(self) -> None:
+        if not all(math.isfinite(self.latest[name]) for name in ("train/loss", "train/ortho") if name in self.latest):
+            raise NonFiniteLoss(self._describe_non_finite())
+
+    def _describe_non_finite(self) -> str:
+        """Step, batch and the largest gradient; one that is not finite counts as larger than any number."""
+        sizes = {n: p.grad.abs().max().item() for n, p in self.network.named_parameters() if p.grad is not None}
+        name = max(sizes, key=lambda n: sizes[n] if math.isfinite(sizes[n]) else math.inf) if sizes else "none"
+        examples = self._batch.index.tolist()
+        shown = ", ".join(map(str, examples[:8])) + (", ..." if len(examples) > 8 else "")
+        penalty = f" (orthogonality loss {float(self.latest['train/ortho'])})" if "train/ortho" in self.latest else ""
+        return (
+            f"the loss is {float(self.latest['train/loss'])}{penalty} at step {self.global_step}, on training examples "
+            f"{shown} ({len(examples)} in the batch); largest gradient: {sizes.get(name, float('nan'))} in {name}"
+        )
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clips the norm of all gradients together; without a limit only measures it."""
+        limit = self.config.optim.clip_norm
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), math.inf if limit is None else limit)
+        self.latest["train/gradient_norm"] = norm.detach()
+        self.latest["train/lr"] = optimizer.param_groups[0]["lr"]
+
+    def configure_optimizers(self) -> dict:
+        optimizer = make_optimizer(self.config.optim, self.network.parameters())
+        schedule = make_schedule(self.config.optim, optimizer, self.config.train.max_steps)
+        if schedule is None:
+            return {"optimizer": optimizer}
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        return batch.to(device)

@@ -1,0 +1,68 @@
+"""Stacks of layers: encoder and decoder."""
+
+from collections.abc import Callable, Sequence
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnlab.nn.block import Layer
+
+
+class Stack(nn.Module):
+    """Layers applied one after another.
+
+    Args:
+        plan: for each application the kind of its layer (a hashable from `config.layers.layer_plan`).
+        make_layer: builds a layer of a kind.
+        share: applications of the same kind share one layer (Universal Transformer without halting).
+        norm: after the last layer, or None.
+    """
+
+    def __init__(
+        self,
+        plan: Sequence[tuple[int, ...]],
+        make_layer: Callable[[tuple[int, ...]], Layer],
+        share: bool,
+        norm: nn.Module | None,
+    ) -> None:
+        super().__init__()
+        kinds = list(dict.fromkeys(plan)) if share else list(plan)
+        self.layers = nn.ModuleList(make_layer(kind) for kind in kinds)
+        self.applications = [kinds.index(kind) for kind in plan] if share else list(range(len(plan)))
+        self.norm = nn.Identity() if norm is None else norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N E"],
+        mask: Bool[Tensor, "B N"] | None,
+        causal: bool,
+        memory: Float[Tensor, "B M E"] | None = None,
+        memory_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> tuple[Float[Tensor, "B N E"], list[Float[Tensor, ""]]]:
+        """The last layer's output and the penalties of all attentions that have one."""
+        penalties = []
+        for index in self.applications:
+            x, more = self.layers[index](x, mask, causal, memory, memory_mask)
+            penalties += more
+        return self.norm(x), penalties
+
+    def init_state(self, batch: int, memory: Tensor | None = None, memory_mask: Tensor | None = None) -> list[tuple]:
+        """States before the first position, one for each application of a layer."""
+        return [self.layers[index].init_state(batch, memory, memory_mask) for index in self.applications]
+
+    def step(self, x: Float[Tensor, "B 1 E"], state: list[tuple]) -> tuple[Float[Tensor, "B 1 E"], list[tuple]]:
+        """One position through all layers."""
+        after = []
+        for index, before in zip(self.applications, state, strict=True):
+            x, now = self.layers[index].step(x, before)
+            after.append(now)
+        return self.norm(x), after
+
+    def state_size(self, length: int) -> int:
+        """Numbers the self-attention states hold for one example after `length` tokens, over all applications."""
+        return sum(self.layers[index].attention.state_size(length) for index in self.applications)
+
+
+def select_rows(state: list[tuple], rows: Tensor) -> list[tuple]:
+    """The decoding state of some rows of the batch."""
+    return [tuple(None if s is None else s.select(rows) for s in layer) for layer in state]

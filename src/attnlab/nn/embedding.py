@@ -1,0 +1,91 @@
+"""From a task's input to the residual stream."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+
+from attnlab.nn.position import patch_positions, sinusoidal
+
+
+class TokenEmbedding(nn.Module):
+    """Token embeddings with sinusoidal positions, in the variants of Csordas et al. 2021 (section 3.2).
+
+    noscale:             N(0, 1), positions added.
+    upscale_tokens:      xavier-uniform, times sqrt(width), positions added ("token embedding up-scaling").
+    downscale_positions: kaiming-normal, positions times 1 / sqrt(width) ("position embedding down-scaling").
+    xavier:              xavier-uniform, unscaled (theirs with relative positions).
+
+    Args:
+        vocabulary: number of token ids.
+        width: model width E.
+        absolute: add sinusoidal positions.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        variant: Literal["noscale", "upscale_tokens", "downscale_positions", "xavier"],
+        absolute: bool,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, width)
+        self.token_scale = math.sqrt(width) if variant == "upscale_tokens" else 1.0
+        self.position_scale = width**-0.5 if variant == "downscale_positions" else 1.0
+        self.absolute, self.dropout = absolute, nn.Dropout(dropout)
+        if variant == "downscale_positions":
+            nn.init.kaiming_normal_(self.table.weight)
+        elif variant in ("upscale_tokens", "xavier"):
+            nn.init.xavier_uniform_(self.table.weight)
+
+    def forward(self, tokens: Int[Tensor, "B N"], first: int = 0) -> Float[Tensor, "B N E"]:
+        """Embeddings of tokens that stand at positions first, first + 1, ..."""
+        x = self.table(tokens) * self.token_scale
+        if self.absolute:
+            x = x + sinusoidal(tokens.shape[1], x.shape[2], x, first) * self.position_scale
+        return self.dropout(x)
+
+
+class ImageQuestionEmbedding(nn.Module):
+    """sort-of-CLEVR input of Mittal et al. 2022: a learned class token and 5 x 5 patches of 15 x 15 pixels, half the
+    model wide; the question, as wide, is joined to every one of them; then a linear map.
+
+    Args:
+        image_shape: height, width, channels; height and width multiples of `patch`.
+        question_size: entries of a question vector.
+        width: model width E, even.
+        absolute: add the position table to the patches.
+    """
+
+    def __init__(
+        self,
+        image_shape: tuple[int, int, int],
+        question_size: int,
+        width: int,
+        absolute: bool,
+        dropout: float,
+        patch: int = 15,
+    ) -> None:
+        super().__init__()
+        half = width // 2
+        self.patches = nn.Conv2d(image_shape[2], half, kernel_size=patch, stride=patch)
+        self.question = nn.Linear(question_size, half)
+        self.class_token = nn.Parameter(torch.randn(1, 1, half))
+        self.mapping = nn.Linear(2 * half, width)
+        self.absolute, self.dropout = absolute, nn.Dropout(dropout)
+
+    def forward(
+        self, images: UInt8[Tensor, "B height width channels"], questions: UInt8[Tensor, "B question"]
+    ) -> Float[Tensor, "B N E"]:
+        """Class token first, then the patches row by row."""
+        dtype = self.class_token.dtype
+        x = self.patches(images.permute(0, 3, 1, 2).to(dtype) / 255).flatten(2).transpose(1, 2)
+        if self.absolute:
+            x = x + patch_positions(x.shape[1], x.shape[2], x)
+        x = torch.cat((self.class_token.expand(len(x), -1, -1).to(x.dtype), x), dim=1)
+        question = self.question(questions.to(dtype))[:, None].expand(-1, x.shape[1], -1)
+        return self.dropout(self.mapping(torch.cat((x, question), dim=-1)))

@@ -1,0 +1,31 @@
+"""Positions added to embeddings."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlab.attention.position import sinusoid
+
+
+def sinusoidal(length: int, width: int, like: Tensor, first: int = 0) -> Float[Tensor, "length width"]:
+    """Sinusoids of positions first .. first + length - 1 (Vaswani et al. 2017, section 3.5), dtype and device of `like`.
+
+    Computed when asked for, so no length is too long for a trained model.
+    """
+    positions = torch.arange(first, first + length, device=like.device, dtype=torch.float32)
+    return sinusoid(positions, width).to(like.dtype)
+
+
+def patch_positions(n_patches: int, width: int, like: Tensor) -> Float[Tensor, "n_patches width"]:
+    """Position table of Mittal et al. 2022 on sort-of-CLEVR, scaled by 1 / (1 + 1/e).
+
+    Column c holds the sine (even c) or cosine (odd c) of position / 10000^(2c / width): frequencies fall twice as fast
+    as usual, and sine and cosine of a pair differ in frequency, as in the published code.
+    """
+    columns = torch.arange(width, device=like.device, dtype=torch.float32)
+    positions = torch.arange(n_patches, device=like.device, dtype=torch.float32)
+    angles = positions[:, None] * torch.exp(columns * (-2 * math.log(10000.0) / width))
+    table = torch.where(columns % 2 == 0, angles.sin(), angles.cos())
+    return (table / (1 + math.exp(-1))).to(like.dtype)

@@ -1,0 +1,55 @@
+"""`python train.py`: check everything, then let Hydra run the job or the sweep.
+
+Nothing here imports torch: help and config errors come back at once.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from attnlab.config.check import ConfigError, check_command
+
+USAGE_ERROR = 2
+
+
+def train_main(argv: Sequence[str]) -> int:
+    """Run the command line; returns the exit code."""
+    if any(argument in ("--help", "-h") for argument in argv):
+        from attnlab.config.help import help_text
+
+        print(help_text())
+        return 0
+    try:
+        command = check_command(list(argv))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return USAGE_ERROR
+    try:
+        return _run(command, argv)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(command: "Command", argv: Sequence[str]) -> int:
+    import hydra
+    from omegaconf import DictConfig, OmegaConf
+
+    from attnlab.config.compose import CONF
+    from attnlab.run.job import run_job
+    from attnlab.run.summary import print_sweep
+
+    codes: list[int] = []
+
+    def job(config: DictConfig) -> None:
+        code = run_job(OmegaConf.to_container(config, resolve=True), quiet=command.multirun)
+        codes.append(code)
+        if code > 128:
+            # Stopped by a signal: the rest of a sweep must not start.
+            raise SystemExit(code)
+
+    # A full traceback is Hydra's only way to show where an error of ours came from.
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(job)()
+    if command.multirun:
+        return print_sweep(command.jobs)
+    return codes[-1] if codes else 0

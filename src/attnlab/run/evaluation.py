@@ -1,0 +1,199 @@
+"""`python evaluate.py run=<folder> ...`: a trained run on any split, cutoff or length of its task, without training."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.check import ConfigError, apply_values, checked
+
+HELP = """python evaluate.py run=<run folder> [key=value ...]
+
+Evaluates a finished or stopped run without training it. Results go to <run folder>/evaluations/, beside result.json.
+
+  run=...          the run folder (experiments/runs/<task>/<model>/<tag>/seed<k>)
+  subset=...       one subset only: train, val, test, test/iid, test/ood (default: all test subsets)
+  lengths=A-B      only examples whose target has A to B tokens (also a single number)
+  checkpoint=...   selected (default: as the run's own test), last, best
+  task.*=...       another split or data set of the same task: task.split=simple, task.length_cutoff=30
+  train.eval_batch_size=..., trainer.*=..., paths.*=...
+"""
+
+OWN_KEYS = ("run", "subset", "lengths", "checkpoint")
+ALLOWED = ("task.", "trainer.", "paths.", "train.eval_batch_size")
+
+
+def evaluate_main(argv: Sequence[str]) -> int:
+    """Run the command line; returns the exit code."""
+    if not argv or any(argument in ("--help", "-h") for argument in argv):
+        print(HELP)
+        return 0 if argv else 2
+    try:
+        own = _own_options(argv)
+        raw = _run_config(own, [a for a in argv if a.split("=")[0] not in OWN_KEYS])
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    from attnlab.data.fetch import DataError
+    from attnlab.run.record import RunError
+
+    try:
+        file, metrics = evaluate_run(own, raw)
+    except (RunError, DataError) as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+    _show(file, metrics)
+    return 0
+
+
+def _own_options(argv: Sequence[str]) -> dict[str, str]:
+    """The options of this command itself.
+
+    Raises:
+        ConfigError: a malformed one, all problems at once.
+    """
+    own = dict(a.split("=", 1) for a in argv if a.split("=")[0] in OWN_KEYS and "=" in a)
+    problems = [f"{a}: expected {a}=value" for a in argv if a in OWN_KEYS]
+    if "run" not in own and "run" not in argv:
+        problems.append(
+            "run: missing; give run=<run folder>, such as run=experiments/runs/scan-simple/linear/default/seed0"
+        )
+    if own.get("checkpoint", "selected") not in ("selected", "last", "best"):
+        problems.append(f"checkpoint={own['checkpoint']}: expected selected, last or best")
+    if "lengths" in own and not re.fullmatch(r"\d+(-\d+)?", own["lengths"]):
+        problems.append(f"lengths={own['lengths']}: expected a number or a range, such as 30 or 24-30")
+    if problems:
+        raise ConfigError(problems)
+    return own
+
+
+def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, Any]:
+    """The run's own configuration with the overrides set.
+
+    Raises:
+        ConfigError: no run folder, or overrides that do not fit.
+    """
+    from attnlab.run.record import RunError, read_config
+
+    try:
+        raw = read_config(Path(own["run"]) / "config.yaml")
+    except RunError as error:
+        raise ConfigError([f"run={own['run']}: {error}"]) from None
+    return apply_values(raw, list(overrides), ALLOWED)
+
+
+def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dict[str, float]]:
+    """Evaluate, and write the findings beside the run.
+
+    Returns:
+        the file written, and the metrics.
+
+    Raises:
+        RunError: no weights, weights that do not fit, or an unknown subset.
+        DataError: the data cannot be had.
+    """
+    from attnlab.learn.progress import Reporter
+    from attnlab.run import machine
+    from attnlab.run.record import RunError, write_text
+    from attnlab.run.setup import choose_device, make_network, make_task, prepare
+    from attnlab.run.testing import Findings, Tester
+
+    config, folder = checked(raw), Path(own["run"])
+    device = choose_device(config.trainer.device, config.trainer.threads)
+    weights, where = _weights(folder, own.get("checkpoint", "selected"), config.train.selection)
+    task = make_task(config.task)
+    prepared = prepare(task, config.paths)
+    network = make_network(config, prepared)
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
+    tester = Tester(config.train, prepared, network.to(device), Reporter(config.trainer.progress))
+    found = Findings()
+    for name in _subsets(own, list(prepared.subsets)):
+        numbers = _numbers(own.get("lengths"), prepared.subsets[name], name)
+        limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
+        found.add(name, *tester.subset(name, numbers, limit, show=True))
+    file = folder / "evaluations" / f"{_label(own, raw, folder)}.json"
+    file.parent.mkdir(exist_ok=True)
+    report = {
+        "metrics": found.metrics,
+        "counts": found.counts,
+        "weights": where,
+        "task": config.task,
+        "lengths": own.get("lengths"),
+        "data": {"version": task.version, "hash": prepared.data_hash()},
+        "versions": machine.versions(),
+        "git": machine.git_state(),
+        "hardware": machine.hardware(device),
+        "command": machine.command(),
+        "evaluated": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+    write_text(file, json.dumps(report, indent=2) + "\n")
+    return file, found.metrics
+
+
+def _weights(folder: Path, wanted: str, rule: str) -> tuple[dict, dict[str, Any]]:
+    """Weights of a run's network, and which they are."""
+    from attnlab.learn.callbacks import weights_name
+    from attnlab.run.resume import read_checkpoint
+    from attnlab.run.testing import network_weights
+
+    best = folder / weights_name("")
+    if wanted == "best" or (wanted == "selected" and rule == "best_validation" and best.exists()):
+        saved = read_checkpoint(best)
+        return saved["network"], {"checkpoint": "best", "step": saved["step"]}
+    saved = read_checkpoint(folder / "last.ckpt")
+    return network_weights(saved), {"checkpoint": "last", "step": saved["global_step"]}
+
+
+def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:
+    from attnlab.run.record import RunError
+
+    if "subset" not in own:
+        return [name for name in there if name.split("/")[0] == "test"]
+    if own["subset"] not in there:
+        raise RunError(f"subset={own['subset']}: this task and split have {', '.join(there)}")
+    return [own["subset"]]
+
+
+def _numbers(lengths: str | None, examples: Any, name: str) -> Any:
+    """Examples of the lengths asked for; None = all."""
+    import numpy as np
+
+    from attnlab.run.record import RunError
+
+    if lengths is None:
+        return None
+    if examples.lengths is None:
+        raise RunError(f"lengths={lengths}: {name} of this task has no lengths")
+    low, _, high = lengths.partition("-")
+    all_lengths = np.asarray(examples.lengths)
+    numbers = np.flatnonzero((all_lengths >= int(low)) & (all_lengths <= int(high or low)))
+    if not len(numbers):
+        raise RunError(
+            f"lengths={lengths}: {name} has no such example; its lengths go from "
+            f"{all_lengths.min()} to {all_lengths.max()}"
+        )
+    return numbers
+
+
+def _label(own: Mapping[str, str], raw: Mapping[str, Any], folder: Path) -> str:
+    """File name from what was asked: other task options than the run's, subset, lengths, checkpoint."""
+    from attnlab.run.record import read_config
+
+    former = read_config(folder / "config.yaml")["task"]
+    parts = [f"{key}={value}" for key, value in raw["task"].items() if former.get(key) != value]
+    parts += [f"{key}={own[key]}" for key in ("subset", "lengths", "checkpoint") if key in own]
+    return ",".join(parts).replace("/", "_") or "own_test"
+
+
+def _show(file: Path, metrics: Mapping[str, float]) -> None:
+    from attnlab.run.summary import headline, percent
+
+    for name, value in headline(metrics).items():
+        print(f"{name:45s} {percent(name, value)}")
+    print(f"written to {file}")

@@ -1,0 +1,110 @@
+"""Training proper: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
+
+import logging
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+
+from attnlab.data.order import BatchOrder
+from attnlab.learn import callbacks
+from attnlab.learn.module import LabModule
+from attnlab.learn.progress import TrainProgress
+from attnlab.run.resume import train_loader
+from attnlab.run.run import Run
+from attnlab.run.signals import StopRequest
+from attnlab.run.testing import Tester
+
+
+class Listen(pl.Callback):
+    """Our signal handlers while training (Lightning installs its own when it starts); stops wait for a step's end."""
+
+    def __init__(self, stop: StopRequest) -> None:
+        self.stop = stop
+
+    def on_train_start(self, *args: Any) -> None:
+        self.stop.install()
+        self.stop.deferred = True
+
+    def teardown(self, *args: Any, **kwargs: Any) -> None:
+        self.stop.deferred = False
+
+
+def batch_order(run: Run) -> BatchOrder:
+    """The order of training batches, from groups, batch size and seed."""
+    return BatchOrder(run.prepared.train_groups, run.config.train.batch_size, run.config.seed)
+
+
+def fit(run: Run, sink: callbacks.MetricsSink, tester: Tester, step: int) -> None:
+    """Train until the last step; afterwards `last.ckpt` holds it.
+
+    Args:
+        run: what is trained.
+        sink: takes metrics.
+        tester: evaluates validation sets and opt-in test curves.
+        step: optimiser steps already done, as in `last.ckpt`; 0 = begin.
+
+    Raises:
+        Stopped: a signal asked for it; the state is saved.
+        NonFiniteLoss: the last checkpoint is from before.
+    """
+    config = run.config
+    order = batch_order(run)
+    loader = train_loader(run.prepared.subsets["train"], order, step * config.train.accumulate, config.trainer.workers)
+    trainer = pl.Trainer(
+        accelerator="gpu" if run.device.type == "cuda" else "cpu",
+        devices=1,
+        precision=config.train.precision,
+        max_steps=config.train.max_steps,
+        max_epochs=-1,
+        accumulate_grad_batches=config.train.accumulate,
+        callbacks=_callbacks(run, sink, tester, order),
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    module = LabModule(config, run.network, run.prepared.spec)
+    trainer.fit(module, loader, ckpt_path=str(run.folder.checkpoint) if step else None, weights_only=True)
+
+
+def quiet_lightning() -> None:
+    """Lightning's advice is about loops we do not use (loader workers, loggers); errors still come through."""
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric|torch\.optim\.lr_scheduler")
+
+
+def _callbacks(run: Run, sink: callbacks.MetricsSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
+    """In the order in which they act; the checkpoint is last, so that it holds what the others did at its step."""
+    train = run.config.train
+    chosen: list[pl.Callback] = [
+        Listen(run.stop),
+        callbacks.RandomState(),
+        callbacks.Clock(time.monotonic),
+        TrainProgress(run.reporter, train.max_steps),
+        callbacks.TrainMetrics(sink, train.log_every, train.max_steps),
+    ]
+    if train.validate_every is not None:
+        every = order.batches_per_epoch // train.accumulate if train.validate_every == "epoch" else train.validate_every
+        groups = tuple(run.prepared.subsets["val"].groups) if train.paper_rule else ()
+        measure = lambda: tester.subset("val")[0]  # noqa: E731
+        folder = run.folder.path
+        chosen.append(callbacks.Validation(sink, max(every, 1), train.max_steps, measure, folder, groups))
+    if train.test_curve_every is not None:
+        chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _without_test(tester)))
+    save = callbacks.Checkpoint(
+        run.folder.checkpoint,
+        train.checkpoint_every,
+        train.max_steps,
+        run.stop.pending,
+        lambda step: run.folder.set_status("running", step=step),
+    )
+    return [*chosen, save]
+
+
+def _without_test(tester: Tester) -> Mapping[str, float]:
+    """Test metrics named by their subset alone: `ood/sequence_accuracy`."""
+    return {name.removeprefix("test/"): value for name, value in tester.test_subsets().metrics.items()}

@@ -1,0 +1,201 @@
+"""The run folder: what a run writes about itself, and the rules for opening one that exists.
+
+config.yaml  metrics.csv  status.json  result.json  last.ckpt  best*.pt  wandb_id.txt  .lock
+"""
+
+import csv
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+
+import attnlab
+from attnlab.config.naming import comparable, differences
+
+
+class RunError(Exception):
+    """A run that cannot go on: one clear sentence of what, where and what to do."""
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a small file at once, or leave the old one."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror}; free space or choose another paths.runs") from error
+
+
+class RunFolder:
+    """Files of one run.
+
+    Args:
+        path: the folder, from `config.naming.run_folder`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoint, self.result_file = path / "last.ckpt", path / "result.json"
+        self.metrics_file, self.config_file, self.status_file = (
+            path / "metrics.csv",
+            path / "config.yaml",
+            path / "status.json",
+        )
+
+    def create(self) -> None:
+        """Make the folder.
+
+        Raises:
+            RunError: it cannot be written to.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(
+                f"cannot create the run folder {self.path}: {error.strerror}; make it writable or set paths.runs"
+            ) from error
+        if not os.access(self.path, os.W_OK):
+            raise RunError(f"the run folder {self.path} is not writable; change its permissions or set paths.runs")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against a second process; the lock goes with the process, however it ends.
+
+        Raises:
+            RunError: another process holds it.
+        """
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            status = self.status()
+            raise RunError(
+                f"another process (pid {status.get('pid')} on {status.get('host')}) is running {self.path}; "
+                "wait for it, or change seed or a setting for a run of its own"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def status(self) -> dict[str, Any]:
+        """What status.json says; empty where there is none."""
+        return _read_json(self.status_file) if self.status_file.exists() else {}
+
+    def set_status(self, state: str, reason: str = "", **more: Any) -> None:
+        """Record running, finished, failed or stopped, with the reason; what was recorded before stays beside it."""
+        status = self.status() | more
+        status |= {"state": state, "reason": reason, "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        status |= {"pid": os.getpid(), "host": socket.gethostname(), "attnlab": attnlab.__version__}
+        write_text(self.status_file, json.dumps(status, indent=2) + "\n")
+
+    def result(self) -> dict[str, Any] | None:
+        """The finished run's result, or None."""
+        return _read_json(self.result_file) if self.result_file.exists() else None
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        write_text(self.result_file, json.dumps(result, indent=2) + "\n")
+
+    def open_config(self, config: dict[str, Any]) -> None:
+        """Write config.yaml, or compare with the one that is there.
+
+        Raises:
+            RunError: the folder holds a run with another configuration or of another version.
+        """
+        if not self.config_file.exists():
+            write_text(self.config_file, yaml.safe_dump(config, sort_keys=False))
+            return
+        there = read_config(self.config_file)
+        changes = differences(comparable(there), comparable(config))
+        if not changes:
+            return
+        version = self.status().get("attnlab", "unknown")
+        made = "" if version == attnlab.__version__ else f" (made by attnlab {version}, this is {attnlab.__version__})"
+        raise RunError(
+            f"{self.path} holds a run whose configuration differs from this one{made}:\n    "
+            + "\n    ".join(changes)
+            + "\n  move the folder away, or give those keys their former values"
+        )
+
+    def require_version(self) -> None:
+        """Refuse to resume what another version began; a finished run can still be read.
+
+        Raises:
+            RunError: versions differ.
+        """
+        version = self.status().get("attnlab", attnlab.__version__)
+        if version != attnlab.__version__:
+            raise RunError(
+                f"{self.path} was begun by attnlab {version} and this is {attnlab.__version__}: resuming would mix two "
+                "versions in one result; finish it with that version, or move the folder away to begin again"
+            )
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A run's config.yaml.
+
+    Raises:
+        RunError: it is missing or no yaml.
+    """
+    try:
+        config = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise RunError(f"{path} does not exist: {path.parent} is no run folder; run folders hold config.yaml") from None
+    except yaml.YAMLError as error:
+        raise RunError(f"{path} is no valid yaml ({error}); restore it, or move the folder away") from None
+    if not isinstance(config, dict):
+        raise RunError(f"{path} is empty or cut short; restore it, or move {path.parent} away to begin again")
+    return config
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError:
+        raise RunError(f"{path} is cut short or no JSON; remove that file and repeat the command") from None
+
+
+class MetricsFile:
+    """metrics.csv: step, name, value; one metric a line, appended, so that a killed run loses nothing it wrote.
+
+    Values are written with all their digits. No times stand in it: a resumed run's file equals the uninterrupted one's.
+    """
+
+    HEADER = ("step", "name", "value")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def rows(self) -> list[tuple[int, str, float]]:
+        """What was logged, in order; a last line cut by a kill is left out."""
+        if not self.path.exists():
+            return []
+        text = self.path.read_text()
+        whole = text[: text.rfind("\n") + 1].splitlines()
+        return [(int(step), name, float(value)) for step, name, value in csv.reader(whole[1:])]
+
+    def keep_until(self, step: int) -> list[tuple[int, str, float]]:
+        """Drop what came after a checkpoint's step, and results of a test that did not finish; returns what stays."""
+        rows = [row for row in self.rows() if row[0] <= step and not row[1].startswith(("test/", "test_paper_rule/"))]
+        lines = [",".join(self.HEADER)] + [f"{at},{name},{value!r}" for at, name, value in rows]
+        write_text(self.path, "\n".join(lines) + "\n")
+        return rows
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append metrics of a step."""
+        try:
+            with self.path.open("a") as file:
+                file.write("".join(f"{step},{name},{float(value)!r}\n" for name, value in metrics.items()))
+        except OSError as error:
+            raise RunError(
+                f"cannot write {self.path}: {error.strerror}; free space, then repeat the command"
+            ) from error

@@ -1,0 +1,59 @@
+"""Where a run goes on: reading its last checkpoint, and batches from that step on."""
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import BadZipFile
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from attnlab.data.batch import Batch
+from attnlab.data.order import BatchOrder
+from attnlab.run.record import RunError
+from attnlab.tasks.base import Examples
+
+
+def read_checkpoint(path: Path) -> dict:
+    """A file written by torch, plain types only.
+
+    Raises:
+        RunError: it is missing, cut short or damaged.
+    """
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise RunError(f"{path} does not exist: the run has not saved weights yet; train it first") from None
+    except (RuntimeError, EOFError, OSError, KeyError, ValueError, pickle.UnpicklingError, BadZipFile) as error:
+        raise RunError(
+            f"{path} is cut short or damaged ({type(error).__name__}); restore it from a copy, or delete that file to "
+            "train this run from the start (nothing else in its folder is touched)"
+        ) from error
+
+
+class TrainStream(IterableDataset):
+    """Training batches from number `first` on, without end; the order knows seed and step, so nothing is replayed."""
+
+    def __init__(self, examples: Examples, order: BatchOrder, first: int) -> None:
+        self.examples, self.order, self.first = examples, order, first
+
+    def __iter__(self) -> Iterator[Batch]:
+        worker = torch.utils.data.get_worker_info()
+        offset, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        number = self.first + offset
+        while True:
+            yield self.examples.batch(self.order[number])
+            number += stride
+
+
+def train_loader(examples: Examples, order: BatchOrder, first: int, workers: int) -> DataLoader:
+    """The stream as a loader; with workers, batch k comes from worker k modulo their number, so the order stays."""
+    return DataLoader(
+        TrainStream(examples, order, first),
+        batch_size=None,
+        num_workers=workers,
+        pin_memory=torch.cuda.is_available(),
+        persistent_workers=workers > 0,
+        # A generator of its own: making the loader must not draw from the global random state.
+        generator=torch.Generator(),
+    )

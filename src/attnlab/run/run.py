@@ -1,0 +1,31 @@
+"""What a run holds while it runs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnlab.config.schema import Config
+from attnlab.learn.progress import Reporter
+from attnlab.run.record import RunFolder
+from attnlab.run.signals import StopRequest
+from attnlab.tasks.base import Prepared, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run.
+
+    raw: the resolved configuration as plain types; config: the same, typed.
+    """
+
+    raw: dict[str, Any]
+    config: Config
+    folder: RunFolder
+    reporter: Reporter
+    stop: StopRequest
+    device: torch.device
+    task: Task
+    prepared: Prepared
+    network: nn.Module

@@ -1,0 +1,68 @@
+"""From a checked configuration to the objects of a run: device, task, network."""
+
+import dataclasses
+import importlib
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from attnlab.config.schema import Config, Paths
+from attnlab.nn.build import build_network
+from attnlab.run.record import RunError
+from attnlab.tasks.base import Folders, Prepared, Task
+
+# Keys of `task` that are no arguments of its class.
+TASK_META = ("_target_", "name", "label")
+
+
+def choose_device(wanted: str, threads: int | None) -> torch.device:
+    """The device of a run; CPU threads are set on the way.
+
+    Raises:
+        RunError: trainer.device=cuda without a usable GPU.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    available = torch.cuda.is_available()
+    if wanted == "cuda" and not available:
+        raise RunError("trainer.device=cuda, but torch sees no usable GPU here; use trainer.device=cpu or auto")
+    if wanted == "cpu" or not available:
+        return torch.device("cpu")
+    # Equal seeds give equal numbers: kernels that cannot promise it say so instead of being slow elsewhere.
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def seed_everything(seed: int) -> None:
+    """Initialisation and dropout; the order of data has a generator of its own."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def make_task(options: dict[str, Any]) -> Task:
+    """The task that `task._target_` names, with the other keys as its arguments."""
+    module, _, name = options["_target_"].rpartition(".")
+    task_class = getattr(importlib.import_module(module), name)
+    return task_class(**{key: value for key, value in options.items() if key not in TASK_META})
+
+
+def prepare(task: Task, paths: Paths) -> Prepared:
+    """Data ready to use; waits for another process that prepares the same."""
+    return task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
+
+
+def make_network(config: Config, prepared: Prepared) -> nn.Module:
+    """A freshly initialised network, a function of config and seed."""
+    seed_everything(config.seed)
+    network = build_network(config.backbone, config.model, prepared.spec)
+    return network.double() if config.train.precision == "64-true" else network
+
+
+def spec_of(prepared: Prepared) -> dict[str, Any]:
+    """The TaskSpec as plain types."""
+    return dataclasses.asdict(prepared.spec)

@@ -1,0 +1,81 @@
+"""What a user reads at the end: a table of one run, or of all jobs of a sweep. Imports no torch."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from attnlab.config.naming import run_folder
+
+
+def headline(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics of whole subsets and groups, without those of single lengths."""
+    return {name: value for name, value in metrics.items() if "/length_" not in name}
+
+
+def percent(name: str, value: float) -> str:
+    """Accuracies in percent, anything else as it is."""
+    return f"{100 * value:.2f} %" if "accuracy" in name else f"{value:.4g}"
+
+
+def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) -> None:
+    """Metrics, seconds, folder, and what to try next."""
+    folder, console = run_folder(raw), Console()
+    task, model = raw["task"]["name"], raw["model"]["name"]
+    table = Table(title=f"{task} / {model} / seed {raw['seed']}", box=SIMPLE_HEAD, title_justify="left")
+    table.add_column("")
+    table.add_column("", justify="right")
+    for name, value in headline(result["metrics"]).items():
+        table.add_row(name, percent(name, value))
+    table.add_row("tested weights", f"{result['selection']['rule']}, step {result['selection']['step']}")
+    table.add_row("seconds of training", f"{result['seconds']:.0f}  ({result['steps_per_second']:.1f} steps/s)")
+    table.add_row("run folder", str(folder))
+    console.print(table)
+    if shown:
+        console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")
+    other = "sort_of_clevr" if task == "scan" else "scan"
+    console.print("Next, for example:", highlight=False)
+    for line in (
+        f"python evaluate.py run={folder}",
+        f"python train.py -m task={task} model=vanilla,{model} seed=0,1,2",
+        f"python train.py task={other} model={model}",
+    ):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
+
+
+def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
+    """A row for every job of a sweep, from what its run folder says.
+
+    Returns:
+        exit code: 0 when all are finished.
+    """
+    folders = list(dict.fromkeys(run_folder(job) for job in jobs))
+    table = Table(title=f"{len(folders)} runs", box=SIMPLE_HEAD, title_justify="left")
+    for column in ("run", "state", "result or reason"):
+        table.add_column(column, overflow="fold")
+    finished = 0
+    for folder in folders:
+        state, text = _outcome(folder)
+        finished += state == "finished"
+        table.add_row(str(folder), state, text)
+    Console().print(table)
+    missing = len(folders) - finished
+    if missing:
+        print(f"{finished} finished, {missing} not; repeat the command to run only what is missing")
+    return 1 if missing else 0
+
+
+def _outcome(folder: Path) -> tuple[str, str]:
+    """State of a run, and its result or the reason why it has none."""
+    try:
+        status = json.loads((folder / "status.json").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return "not started", ""
+    if status["state"] != "finished":
+        return status["state"], status["reason"]
+    metrics = headline(json.loads((folder / "result.json").read_text())["metrics"])
+    return "finished", "  ".join(f"{name} {percent(name, value)}" for name, value in metrics.items())

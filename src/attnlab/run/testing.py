@@ -1,0 +1,111 @@
+"""Metrics of a network on a task's subsets, and the selection of the weights that are tested."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from attnlab.config.schema import Train
+from attnlab.learn.callbacks import Validation, weights_name
+from attnlab.learn.evaluate import evaluate
+from attnlab.learn.progress import Reporter
+from attnlab.run.resume import read_checkpoint
+from attnlab.tasks.base import Prepared
+
+
+@dataclass
+class Findings:
+    """Metrics with their full names, and how many examples stand behind each part (`test/ood/length_30`)."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, prefix: str, metrics: Mapping[str, float], counts: Mapping[str, int]) -> None:
+        self.metrics |= {f"{prefix}/{name}": value for name, value in metrics.items()}
+        self.counts |= {prefix if part == "all" else f"{prefix}/{part}": size for part, size in counts.items()}
+
+
+class Tester:
+    """Evaluates subsets of a prepared task.
+
+    Args:
+        train: batch size of evaluation, precision, selection rules.
+        network: evaluated as it is; `test` loads the selected weights into it.
+        reporter: shows progress while an evaluation that is not part of training runs.
+    """
+
+    def __init__(self, train: Train, prepared: Prepared, network: nn.Module, reporter: Reporter) -> None:
+        self.train, self.prepared, self.network, self.reporter = train, prepared, network, reporter
+
+    def subset(
+        self, name: str, numbers: np.ndarray | None = None, limit: int | None = None, show: bool = False
+    ) -> tuple[dict[str, float], dict[str, int]]:
+        """Metrics and counts of one subset, or of some of its examples."""
+        examples = self.prepared.subsets[name]
+        if show:
+            self.reporter.start(f"evaluating {name}", len(examples) if numbers is None else len(numbers))
+        try:
+            return evaluate(
+                self.network,
+                self.prepared.spec,
+                examples,
+                batch_size=self.train.eval_batch_size,
+                precision=self.train.precision,
+                decode_limit=limit or self.prepared.decode_limits.get(name, 0),
+                numbers=numbers,
+                tick=(lambda done, size: self.reporter.update(done)) if show else (lambda done, size: None),
+            )
+        finally:
+            if show:
+                self.reporter.stop()
+
+    def test_subsets(self, show: bool = False) -> Findings:
+        """Every test subset with the network as it is."""
+        found = Findings()
+        for name in self.prepared.subsets:
+            if name.split("/")[0] == "test":
+                found.add(name, *self.subset(name, show=show))
+        return found
+
+    def test(self, folder: Path, saved: Mapping[str, Any]) -> tuple[Findings, dict[str, Any]]:
+        """The test, once, after training: findings, and which weights were tested by which rule.
+
+        Args:
+            folder: the run folder, with the weights that validation kept.
+            saved: the checkpoint of the last step.
+        """
+        best = saved_best(saved)
+        if self.train.selection == "best_validation":
+            self._load_best(folder, "")
+            selected = {"rule": "best_validation", "step": best[""]["step"], "val/accuracy": best[""]["value"]}
+        else:
+            self.network.load_state_dict(network_weights(saved))
+            selected = {"rule": "last_step", "step": saved["global_step"]}
+        found = self.test_subsets(show=True)
+        if self.train.paper_rule is not None:
+            selected["paper_rule"] = {"rule": self.train.paper_rule}
+            for group in sorted(rule for rule in best if rule):
+                self._load_best(folder, group)
+                numbers = self.prepared.subsets["test"].groups[group]
+                metrics, counts = self.subset("test", numbers)
+                found.add(f"test_paper_rule/{group}", {"accuracy": metrics["accuracy"]}, {"all": counts["all"]})
+                selected["paper_rule"][group] = best[group]["step"]
+        return found, selected
+
+    def _load_best(self, folder: Path, rule: str) -> None:
+        self.network.load_state_dict(read_checkpoint(folder / weights_name(rule))["network"])
+
+
+def network_weights(checkpoint: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The network's weights in a checkpoint of a run."""
+    prefix = "network."
+    return {key[len(prefix) :]: value for key, value in checkpoint["state_dict"].items() if key.startswith(prefix)}
+
+
+def saved_best(checkpoint: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Best validations by rule, as a checkpoint remembers them; empty where the task has no validation."""
+    return checkpoint["callbacks"].get(Validation.__qualname__, {"best": {}})["best"]

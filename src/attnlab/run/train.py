@@ -1,0 +1,181 @@
+"""One run from its configuration to its result: train, resume, or show what is finished."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attnlab.config.check import checked
+from attnlab.config.naming import run_folder
+from attnlab.config.schema import Config
+from attnlab.learn.callbacks import Clock, Stopped
+from attnlab.learn.progress import Reporter
+from attnlab.nn.build import count_parameters
+from attnlab.run import machine
+from attnlab.run.fit import fit, quiet_lightning
+from attnlab.run.record import MetricsFile, RunError, RunFolder
+from attnlab.run.resume import read_checkpoint
+from attnlab.run.run import Run
+from attnlab.run.setup import choose_device, make_network, make_task, prepare
+from attnlab.run.signals import StopRequest
+from attnlab.run.testing import Tester
+from attnlab.run.wandb_mirror import WandbMirror
+from attnlab.tasks.base import Prepared, Task
+
+
+class Sinks:
+    """metrics.csv and, where asked for, wandb."""
+
+    def __init__(self, file: MetricsFile, mirror: WandbMirror | None) -> None:
+        self.file, self.mirror = file, mirror
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        self.file.log(step, metrics)
+        if self.mirror is not None:
+            self.mirror.log(step, metrics)
+
+
+def train_run(raw: dict[str, Any], stop: StopRequest) -> tuple[dict[str, Any], bool]:
+    """Train, resume or show the run of a resolved configuration.
+
+    Args:
+        raw: the resolved configuration as plain types.
+        stop: listens for signals.
+
+    Returns:
+        the result, and whether it was there already.
+
+    Raises:
+        RunError, DataError, NonFiniteLoss, Stopped: recorded in status.json before they leave here.
+    """
+    config = checked(raw)
+    quiet_lightning()
+    folder = RunFolder(run_folder(raw))
+    folder.create()
+    with folder.locked():
+        folder.open_config(raw)
+        result = folder.result()
+        if result is not None:
+            return result, True
+        folder.require_version()
+        reporter = Reporter(config.trainer.progress)
+        _begin(folder, reporter)
+        with _status_of(folder):
+            result = _train(raw, config, folder, reporter, stop)
+        return result, False
+
+
+def _begin(folder: RunFolder, reporter: Reporter) -> None:
+    """Record the start and every commit the run was trained under; say when a resume is under another one."""
+    status, now = folder.status(), machine.git_state()
+    commits = status.get("commits", [])
+    if folder.checkpoint.exists():
+        reporter.say(f"resuming {folder.path}")
+        if commits and commits[-1] != now:
+            reporter.say(f"note: last trained under commit {commits[-1]}, now under {now}; both are recorded")
+    if not commits or commits[-1] != now:
+        commits = [*commits, now]
+    started = status.get("started", time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+    folder.set_status("running", started=started, commits=commits)
+
+
+@contextmanager
+def _status_of(folder: RunFolder) -> Iterator[None]:
+    """How the run ended, in status.json."""
+    try:
+        yield
+    except Stopped as stopped:
+        folder.set_status("stopped", str(stopped))
+        raise
+    except BaseException as error:
+        folder.set_status("failed", f"{type(error).__name__}: {error}")
+        raise
+    folder.set_status("finished")
+
+
+def _train(
+    raw: dict[str, Any], config: Config, folder: RunFolder, reporter: Reporter, stop: StopRequest
+) -> dict[str, Any]:
+    device = choose_device(config.trainer.device, config.trainer.threads)
+    task = make_task(config.task)
+    prepared = prepare(task, config.paths)
+    _same_data(folder, task, prepared)
+    run = Run(
+        raw=raw,
+        config=config,
+        folder=folder,
+        reporter=reporter,
+        stop=stop,
+        device=device,
+        task=task,
+        prepared=prepared,
+        network=make_network(config, prepared).to(device),
+    )
+    step = read_checkpoint(folder.checkpoint)["global_step"] if folder.checkpoint.exists() else 0
+    file = MetricsFile(folder.metrics_file)
+    rows = file.keep_until(step if step else -1)
+    with _mirror(run, rows) as mirror:
+        result = _fit_and_test(run, Sinks(file, mirror), step)
+        if mirror is not None:
+            mirror.summarise(result)
+        folder.write_result(result)
+    return result
+
+
+@contextmanager
+def _mirror(run: Run, rows: list[tuple[int, str, float]]) -> Iterator[WandbMirror | None]:
+    """The wandb run, always finished; None, with one line, where wandb cannot start: metrics.csv has everything."""
+    mirror = None
+    if run.config.logger.name != "csv":
+        try:
+            mirror = WandbMirror(run.folder.path, run.raw, run.config.logger, rows)
+        except Exception as error:
+            run.reporter.say(f"wandb did not start ({error}); metrics go to {run.folder.metrics_file} only")
+    exit_code = 1
+    try:
+        yield mirror
+        exit_code = 0
+    finally:
+        if mirror is not None:
+            mirror.finish(exit_code)
+
+
+def _same_data(folder: RunFolder, task: Task, prepared: Prepared) -> None:
+    """Record the data's version and hash at the first start; refuse to resume on other data."""
+    now = {"version": task.version, "hash": prepared.data_hash()}
+    before = folder.status().get("data", now)
+    if before != now:
+        raise RunError(
+            f"{folder.path} was begun on data {before} and the data here is {now}; restore that data, or move the "
+            "folder away to begin again"
+        )
+    folder.set_status("running", data=now)
+
+
+def _fit_and_test(run: Run, sinks: Sinks, step: int) -> dict[str, Any]:
+    max_steps = run.config.train.max_steps
+    tester = Tester(run.config.train, run.prepared, run.network, run.reporter)
+    if step < max_steps:
+        fit(run, sinks, tester, step)
+        # Lightning moves the network back to the CPU when it is done.
+        run.network.to(run.device)
+    saved = read_checkpoint(run.folder.checkpoint)
+    found, selected = tester.test(run.folder.path, saved)
+    sinks.log(max_steps, found.metrics)
+    seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
+    commits = run.folder.status()["commits"]
+    return {
+        "metrics": found.metrics,
+        "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
+        "selection": selected,
+        "seconds": seconds,
+        "steps_per_second": max_steps / seconds,
+        "peak_memory_bytes": machine.peak_memory_bytes(run.device),
+        "parameters": count_parameters(run.network),
+        "state_size": run.network.state_size(run.prepared.spec.max_output_length),
+        "data": run.folder.status()["data"],
+        "versions": machine.versions(),
+        "git": commits[-1] | {"earlier": commits[:-1]},
+        "hardware": machine.hardware(run.device),
+        "command": machine.command(),
+    }

@@ -1,0 +1,43 @@
+"""What all tests share: shape and type checks of the numeric packages, one thread a worker, fresh seeds."""
+
+from collections.abc import Iterator
+
+import pytest
+from jaxtyping import config as jaxtyping_config
+from jaxtyping import install_import_hook
+
+# Before any of them is imported: every annotated shape and type in these packages is checked at every call.
+install_import_hook(["attnlab.attention", "attnlab.nn", "attnlab.learn"], "beartype.beartype")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """The tensors are tiny and pytest-xdist already fills the cores."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    import torch
+
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def unchecked_types() -> Iterator[None]:
+    """Shape checks off: torch.compile cannot trace through them, and nobody but the tests runs with them."""
+    jaxtyping_config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping_config.update("jaxtyping_disable", False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names the laws that a mechanism is excused from, so that no exemption is forgotten."""
+    from exemptions import EXEMPTIONS
+
+    for (law, mechanism), reason in EXEMPTIONS.items():
+        terminalreporter.write_line(f"exempt from the law of {law}: {mechanism} ({reason})")

@@ -1,0 +1,180 @@
+"""Every conf/model/*.yaml as test parameters, found by globbing: a new yaml is tested the day it is added.
+
+Attentions are built as networks build them (`attnlab.nn.build.make_attention`), at tiny sizes, in float64.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from exemptions import EXEMPTIONS
+from torch import Tensor, nn
+
+from attnlab.attention.base import Attention
+from attnlab.config.check import checked
+from attnlab.config.compose import CONF, compose_config
+from attnlab.config.schema import Backbone, Config, Model, TaskSpec
+from attnlab.nn.build import build_network, make_attention
+
+MODELS = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
+TASKS = ("scan", "sort_of_clevr")
+SPECS = {
+    "scan": TaskSpec(
+        kind="encoder_decoder",
+        modality="tokens",
+        input_vocabulary=7,
+        output_vocabulary=6,
+        max_input_length=12,
+        max_output_length=12,
+    ),
+    "sort_of_clevr": TaskSpec(
+        kind="classification", modality="image_question", n_classes=3, image_shape=(30, 30, 3), question_size=4
+    ),
+}
+TINY = {
+    "d_model": 8,
+    "n_heads": 2,
+    "n_layers": 2,
+    "n_decoder_layers": None,
+    "d_feed_forward": 12,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "attention_output_dropout": 0.0,
+    "embedding_dropout": 0.0,
+}
+
+
+@cache
+def config_of(model: str, task: str = "scan") -> Config:
+    """The checked configuration of a model yaml on a task yaml."""
+    return checked(compose_config([f"task={task}", f"model={model}"]))
+
+
+def backbone_of(model: str, task: str, **changes: Any) -> Backbone:
+    """The task's backbone at tiny sizes without dropout."""
+    return replace(config_of(model, task).backbone, **(TINY | changes))
+
+
+def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> nn.Module:
+    """A network in float64 and evaluation mode, its parameters moved off their initial values.
+
+    Args:
+        model: a yaml's name, or a model made by hand.
+        changes: fields of the backbone.
+    """
+    torch.manual_seed(seed)
+    name = model if isinstance(model, str) else "linear"
+    model = config_of(model, task).model if isinstance(model, str) else model
+    return shaken(build_network(backbone_of(name, task, **changes), model, SPECS[task]).double().eval())
+
+
+def shaken(module: nn.Module, size: float = 0.2) -> nn.Module:
+    """The module with noise on every parameter: what starts at 0 or 1 would hide mistakes."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += size * torch.randn_like(parameter)
+    return module
+
+
+@dataclass(frozen=True)
+class Case:
+    """One attention that some model yaml asks for."""
+
+    model: str
+    place: str
+    node: str
+    positions: str
+
+    @property
+    def mechanism(self) -> type[Attention]:
+        return type(_made(self))
+
+    @property
+    def path(self) -> str:
+        return f"{self.mechanism.__module__}.{self.mechanism.__name__}"
+
+    def make(self, seed: int = 0, **changes: Any) -> Attention:
+        """A fresh copy in float64 and evaluation mode; `changes` are fields of the backbone."""
+        torch.manual_seed(seed)
+        model = config_of(self.model, "sort_of_clevr").model
+        backbone = backbone_of(self.model, "sort_of_clevr", positions=self.positions, **changes)
+        return shaken(make_attention(json.loads(self.node), self.place, backbone, model).double().eval())
+
+    def modes(self) -> Iterator[str]:
+        """The forms this attention has."""
+        for mode in ("bidirectional", "causal", "cross"):
+            if getattr(self.mechanism, f"supports_{mode}") and not (mode == "cross" and self.positions == "relative"):
+                yield mode
+
+
+@cache
+def _made(case: Case) -> Attention:
+    return case.make()
+
+
+@cache
+def cases() -> Mapping[str, Case]:
+    """Every distinct attention of the model yamls by a readable name, and each that can with relative positions."""
+    found: dict[str, Case] = {}
+    for name in MODELS:
+        model = config_of(name, "sort_of_clevr").model
+        positions = model.positions or backbone_of(name, "sort_of_clevr").positions
+        nodes = [("encoder", g.attention) for g in model.encoder] + [("decoder", g.attention) for g in model.decoder]
+        for place, node in [*nodes, ("cross", model.cross)]:
+            ortho = model.ortho.weight > 0 and place in model.ortho.where
+            text = json.dumps(node, sort_keys=True)
+            case = Case(name, place, text, positions)
+            found.setdefault(f"{text}{model.normalization}{ortho}{positions}", case)
+            if case.mechanism.supports_relative_positions:
+                found.setdefault(f"{text}{ortho}relative", replace(case, positions="relative"))
+    return {
+        f"{case.model}-{case.place}{'-relative' if case.positions == 'relative' else ''}-{number}": case
+        for number, case in enumerate(found.values())
+    }
+
+
+def every_attention(law: str, *, modes: Sequence[str] = ("bidirectional", "causal", "cross")) -> Callable:
+    """Parametrises a test by `case` and `mode`, over every attention of every model yaml and the forms it has."""
+    chosen = [(name, case, mode) for name, case in cases().items() for mode in case.modes() if mode in modes]
+    parameters = [
+        pytest.param(case, mode, id=f"{name}-{mode}", marks=_excused(law, case)) for name, case, mode in chosen
+    ]
+    return pytest.mark.parametrize(("case", "mode"), parameters)
+
+
+def _excused(law: str, case: Case) -> list[pytest.MarkDecorator]:
+    reason = EXEMPTIONS.get((law, case.path))
+    return [] if reason is None else [pytest.mark.skip(reason=f"exempt from the law of {law}: {reason}")]
+
+
+def apply(
+    attention: Attention, mode: str, x: Tensor, memory: Tensor | None, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Output and penalty of an attention in one of its forms."""
+    return attention(x, memory if mode == "cross" else None, mask, mode == "causal")
+
+
+def masks(lengths: Sequence[int], size: int) -> Tensor:
+    """The first lengths[b] of `size` places of row b."""
+    return torch.arange(size) < torch.tensor(lengths)[:, None]
+
+
+def gradients(loss: Tensor, module: nn.Module, **inputs: Tensor | None) -> dict[str, Tensor]:
+    """Gradients by name of the inputs that are given and of all parameters; 0 where the loss does not depend on one."""
+    named = {name: tensor for name, tensor in inputs.items() if tensor is not None} | dict(module.named_parameters())
+    found = torch.autograd.grad(loss, list(named.values()), materialize_grads=True, allow_unused=True)
+    return dict(zip(named, found, strict=True))
+
+
+def assert_same(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float) -> None:
+    """Tensors of the same names are equal, up to `tolerance` relative to each one's size (at least 1)."""
+    assert actual.keys() == expected.keys()
+    for name, value in actual.items():
+        scale = max(1.0, expected[name].detach().abs().max().item()) if expected[name].numel() else 1.0
+        torch.testing.assert_close(
+            value, expected[name], rtol=tolerance, atol=tolerance * scale, msg=lambda text, name=name: f"{name}: {text}"
+        )

@@ -1,0 +1,32 @@
+"""What the slow references share: projections, heads, and which positions are real. Plain loops, one sample at a time."""
+
+import torch
+from torch import Tensor, nn
+
+Heads = list[list[list[Tensor]]]
+"""For each sample, head and position a vector of the head's width."""
+
+
+def project(linear: nn.Linear, row: Tensor) -> Tensor:
+    """W x + b for one position."""
+    return linear.weight @ row if linear.bias is None else linear.weight @ row + linear.bias
+
+
+def split(linear: nn.Linear, x: Tensor, n_heads: int) -> Heads:
+    """Every position projected and cut into heads."""
+    samples = [[project(linear, row).chunk(n_heads) for row in sample] for sample in x]
+    return [[[row[head] for row in rows] for head in range(n_heads)] for rows in samples]
+
+
+def join(linear: nn.Linear, heads: Heads) -> Tensor:
+    """Heads side by side, through the output projection."""
+    samples = []
+    for sample in heads:
+        positions = range(len(sample[0]))
+        samples.append(torch.stack([project(linear, torch.cat([head[i] for head in sample])) for i in positions]))
+    return torch.stack(samples)
+
+
+def real_positions(mask: Tensor | None, x: Tensor) -> list[list[int]]:
+    """The positions of each sample that are not padding."""
+    return [[j for j in range(x.shape[1]) if mask is None or mask[b, j]] for b in range(len(x))]

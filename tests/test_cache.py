@@ -1,0 +1,132 @@
+"""Data that is made once: together, after a kill, after damage, on a full disk."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from attnlab.data.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.fetch import DataError
+
+BUILDER = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from attnlab.data.cache import build_once, save_arrays
+
+def build(place):
+    save_arrays(place, first=np.arange(5))
+    print("building", flush=True)
+    time.sleep(float(sys.argv[2]))
+    save_arrays(place, second=np.ones(3))
+
+build_once(Path(sys.argv[1]), build, "numbers")
+"""
+
+
+def start(folder: Path, seconds: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", BUILDER, str(folder), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def build(place: Path) -> None:
+    save_arrays(place, first=np.arange(5), second=np.ones(3))
+
+
+def never(place: Path) -> None:
+    raise AssertionError(f"{place} was built again")
+
+
+def test_builds_once_and_maps(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "numbers-v1"
+    for make in (build, never):
+        arrays = load_arrays(build_once(folder, make, "numbers"))
+    assert isinstance(arrays["first"], np.memmap)
+    assert arrays["first"].tolist() == [0, 1, 2, 3, 4]
+    assert sorted(arrays) == ["first", "second"]
+
+
+def test_processes_that_build_together_build_once(tmp_path: Path) -> None:
+    processes = [start(tmp_path / "numbers", 1.5) for _ in range(2)]
+    replies = [process.communicate(timeout=60) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert "".join(out for out, _ in replies).count("building") == 1
+    assert "".join(err for _, err in replies).count("waiting for another process that prepares numbers") == 1
+
+
+def test_a_killed_build_leaves_nothing_that_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "numbers"
+    with start(folder, 60) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "building\n"
+        process.send_signal(signal.SIGKILL)
+    assert not folder.exists()
+    assert list(tmp_path.glob(".numbers.*"))
+    build_once(folder, build, "numbers")
+    assert sorted(load_arrays(folder)) == ["first", "second"]
+    assert not list(tmp_path.glob(".numbers.*"))
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    def fail(place: Path) -> None:
+        (place / "half").write_text("half")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        build_once(tmp_path / "numbers", fail, "numbers")
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    build_once(tmp_path / "numbers", build, "numbers")
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "manifest"])
+def test_damage_is_made_good_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str) -> None:
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    mapped = load_arrays(folder)["second"]
+    file = folder / ("manifest.json" if damage == "manifest" else "first.npy")
+    file.unlink() if damage == "gone" else file.write_bytes(file.read_bytes()[:-8])
+    build_once(folder, build, "numbers")
+    assert load_arrays(folder)["first"].tolist() == [0, 1, 2, 3, 4]
+    assert mapped.tolist() == [1, 1, 1]
+    assert capsys.readouterr().err == f"{folder} was cut short or changed: numbers is made anew\n"
+    assert not list(tmp_path.glob(".numbers.*"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
+    def fill(place: Path) -> None:
+        (place / "first.npy").symlink_to("/dev/full")
+        save_arrays(place, first=np.zeros(100_000))
+
+    with pytest.raises(DataError, match=r"preparing numbers in .* no space left"):
+        build_once(tmp_path / "numbers", fill, "numbers")
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written"):
+        build_once(tmp_path / "file" / "numbers", build, "numbers")
+
+
+def test_keys_depend_on_name_version_and_options_only() -> None:
+    key = cache_key("task", 1, {"a": 1, "b": "x"})
+    assert key == cache_key("task", 1, {"b": "x", "a": 1})
+    others = {cache_key("task", 2, {"a": 1, "b": "x"}), cache_key("task", 1, {"a": 2, "b": "x"})}
+    assert len({key, cache_key("other", 1, {"a": 1, "b": "x"}), *others}) == 4
+
+
+@settings(max_examples=25, deadline=None)
+@given(arrays_of.arrays(st.sampled_from(["u1", "i2", "f4", "?"]), arrays_of.array_shapes(min_side=0, max_dims=3)))
+def test_arrays_survive(array: np.ndarray) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        save_arrays(Path(folder), array=array, turned=array.T)
+        for name, expected in (("array", array), ("turned", array.T)):
+            loaded = np.load(Path(folder) / f"{name}.npy")
+            assert loaded.dtype == expected.dtype
+            np.testing.assert_array_equal(loaded, expected)

@@ -1,0 +1,78 @@
+"""Law 4: outputs, penalties and gradients are finite for every input a number format can hold with some room."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import pytest
+import torch
+from models import Case, apply, every_attention, gradients, masks
+from torch import Tensor
+
+WIDE = (1e-4, 1e-2, 1.0, 1e2, 1e4)
+FORMATS = {
+    "float32": (torch.float32, torch.float32, WIDE),
+    "bfloat16": (torch.bfloat16, torch.bfloat16, WIDE),
+    "bfloat16-autocast": (torch.float32, torch.bfloat16, WIDE),
+    "float16": (torch.float16, torch.float16, (0.1, 1.0, 10.0)),
+    "float16-autocast": (torch.float32, torch.float16, (0.1, 1.0, 10.0)),
+}
+LENGTHS = (70, 3, 1, 0)
+
+
+def draw(scale: float, dtype: torch.dtype) -> Tensor:
+    """Four rows of 70 positions: real up to LENGTHS, zero vectors among them."""
+    x = scale * torch.randn(4, 70, 8, dtype=torch.float64)
+    x[:, 1::5] = 0
+    return x.to(dtype).requires_grad_()
+
+
+def assert_finite(values: dict[str, Tensor], where: str) -> None:
+    for name, value in values.items():
+        assert value.isfinite().all(), f"{name} is not finite: {where}"
+
+
+@pytest.mark.parametrize("number_format", FORMATS)
+@every_attention("finite")
+def test_forward_and_backward_are_finite(case: Case, mode: str, number_format: str) -> None:
+    dtype, compute, scales = FORMATS[number_format]
+    attention = case.make().to(dtype)
+    for scale in scales:
+        x, memory = draw(scale, dtype), draw(scale, dtype) if mode == "cross" else None
+        for mask in (None, masks(LENGTHS, 70)):
+            with torch.autocast("cpu", compute) if compute != dtype else nullcontext():
+                out, penalty = apply(attention, mode, x, memory, mask)
+            values = {"out": out, "penalty": penalty}
+            values |= gradients(out.float().mean() + penalty.float(), attention, x=x, memory=memory)
+            assert_finite(values, f"inputs x {scale}, {'no' if mask is None else 'a'} mask")
+
+
+@pytest.mark.parametrize("fill", [torch.zeros_like, torch.ones_like, lambda x: -torch.ones_like(x)])
+@every_attention("finite")
+def test_constant_inputs_are_finite(case: Case, mode: str, fill: Callable[[Tensor], Tensor]) -> None:
+    """Also with projections that send everything to 0, where norms and cosines have no direction."""
+    for shrink in (1.0, 0.0):
+        attention = case.make()
+        with torch.no_grad():
+            for parameter in attention.parameters():
+                parameter *= shrink
+        x = fill(draw(1.0, torch.float32)).double().requires_grad_()
+        memory = fill(x).requires_grad_() if mode == "cross" else None
+        for mask in (None, masks(LENGTHS, 70), masks([0] * 4, 70)):
+            out, penalty = apply(attention, mode, x, memory, mask)
+            values = {"out": out, "penalty": penalty}
+            values |= gradients(out.mean() + penalty, attention, x=x, memory=memory)
+            assert_finite(values, f"parameters x {shrink}")
+
+
+@pytest.mark.parametrize("number_format", FORMATS)
+@every_attention("finite", modes=["causal", "cross"])
+def test_steps_are_finite(case: Case, mode: str, number_format: str) -> None:
+    dtype, compute, scales = FORMATS[number_format]
+    attention = case.make().to(dtype)
+    for scale in scales:
+        x, memory = draw(scale, dtype), draw(scale, dtype) if mode == "cross" else None
+        with torch.no_grad(), torch.autocast("cpu", compute) if compute != dtype else nullcontext():
+            state = attention.init_state(4, memory, None if memory is None else masks(LENGTHS, 70))
+            for place in range(6):
+                out, state = attention.step(x[:, place : place + 1], state)
+                assert_finite({"out": out}, f"inputs x {scale}, position {place}")

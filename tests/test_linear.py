@@ -1,0 +1,86 @@
+"""Linear attention's switches: normalisation, its place, the denominator, the scaling of queries, eps, chunks."""
+
+from itertools import product
+
+import pytest
+import torch
+from models import apply, shaken
+from test_laws_reference import compare
+
+from attnlab.attention.linear import LinearAttention
+from attnlab.attention.normalization import HeadNorm
+from attnlab.config.schema import Normalization
+
+KINDS = ("none", "l1", "l2", "rms")
+PLACEMENTS = ("after_feature_map", "before_feature_map")
+MODES = ("bidirectional", "causal", "cross")
+
+
+def make(kind: str = "none", placement: str = "after_feature_map", denominator: bool = True, **options) -> LinearAttention:
+    torch.manual_seed(0)
+    normalization = Normalization(kind=kind, placement=placement, denominator=denominator)
+    return shaken(LinearAttention(8, 2, normalization=normalization, **options).double())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("denominator", [True, False])
+@pytest.mark.parametrize(("kind", "placement"), product(KINDS, PLACEMENTS))
+def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool, mode: str) -> None:
+    attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
+    compare(attention, mode, 6)
+    compare(attention, mode, 9, (9, 4, 1, 0))
+
+
+@pytest.mark.parametrize(("bias", "scale_queries", "eps"), [(False, True, 1e-5), (True, False, 1e-6), (True, True, 0.5)])
+def test_bias_scaling_and_eps_equal_the_reference(bias: bool, scale_queries: bool, eps: float) -> None:
+    attention = make(bias=bias, scale_queries=scale_queries, eps=eps)
+    assert attention.scale == (0.5 if scale_queries else 1.0)
+    assert attention.eps == eps
+    for mode in MODES:
+        compare(attention, mode, 5)
+
+
+@pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 130])
+def test_chunks_change_nothing(length: int) -> None:
+    x = torch.randn(2, length, 8, dtype=torch.float64)
+    whole, _ = apply(make(chunk_size=1000), "causal", x, None, None)
+    for chunk_size in (1, 2, 7, 64):
+        out, _ = apply(make(chunk_size=chunk_size), "causal", x, None, None)
+        torch.testing.assert_close(out, whole, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("denominator", [True, False])
+def test_its_state_does_not_grow(denominator: bool) -> None:
+    attention = make(denominator=denominator)
+    assert attention.state_size(1) == attention.state_size(100) == 2 * 4 * (5 if denominator else 4)
+
+
+@pytest.mark.parametrize(("kind", "placement"), product(KINDS, PLACEMENTS))
+@pytest.mark.parametrize("mode", MODES)
+def test_every_normalization_is_finite(kind: str, placement: str, mode: str) -> None:
+    for denominator, scale in product((True, False), (1e-4, 1.0, 1e4)):
+        attention = make(kind, placement, denominator).float()
+        x = (scale * torch.randn(2, 70, 8)).requires_grad_()
+        out, _ = apply(attention, mode, x, 1.0 * x, None)
+        out.mean().backward()
+        assert out.isfinite().all()
+        assert x.grad.isfinite().all()
+
+
+def test_rescaled_queries_change_nothing_after_the_feature_map() -> None:
+    """The denominator cancels any positive factor of a query, so the query norm has no effect there (eps aside)."""
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    attention = make("l2", eps=1e-12)
+    expected, _ = attention(x)
+    attention.q_norm = HeadNorm("none", 4)
+    torch.testing.assert_close(attention(x)[0], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_norms_have_the_lengths_they_say() -> None:
+    x = torch.randn(3, 2, 5, 4, dtype=torch.float64)
+    ones = torch.ones(3, 2, 5, dtype=torch.float64)
+    torch.testing.assert_close(HeadNorm("l1", 4)(x).abs().sum(-1), ones, rtol=1e-5, atol=0)
+    torch.testing.assert_close(HeadNorm("l2", 4)(x).square().sum(-1), ones, rtol=1e-5, atol=0)
+    torch.testing.assert_close(HeadNorm("rms", 4).double()(x).square().mean(-1), ones, rtol=1e-4, atol=0)
+    assert [name for name, _ in HeadNorm("rms", 4).named_parameters()] == ["gain"]
+    assert not list(HeadNorm("l2", 4).parameters())

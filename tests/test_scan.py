@@ -1,0 +1,214 @@
+"""SCAN: the grammar against the published files, the splits, and files that are not what they should be."""
+
+import hashlib
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from real_data import real_data
+
+from attnlab.data.fetch import DataError, read_members
+from attnlab.tasks import scan
+from attnlab.tasks.base import Folders, Prepared
+from attnlab.tasks.scan import Scan, parse_pairs
+from attnlab.tasks.scan_grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, all_pairs, interpret
+
+FIXTURE = Path(__file__).parent / "fixtures" / "scan" / "SCAN"
+PAIRS = list(all_pairs())
+CUTS = {  # train, IID, OOD pairs at each cutoff of Csordas et al. 2021
+    22: (15292, 1698, 3920),
+    24: (15594, 1732, 3584),
+    25: (15997, 1777, 3136),
+    26: (16458, 1828, 2624),
+    27: (16861, 1873, 2176),
+    28: (17264, 1918, 1728),
+    30: (17783, 1975, 1152),
+    32: (18186, 2020, 704),
+    33: (18416, 2046, 448),
+    36: (18474, 2052, 384),
+    40: (18704, 2078, 128),
+}
+ROWS = {  # train, test rows of the official files
+    "simple": (16728, 4182),
+    "length": (16990, 3920),
+    "addprim_jump": (14670, 7706),
+    "addprim_turn_left": (21890, 1208),
+    "template_jump_around_right": (18528, 1173),
+    "template_around_right": (15225, 4476),
+    "filler_num0": (15225, 1173),
+    "filler_num1": (16290, 1173),
+    "filler_num2": (17391, 1173),
+    "filler_num3": (18528, 1173),
+}
+
+
+def read_back(prepared: Prepared, subset: str) -> list[tuple[str, str]]:
+    examples = prepared.subsets[subset]
+    batch = examples.batch(np.arange(len(examples)))
+    return [
+        (" ".join(INPUTS.decode(command)), " ".join(OUTPUTS.decode(actions)))
+        for command, actions in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True)
+    ]
+
+
+def test_the_grammar_has_all_pairs_once() -> None:
+    assert len(PAIRS) == len({tuple(command) for command, _ in PAIRS}) == 20910
+    assert max(len(command) for command, _ in PAIRS) == MAX_INPUT
+    assert max(len(actions) for _, actions in PAIRS) == MAX_OUTPUT
+    assert len(INPUTS) == 13 + 3
+    assert len(OUTPUTS) == 6 + 3
+
+
+def test_the_grammar_is_the_official_list() -> None:
+    text = read_members(real_data("scan/SCAN.tar.gz"), ["tasks.txt"])["tasks.txt"].decode()
+    assert {f"IN: {' '.join(command)} OUT: {' '.join(actions)}" for command, actions in PAIRS} == set(text.splitlines())
+
+
+def test_the_docstring_shows_a_real_example() -> None:
+    line = next(line.strip() for line in scan.__doc__.splitlines() if "IN:" in line)
+    assert parse_pairs(line, "docstring")[0] in PAIRS
+
+
+@given(st.integers(0, 305), st.integers(0, 305))
+def test_joined_commands_mean_their_parts(first: int, second: int) -> None:
+    (one, done), (two, did) = PAIRS[first % 102], PAIRS[second % 102]
+    assert interpret([*one, "and", *two]) == done + did
+    assert interpret([*one, "after", *two]) == did + done
+
+
+@pytest.mark.parametrize("command", ["", "walk walk", "turn", "walk left opposite", "walk and", "run twice twice"])
+def test_what_is_no_command_is_refused(command: str) -> None:
+    with pytest.raises(ValueError, match="no phrase of the grammar"):
+        interpret(command.split())
+
+
+@pytest.mark.parametrize("cutoff", CUTS)
+def test_cutoff_counts_are_the_published_ones(cutoff: int) -> None:
+    parts = Scan(length_cutoff=cutoff)._cut()
+    assert tuple(len(parts[name]) for name in ("train", "test/iid", "test/ood")) == CUTS[cutoff]
+
+
+def test_cutoff_split(tmp_path: Path) -> None:
+    folders = Folders(data=tmp_path / "none", cache=tmp_path / "none")
+    prepared = Scan().prepare(folders)
+    parts = {name: set(read_back(prepared, name)) for name in prepared.subsets}
+    assert set.union(*parts.values()) == {(" ".join(command), " ".join(actions)) for command, actions in PAIRS}
+    assert sum(map(len, parts.values())) == 20910
+    assert prepared.subsets["test/ood"].lengths.min() == 27
+    assert prepared.decode_limits == {"test/iid": 27, "test/ood": 49}
+    assert prepared.data_hash() == Scan().prepare(folders).data_hash()
+    assert prepared.data_hash() != Scan(data_seed=1).prepare(folders).data_hash()
+    assert len(prepared.train_groups) == 1
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("cutoff", [1, 47])
+def test_extreme_cutoffs_leave_nothing_empty(cutoff: int, tmp_path: Path) -> None:
+    prepared = Scan(length_cutoff=cutoff).prepare(Folders(data=tmp_path, cache=tmp_path))
+    assert all(len(subset) for subset in prepared.subsets.values())
+    assert (prepared.spec.max_input_length, prepared.spec.max_output_length) == (11, 49)
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    """A clone of a few lines in the official format, taken for the official one; no network."""
+    shutil.copytree(FIXTURE, tmp_path / "data/SCAN")
+    for part in ("train", "test"):
+        content = (FIXTURE / f"simple_split/tasks_{part}_simple.txt").read_bytes()
+        monkeypatch.setitem(scan.FILES, f"{part}_simple", (len(content), hashlib.sha256(content).hexdigest()))
+    monkeypatch.setattr(scan, "REPOSITORY", "http://127.0.0.1:9/")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return Folders(data=tmp_path / "data", cache=tmp_path / "cache")
+
+
+def test_framing(small: Folders) -> None:
+    prepared = Scan(split="simple").prepare(small)
+    batch = prepared.subsets["train"].batch(np.array([0, 1]))
+    assert batch.inputs.tolist() == [
+        [2, *INPUTS.encode(["run"]), 1, 0, 0],
+        [2, *INPUTS.encode(["turn", "opposite", "left"]), 1],
+    ]
+    left = OUTPUTS.encode(["I_TURN_LEFT"])
+    assert batch.targets.tolist() == [[*OUTPUTS.encode(["I_RUN"]), 1, 0], [*left, *left, 1]]
+    assert prepared.subsets["train"].lengths.tolist() == [1, 2, 8, 8, 8]
+    assert prepared.decode_limits == {"test": 3}
+
+
+@pytest.mark.parametrize("place", ["SCAN", "scan/SCAN", "SCAN.tar.gz", "scan/SCAN.tar.gz", "SCAN/SCAN.tar.gz"])
+def test_official_files_are_read_where_they_lie(small: Folders, place: str) -> None:
+    expected = read_back(Scan(split="simple").prepare(small), "train")
+    shutil.rmtree(small.data)
+    (small.data / place).parent.mkdir(parents=True)
+    if place.endswith(".gz"):
+        with tarfile.open(small.data / place, "w:gz") as tar:
+            tar.add(FIXTURE, arcname="SCAN-master")
+    else:
+        shutil.copytree(FIXTURE, small.data / place)
+    assert read_back(Scan(split="simple").prepare(small), "train") == expected
+
+
+@pytest.mark.parametrize("split", ROWS)
+def test_official_splits(split: str, tmp_path: Path) -> None:
+    folders = Folders(data=real_data("scan/SCAN.tar.gz").parents[1], cache=tmp_path)
+    prepared = Scan(split=split).prepare(folders)
+    assert (len(prepared.subsets["train"]), len(prepared.subsets["test"])) == ROWS[split]
+    assert prepared.decode_limits["test"] == prepared.subsets["test"].lengths.max() + 1
+    if split == "addprim_jump":
+        assert read_back(prepared, "train").count(("jump", "I_JUMP")) > 1000
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("IN: run OUT: I_WALK", "'run' means 'I_RUN', found 'I_WALK'"),
+        ("IN: rnu OUT: I_RUN", "'rnu' is not in the vocabulary; the nearest is 'run'"),
+        ("IN: run OUT: RUN", "'RUN' is not in the vocabulary"),
+        ("IN: run twice I_RUN I_RUN", "expected, found 'IN: run twice I_RUN I_RUN'"),
+        ("IN: run  OUT: I_RUN", "'' is not in the vocabulary"),
+        ("IN: turn OUT: I_TURN_LEFT", "no phrase of the grammar"),
+        ("", "expected, found ''"),
+    ],
+)
+def test_a_bad_line_is_named(small: Folders, line: str, complaint: str) -> None:
+    file = small.data / "SCAN/simple_split/tasks_train_simple.txt"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:2], line, *lines[3:]]) + "\n")
+    with pytest.raises(DataError) as error:
+        Scan(split="simple").prepare(small)
+    assert str(error.value).startswith(f"{file}, line 3: ")
+    assert complaint in str(error.value)
+
+
+def test_a_file_cut_inside_a_line_names_the_line(small: Folders) -> None:
+    file = small.data / "SCAN/simple_split/tasks_train_simple.txt"
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(DataError, match="line 5"):
+        Scan(split="simple").prepare(small)
+
+
+def test_a_file_cut_between_lines_fails_its_checksum(small: Folders) -> None:
+    file = small.data / "SCAN/simple_split/tasks_test_simple.txt"
+    size, expected = scan.FILES["test_simple"]
+    content = b"".join(file.read_bytes().splitlines(keepends=True)[:-1])
+    file.write_bytes(content)
+    with pytest.raises(DataError) as error:
+        Scan(split="simple").prepare(small)
+    for part in (str(file), expected, hashlib.sha256(content).hexdigest(), f"{len(content)} bytes where {size}"):
+        assert part in str(error.value)
+    assert file.read_bytes() == content
+
+
+def test_a_missing_file_says_where_it_belongs(small: Folders) -> None:
+    with pytest.raises(DataError) as error:
+        Scan(split="length").prepare(small)
+    for part in (
+        "tasks_train_length.txt",
+        "2723418 bytes",
+        str(small.data / "SCAN/length_split"),
+        "http://127.0.0.1:9/",
+    ):
+        assert part in str(error.value)
