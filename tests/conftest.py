@@ -1,9 +1,6 @@
 """What all tests share: shape and type checks of the numeric packages, one thread a worker, fresh seeds."""
 
-from collections.abc import Iterator
-
 import pytest
-from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 
 # Before any of them is imported: every annotated shape and type in these packages is checked at every call.
@@ -23,16 +20,6 @@ def _seed() -> None:
     import torch
 
     torch.manual_seed(0)
-
-
-@pytest.fixture
-def unchecked_types() -> Iterator[None]:
-    """Shape checks off: torch.compile cannot trace through them, and nobody but the tests runs with them."""
-    jaxtyping_config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping_config.update("jaxtyping_disable", False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -137,6 +137,19 @@ def cases() -> Mapping[str, Case]:
     }
 
 
+@cache
+def positions_of(model: str) -> list[str]:
+    """Position schemes that make a difference to a model."""
+    relative = any(case.model == model and case.positions == "relative" for case in cases().values())
+    return ["sinusoidal", "none"] + ["relative"] * relative
+
+
+def every_network() -> Callable:
+    """Parametrises a test by `model` and `positions`, over every model yaml."""
+    chosen = [(model, positions) for model in MODELS for positions in positions_of(model)]
+    return pytest.mark.parametrize(("model", "positions"), chosen)
+
+
 def every_attention(law: str, *, modes: Sequence[str] = ("bidirectional", "causal", "cross")) -> Callable:
     """Parametrises a test by `case` and `mode`, over every attention of every model yaml and the forms it has."""
     chosen = [(name, case, mode) for name, case in cases().items() for mode in case.modes() if mode in modes]

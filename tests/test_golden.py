@@ -1,4 +1,4 @@
-"""Golden outputs of published implementations (tests/golden, described in ../shared/golden/README.md of the project)."""
+"""Golden outputs of published implementations (tests/golden; what ran is said in each test)."""
 
 from pathlib import Path
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models import MODELS, Case, apply, assert_same, every_attention, gradients, masks, network_of
+from models import MODELS, Case, apply, assert_same, every_attention, every_network, gradients, masks, network_of
 from torch import Tensor
 
 TOLERANCE = 1e-10
@@ -70,8 +70,7 @@ def test_rows_of_different_length_do_not_meet(case: Case, mode: str) -> None:
     assert_same(found, expected, TOLERANCE)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "none"])
-@pytest.mark.parametrize("model", MODELS)
+@every_network()
 def test_padding_changes_no_sequence_network(model: str, positions: str) -> None:
     network = network_of(model, "scan", positions=positions)
     inputs, read = torch.randint(7, (3, 4)), torch.randint(6, (3, 5))

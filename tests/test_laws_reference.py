@@ -50,7 +50,9 @@ def test_equals_its_reference(case: Case, mode: str, length: int) -> None:
     compare(case.make(), mode, length)
 
 
-@pytest.mark.parametrize("lengths", [(1, 0), (2, 1), (7, 3, 0), (65, 21), pytest.param((63, 9), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "lengths", [(1, 0), (2, 1), (7, 3, 0), (65, 21), pytest.param((63, 9), marks=pytest.mark.slow)]
+)
 @every_attention("reference")
 def test_equals_its_reference_with_padding(case: Case, mode: str, lengths: tuple[int, ...]) -> None:
     compare(case.make(), mode, max(lengths), lengths)
@@ -77,4 +79,4 @@ def test_gradients_are_those_of_the_output(case: Case, mode: str) -> None:
         out, penalty = functional_call(attention, dict(zip(names, values, strict=True)), arguments)
         return out[mask] if memory is None else out, penalty
 
-    torch.autograd.gradcheck(outputs, (x, memory, *parameters), fast_mode=True)
+    torch.autograd.gradcheck(outputs, (x, memory, *parameters))

@@ -16,7 +16,9 @@ PLACEMENTS = ("after_feature_map", "before_feature_map")
 MODES = ("bidirectional", "causal", "cross")
 
 
-def make(kind: str = "none", placement: str = "after_feature_map", denominator: bool = True, **options) -> LinearAttention:
+def make(
+    kind: str = "none", placement: str = "after_feature_map", denominator: bool = True, **options
+) -> LinearAttention:
     torch.manual_seed(0)
     normalization = Normalization(kind=kind, placement=placement, denominator=denominator)
     return shaken(LinearAttention(8, 2, normalization=normalization, **options).double())
@@ -24,14 +26,16 @@ def make(kind: str = "none", placement: str = "after_feature_map", denominator: 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("denominator", [True, False])
-@pytest.mark.parametrize(("kind", "placement"), product(KINDS, PLACEMENTS))
+@pytest.mark.parametrize(("kind", "placement"), list(product(KINDS, PLACEMENTS)))
 def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool, mode: str) -> None:
     attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
     compare(attention, mode, 6)
     compare(attention, mode, 9, (9, 4, 1, 0))
 
 
-@pytest.mark.parametrize(("bias", "scale_queries", "eps"), [(False, True, 1e-5), (True, False, 1e-6), (True, True, 0.5)])
+@pytest.mark.parametrize(
+    ("bias", "scale_queries", "eps"), [(False, True, 1e-5), (True, False, 1e-6), (True, True, 0.5)]
+)
 def test_bias_scaling_and_eps_equal_the_reference(bias: bool, scale_queries: bool, eps: float) -> None:
     attention = make(bias=bias, scale_queries=scale_queries, eps=eps)
     assert attention.scale == (0.5 if scale_queries else 1.0)
@@ -55,7 +59,7 @@ def test_its_state_does_not_grow(denominator: bool) -> None:
     assert attention.state_size(1) == attention.state_size(100) == 2 * 4 * (5 if denominator else 4)
 
 
-@pytest.mark.parametrize(("kind", "placement"), product(KINDS, PLACEMENTS))
+@pytest.mark.parametrize(("kind", "placement"), list(product(KINDS, PLACEMENTS)))
 @pytest.mark.parametrize("mode", MODES)
 def test_every_normalization_is_finite(kind: str, placement: str, mode: str) -> None:
     for denominator, scale in product((True, False), (1e-4, 1.0, 1e4)):

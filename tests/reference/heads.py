@@ -1,4 +1,4 @@
-"""What the slow references share: projections, heads, and which positions are real. Plain loops, one sample at a time."""
+"""What the slow references share: projections, heads, which positions are real. Plain loops."""
 
 import torch
 from torch import Tensor, nn

@@ -17,7 +17,6 @@ from torch import Tensor
 from attnlab.attention import linear_core
 from attnlab.attention.base import Attention, Initialization, State
 from attnlab.attention.normalization import HeadNorm
-from attnlab.attention.precision import full_precision
 from attnlab.config.schema import Normalization
 
 
@@ -77,7 +76,7 @@ class LinearAttention(Attention):
         causal: bool,
     ) -> Float[Tensor, "B H N D"]:
         dtype = v.dtype
-        with full_precision(q, k, v) as (q, k, v):
+        with linear_core.full_precision(q, k, v) as (q, k, v):
             q = self.features(q * self.scale, self.q_norm)
             k, v = self._keys_values(k, v, mask)
             out = linear_core.causal(q, k, v, self.chunk_size) if causal else linear_core.bidirectional(q, k, v)
@@ -98,12 +97,12 @@ class LinearAttention(Attention):
             return LinearState(
                 0, self.q_proj.weight.new_zeros(batch, self.n_heads, self.head_width, width), cross=False
             )
-        with full_precision(*self.memory_keys_values(memory, mask)) as (k, v):
+        with linear_core.full_precision(*self.memory_keys_values(memory, mask)) as (k, v):
             return LinearState(0, linear_core.key_value_sum(*self._keys_values(k, v, mask)), cross=True)
 
     def step(self, x: Float[Tensor, "B 1 E"], state: LinearState) -> tuple[Float[Tensor, "B 1 E"], LinearState]:
         q, (k, v), sums = self.split_heads(self.q_proj(x)), self.keys_values(x), state.sums
-        with full_precision(q, k, v) as (q, k, v):
+        with linear_core.full_precision(q, k, v) as (q, k, v):
             if not state.cross:
                 sums = sums + linear_core.key_value_sum(*self._keys_values(k, v, None))
             out = self._finish(self.features(q * self.scale, self.q_norm) @ sums)

@@ -4,12 +4,23 @@
 
 with j over all keys (bidirectional, cross) or j <= i (causal). The denominator rides along as one more column of v.
 Cost O(N F D); the causal form works in chunks: exact within a chunk, a running state before it. Sums are in float32 or
-better (`precision.full_precision`); callers hand over features, never raw queries and keys.
+better (`full_precision`); callers hand over features, never raw queries and keys.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+
+@contextmanager
+def full_precision(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Autocast off, and the tensors in float32 where they came in a shorter format: half precision loses long sums."""
+    with torch.autocast(device_type=tensors[0].device.type, enabled=False):
+        yield tuple(t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors)
 
 
 def mask_keys(k: Float[Tensor, "B H M F"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:

@@ -9,7 +9,7 @@ the cost is O(N D^2) and no N x N matrix is formed. The smallest value possible 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnlab.attention.precision import full_precision
+from attnlab.attention.linear_core import full_precision
 
 # Squared length below which a value counts as having no direction; keeps gradients finite at zero vectors.
 EPS = 1e-12

@@ -35,8 +35,10 @@ class RelativePositions(nn.Module):
     def scores(self, q: Float[Tensor, "B H N D"], n_keys: int, first_query: int = 0) -> Float[Tensor, "B H N M"]:
         """(q_i + w) . W r_(i-j), unscaled, for keys j = 0 .. n_keys - 1 and queries from position `first_query` on."""
         n_queries = q.shape[2]
-        distances = torch.arange(first_query - n_keys + 1, first_query + n_queries, device=q.device, dtype=q.dtype)
-        table = self.position_proj(sinusoid(distances, self.d_model)).unflatten(-1, (-1, self.head_width))
+        # Angles at least in float32: in half precision neither distances above 256 nor their sines come out right.
+        dtype = torch.promote_types(q.dtype, torch.float32)
+        distances = torch.arange(first_query - n_keys + 1, first_query + n_queries, device=q.device, dtype=dtype)
+        table = self.position_proj(sinusoid(distances, self.d_model).to(q.dtype)).unflatten(-1, (-1, self.head_width))
         by_distance = (q + self.position_bias) @ table.permute(1, 2, 0)
         query, key = (torch.arange(n, device=q.device) for n in (n_queries, n_keys))
         column = query[:, None] - key[None, :] + n_keys - 1

@@ -1,7 +1,7 @@
 """Softmax attention: softmax(Q K^T / sqrt(D)) V (Vaswani et al. 2017, section 3.2; "vanilla" in both papers).
 
-Cost O(N M D) time; torch's fused kernels where they apply. Supports bidirectional, causal, cross and step; decoding keeps
-all keys and values, so a step costs O(position).
+Cost O(N M D) time; torch's fused kernels where they apply. Supports bidirectional, causal, cross and step; decoding
+keeps all keys and values, so a step costs O(position).
 """
 
 from dataclasses import dataclass
@@ -72,15 +72,15 @@ class SoftmaxAttention(Attention):
     def _attend_relative(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, first_query: int = 0
     ) -> Tensor:
-        scores = self.positions.scores(q, k.shape[2], first_query) * self.head_width**-0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask[:, None, None, :], -torch.inf)
-        if causal:
-            future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-            scores = scores.masked_fill(future, -torch.inf)
-        dropout = self.dropout if self.training else 0.0
-        q = q + self.positions.content_bias
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=scores.to(q.dtype), dropout_p=dropout)
+        # Written out: torch's fused kernels cannot be differentiated by their bias under vmap.
+        scores = (q + self.positions.content_bias) @ k.transpose(-1, -2)
+        scores = (scores + self.positions.scores(q, k.shape[2], first_query)) * self.head_width**-0.5
+        keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
+        keep = keep.tril() if causal else keep
+        keep = keep if mask is None else keep & mask[:, None, None, :]
+        # The smallest number instead of -inf, and zeros after: a query without any key gives 0, not NaN.
+        weights = scores.masked_fill(~keep, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~keep, 0.0)
+        return F.dropout(weights, self.dropout, self.training) @ v
 
     def init_state(
         self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None

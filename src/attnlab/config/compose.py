@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -78,10 +78,15 @@ def compose_with_hydra(overrides: Sequence[str], conf: Path = CONF) -> tuple[dic
 
 def plain(node: DictConfig) -> dict[str, Any]:
     """A node with every interpolation resolved, as plain dicts and lists."""
-    return OmegaConf.to_container(node, resolve=True)
+    return cast("dict[str, Any]", OmegaConf.to_container(node, resolve=True))
+
+
+def unresolved(node: DictConfig) -> dict[str, Any]:
+    """A node as plain dicts and lists, its interpolations as they are written."""
+    return cast("dict[str, Any]", OmegaConf.to_container(node, resolve=False))
 
 
 @cache
 def load_yaml(file: Path) -> DictConfig:
     """A yaml file as it stands, without its defaults list merged."""
-    return OmegaConf.load(file)
+    return cast("DictConfig", OmegaConf.load(file))

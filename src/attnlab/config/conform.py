@@ -20,7 +20,7 @@ _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 def conform(value: Any, kind: Any, key: str) -> list[str]:
     """Problems of a value at a dotted key: sentences that name key, value and what is allowed; empty when it fits."""
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _conform_dataclass(value, kind, key)
     if get_origin(kind) is list and isinstance(value, list):
         (item_kind,) = get_args(kind)
@@ -159,7 +159,7 @@ def build(kind: type[T], value: Mapping[str, Any]) -> T:
 def _build(kind: Any, value: Any) -> Any:
     if value is None:
         return None
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return build(kind, value)
     if get_origin(kind) is list:
         return [_build(get_args(kind)[0], item) for item in value]

@@ -1,11 +1,12 @@
 """The parts of a configuration typed by the classes they name: `task` and every attention of the model."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from attnlab.config.compose import group_choices, load_yaml
+from attnlab.config.compose import group_choices, load_yaml, unresolved
 from attnlab.config.conform import conform, hints, join, unknown_keys
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.target import Argument, Signature, TargetError, read_signature
@@ -112,31 +113,34 @@ def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]
 
 def task_yaml(name: str, conf: Path) -> Mapping[str, Any]:
     """The `task` part of a task's yaml: its defaults."""
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(load_yaml(conf / "task" / f"{name}.yaml").task)
+    return unresolved(load_yaml(conf / "task" / f"{name}.yaml"))["task"]
 
 
 def addable_keys(config: Mapping[str, Any]) -> set[str]:
     """Keys that schema or classes have and the yaml files do not list: to be set with a plus."""
-    keys = {key for key in _schema_keys(Config, "") if not _has(config, key)}
-    owners = [("task", config["task"], dict)] if isinstance(config.get("task"), Mapping) else []
-    owners += [(key, node, attention_options) for key, _, node in attention_nodes(config.get("model") or {})]
-    for key, node, options in owners:
+    keys = {key for key in schema_keys() if not _has(config, key)}
+    owners = [("task", config["task"])] if isinstance(config.get("task"), Mapping) else []
+    owners += [(key, node) for key, _, node in attention_nodes(config.get("model") or {})]
+    for key, node in owners:
         if not target_problems(node, key):
             signature = read_signature(node["_target_"])
-            names = signature.arguments if options is dict else options(signature)
+            names = signature.arguments if key == "task" else attention_options(signature)
             keys |= {join(key, name) for name in names if name not in node}
     return keys
 
 
+@cache
+def schema_keys() -> frozenset[str]:
+    """Every key of the schema, down to where classes take over."""
+    return frozenset(_schema_keys(Config, ""))
+
+
 def _schema_keys(kind: Any, key: str) -> Iterator[str]:
-    for field in fields(kind):
-        inner = hints(kind)[field.name]
-        if is_dataclass(inner) and not get_args(inner):
-            yield from _schema_keys(inner, join(key, field.name))
+    for name, inner in hints(kind).items():
+        if is_dataclass(inner):
+            yield from _schema_keys(inner, join(key, name))
         else:
-            yield join(key, field.name)
+            yield join(key, name)
 
 
 def _has(config: Any, key: str) -> bool:

@@ -73,7 +73,8 @@ def _bad_flag(word: str) -> str:
     name, equals, value = word.lstrip("-").partition("=")
     if "." in name or equals:
         return f"{word}: unknown flag; options are written without dashes: {name}={value or '...'}"
-    return f"{word}: unknown flag{hint(nearest(word, FLAGS))}; flags: {listed(FLAGS)}; options are written key=value"
+    near = nearest(name, [flag.lstrip("-") for flag in FLAGS if flag.startswith("--")])
+    return f"{word}: unknown flag{hint(near and '--' + near)}; flags: {listed(FLAGS)}; options are written key=value"
 
 
 def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[str]]:
@@ -127,6 +128,9 @@ def read_override(text: str, conf: Path) -> Item:
         raise ValueError(f"{text}: expected key=value")
     if swept and not values:
         raise ValueError(f"{text}: a sweep without values; write a list such as {key}=0,1,2, or range(0,3)")
+    twice = next((value for i, value in enumerate(values) if value in values[:i]), None) if swept else None
+    if twice is not None:
+        raise ValueError(f"{text}: {show(twice)} comes twice; two jobs would share one run folder")
     add = "++" if override.is_force_add() else "+" if override.is_add() else ""
     return Item(text, key, tuple(values), add, override.is_delete(), swept, key in group_choices(conf))
 

@@ -109,7 +109,8 @@ def _directions(view: View) -> Iterator[str]:
         for need in needs[place]:
             if not can(signature, f"supports_{need}"):
                 able = models_that_can(view.conf, lambda found, p=place, n=need: _all(found[p], f"supports_{n}"))
-                yield f"{key}={_class_name(signature)}: has no {need} form, which a task of kind {view.kind} needs there; {able}"
+                why = f"has no {need} form, which a task of kind {view.kind} needs there"
+                yield f"{key}={_class_name(signature)}: {why}; {able}"
 
 
 def _relative(view: View) -> Iterator[str]:

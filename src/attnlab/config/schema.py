@@ -140,7 +140,9 @@ class Normalization:
     """Normalisation of queries and keys (Park & Kim 2024)."""
 
     kind: Literal["none", "l1", "l2", "rms"] = "none"
+    """norm that queries and keys are divided by, per head: none, l1, l2 or rms"""
     placement: Literal["after_feature_map", "before_feature_map"] = "after_feature_map"
+    """whether features are normalised, or queries and keys before the feature map"""
     denominator: bool = True
     """keep linear attention's own denominator"""
 
@@ -191,6 +193,7 @@ class TrainerOptions:
     """The machine, not the experiment: no part of a run's identity."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """auto: a GPU where there is one"""
     workers: Natural = 0
     """processes that load data beside the main one"""
     threads: Count | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 from attnlab.config.compose import group_choices
 from attnlab.config.conform import hints, join, not_a_section
+from attnlab.config.nodes import schema_keys
 from attnlab.config.overrides import Item
 from attnlab.config.schema import Config
 from attnlab.config.words import hint, listed, nearest, nearest_key, show
@@ -57,14 +58,14 @@ class Setter:
         if old is _MISSING and (item.delete or not item.add or isinstance(parent, list)):
             return self._unknown(item, value)
         if item.delete:
-            if isinstance(parent, list) or item.values:
+            if isinstance(parent, list) or isinstance(old, dict) or item.key in schema_keys():
                 return f"{item.text}: cannot be removed; set {item.key} instead"
             del parent[name]
         elif isinstance(old, dict) and isinstance(value, dict):
             # Sections are merged; inside a forced or added one, known and new keys are both right.
             inner = [Item(item.text, join(item.key, key), (part,), item.add and "++") for key, part in value.items()]
             return next((problem for part in inner if (problem := self.set(part, part.values[0]))), None)
-        elif isinstance(old, dict) and value is not None:
+        elif isinstance(old, dict):
             return not_a_section(value, item.key, list(old))
         elif old is not _MISSING and item.add == "+":
             return f"{item.text}: {item.key} exists already; drop the plus: {item.text[1:]}"
@@ -87,8 +88,10 @@ class Setter:
             names = dict.fromkeys(other.partition(".")[0] for other in inside)
             return f"{text}: unknown key{hint(nearest_key(key, keys))}; allowed in {section}: {listed(names)}"
         sections = [name for name in hints(Config) if name not in groups]
-        near = nearest(key, [*groups, *sections]) if "." not in key else None
-        near = near or nearest_key(key, keys)
+        elsewhere = nearest_key(key, keys)
+        exact = elsewhere is not None and elsewhere.endswith(f".{key}")
+        near = None if exact or "." in key else nearest(key, [*groups, *sections])
+        near = near or elsewhere
         return f"{text}: unknown key{hint(near)}; groups: {listed(groups)}; keys and sections: {listed(sections)}"
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from attnlab.config.compose import group_choices, load_yaml
+from attnlab.config.compose import group_choices, load_yaml, plain, unresolved
 from attnlab.config.nodes import attention_nodes
 from attnlab.config.target import TargetError, read_signature
 from attnlab.config.words import listed
@@ -22,7 +22,7 @@ def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
 @cache
 def _model_classes(name: str, conf: Path) -> dict[str, Any]:
     """The classes of a shipped model by place, and its `ortho.where`; empty when its yaml or a class is broken."""
-    model = OmegaConf.to_container(_merged(name, conf), resolve=True)
+    model = plain(_merged(name, conf))
     where = model.get("ortho", {}).get("where", [])
     found: dict[str, Any] = {"encoder": [], "decoder": [], "cross": [], "ortho": where}
     try:
@@ -34,6 +34,10 @@ def _model_classes(name: str, conf: Path) -> dict[str, Any]:
 
 
 def _merged(name: str, conf: Path) -> DictConfig:
-    node = OmegaConf.create(OmegaConf.to_container(load_yaml(conf / "model" / f"{name}.yaml")))
-    parents = [parent for parent in node.pop("defaults", []) if isinstance(parent, str) and parent != "_self_"]
-    return OmegaConf.merge(*(_merged(parent, conf) for parent in parents), node)
+    node = OmegaConf.create(unresolved(load_yaml(conf / "model" / f"{name}.yaml")))
+    parents = [
+        parent
+        for parent in (node.pop("defaults") if "defaults" in node else [])
+        if isinstance(parent, str) and parent != "_self_"
+    ]
+    return cast("DictConfig", OmegaConf.merge(*(_merged(parent, conf) for parent in parents), node))

@@ -1,8 +1,7 @@
-"""From a command line to the configurations of its jobs, as Hydra's basic sweeper would run them, and their problems."""
+"""From a command line to the configurations of its jobs, as Hydra's basic sweeper runs them, and their problems."""
 
 import copy
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +10,15 @@ from typing import Any
 
 from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.check import check_config
-from attnlab.config.compose import compose_node, hydra_session, load_yaml, plain
+from attnlab.config.compose import compose_node, hydra_session, load_yaml, unresolved
 from attnlab.config.nodes import addable_keys
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
+from attnlab.config.resolving import Pair, as_text, first_line, followed_by_none, references, resolve, set_all
 from attnlab.config.setting import Setter
 from attnlab.config.words import hint, listed, nearest, show
-
-Pair = tuple[Item, Any]
-"""An override and the value it has in one job."""
 
 
 def expand(argv: Sequence[str], conf: Path) -> tuple[bool, list[dict[str, Any]], list[str]]:
@@ -64,7 +60,7 @@ class _Expansion:
             bad_groups |= {item.key} if problems else set()
             given += [] if problems else [item]
         # Hydra composes once without the swept groups, to learn of the sweep itself.
-        choices = tuple(_text(item, item.values[0]) for item in given if item.group and not item.swept)
+        choices = tuple(as_text(item, item.values[0]) for item in given if item.group and not item.swept)
         master, settings = self._compose(choices)
         multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
         items = self._with_sweeper_params(settings["params"], given) if multirun else given
@@ -106,7 +102,7 @@ class _Expansion:
         try:
             compose_node(texts)
         except (HydraException, OmegaConfBaseException) as error:
-            return _first_line(error)
+            return first_line(error)
         return None
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -114,9 +110,9 @@ class _Expansion:
         if choices not in self.compositions:
             try:
                 node, settings = compose_node([*self.hydra_texts, *choices])
-                self.compositions[choices] = OmegaConf.to_container(node, resolve=False), settings
+                self.compositions[choices] = unresolved(node), settings
             except (HydraException, OmegaConfBaseException) as error:
-                self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {_first_line(error)}")
+                self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {first_line(error)}")
                 self.compositions[choices] = None, {"mode": None, "params": {}}
         return self.compositions[choices]
 
@@ -128,6 +124,9 @@ class _Expansion:
             wrong = group_problems(item, self.conf) if item.group and item not in given else []
             if item.key == "experiment" and item.swept:
                 wrong += [_own_sweep(value) for value in item.values if self._has_sweep(value)]
+            if item.add and item.key in params:
+                # Hydra's sweeper takes ++seed for another key than seed, and would run the same job again and again.
+                wrong.append(f"{item.text}: swept by the experiment; write {item.text.lstrip('+')}")
             problems += wrong
             if wrong:
                 del by_key[item.key]
@@ -147,7 +146,7 @@ class _Expansion:
                 problems = problems + check_config(config, self.conf)
             for problem in dict.fromkeys(problems):
                 found[problem] += 1
-                example.setdefault(problem, " ".join(_text(item, value) for item, value in pairs if item.swept))
+                example.setdefault(problem, " ".join(as_text(item, value) for item, value in pairs if item.swept))
         for problem, count in found.items():
             where = f" [{count} of {total} jobs, such as {example[problem]}]" if multirun and count < total else ""
             self.problems.append(problem + where)
@@ -158,16 +157,16 @@ class _Expansion:
         if base is None:
             return None, []
         swept = [(item, value) for item, value in pairs if item.swept and not item.group]
-        alone = [(item, value) for item, value in swept if _followed_by_none(item, value, base.references)]
+        alone = [(item, value) for item, value in swept if followed_by_none(item, value, base.references)]
         others = [pair for pair in swept if pair not in alone]
         config, problems = self._resolved(base, others)
         if config is None:
             return None, base.problems + problems
         config = copy.deepcopy(config)
-        return config, base.problems + problems + _set_all(Setter(config, base.addable, self.conf), alone)
+        return config, base.problems + problems + set_all(Setter(config, base.addable, self.conf), alone)
 
     def _base(self, pairs: Sequence[Pair]) -> _Base | None:
-        choices = tuple(_text(item, value) for item, value in pairs if item.group)
+        choices = tuple(as_text(item, value) for item, value in pairs if item.group)
         if choices not in self.bases:
             raw, _ = self._compose(choices)
             if raw is None:
@@ -176,19 +175,17 @@ class _Expansion:
             raw = copy.deepcopy(raw)
             addable = addable_keys(raw)
             fixed = [(item, value) for item, value in pairs if not item.group and not item.swept]
-            problems = _set_all(Setter(raw, addable, self.conf), fixed)
-            self.bases[choices] = _Base(raw, addable, problems, _references(raw))
+            problems = set_all(Setter(raw, addable, self.conf), fixed)
+            self.bases[choices] = _Base(raw, addable, problems, references(raw))
         return self.bases[choices]
 
     def _resolved(self, base: _Base, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
         key = repr([value for _, value in pairs])
         if key not in base.resolved:
             raw = copy.deepcopy(base.raw)
-            problems = _set_all(Setter(raw, base.addable, self.conf), pairs)
-            try:
-                base.resolved[key] = plain(OmegaConf.create(raw)), problems
-            except OmegaConfBaseException as error:
-                base.resolved[key] = None, [*problems, f"{error.full_key}: {_first_line(error)}"]
+            problems = set_all(Setter(raw, base.addable, self.conf), pairs)
+            config, error = resolve(raw)
+            base.resolved[key] = config, [*problems, error] if error else problems
         return base.resolved[key]
 
     def _master_problems(self, master: dict[str, Any], given: Sequence[Item]) -> list[str]:
@@ -208,30 +205,6 @@ def _product(items: Sequence[Item]) -> Iterator[list[Pair]]:
         yield list(zip(items, combination, strict=True))
 
 
-def _text(item: Item, value: Any) -> str:
-    return f"{item.key}={show(value)}"
-
-
-def _set_all(setter: Setter, pairs: Sequence[Pair]) -> list[str]:
-    found = [setter.set(item, value) for item, value in pairs]
-    return [problem for problem in found if problem]
-
-
-def _references(raw: Mapping[str, Any]) -> set[str] | None:
-    names: set[str] = set()
-    for body in re.findall(r"\$\{([^}]*)\}", str(raw)):
-        if "${" in body:
-            return None
-        names |= set(re.findall(r"\w+", body)) if ":" in body else {body.split(".")[-1]}
-    return names
-
-
-def _followed_by_none(item: Item, value: Any, references: set[str] | None) -> bool:
-    """Whether nothing else changes with this value, so that nothing need be resolved again."""
-    simple = not isinstance(value, (dict, list)) and "${" not in str(value)
-    return simple and references is not None and not references & set(item.key.split("."))
-
-
 def _not_a_sweep(item: Item) -> str:
     values = ",".join(map(show, item.values))
     return f"{item.key}={values}: several values need -m (a sweep); one list is written {item.key}=[{values}]"
@@ -239,8 +212,3 @@ def _not_a_sweep(item: Item) -> str:
 
 def _own_sweep(name: str) -> str:
     return f"experiment={name}: has a sweep of its own; run experiments one after another, not in one sweep"
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error.__cause__ or error) or type(error).__name__
-    return text.splitlines()[0]

@@ -8,13 +8,15 @@ from typing import Any
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The choice most like `word`, else one that begins with it, else None."""
     by_lower = {choice.lower(): choice for choice in choices}
-    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    # One wrong letter of two (l3 for l2) is still a slip.
+    cutoff = 0.5 if len(word) < 4 else 0.6
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     found = found or [choice for choice in by_lower if word and choice.startswith(word.lower())]
     return by_lower[found[0]] if found else None
 
 
 def nearest_key(key: str, keys: Iterable[str]) -> str | None:
-    """The dotted key most like `key`: the same last word elsewhere (lr -> optim.lr), a like one beside it, any like one."""
+    """The dotted key most like `key`: the same last word elsewhere (lr: optim.lr), a like one beside it, or any."""
     keys = list(keys)
     section, _, last = key.rpartition(".")
     same = [other for other in keys if other.rpartition(".")[2] == last]

@@ -16,9 +16,12 @@ def length_mask(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B N"]:
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Batch:
-    """Examples of one training step or evaluation; `index` names each by its number in its subset."""
+    """Examples of one training step or evaluation; `index` names each by its number in its subset.
+
+    Not frozen: Lightning converts floating-point fields in place where the precision asks for it.
+    """
 
     index: Int[Tensor, " B"]
 
@@ -34,7 +37,7 @@ class Batch:
         return len(self.index)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class SequenceBatch(Batch):
     """Input and output token sequences, framing tokens included, padded to the longest of the batch.
 
@@ -56,7 +59,7 @@ class SequenceBatch(Batch):
         return length_mask(self.target_lengths, self.targets.shape[1])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ImageQuestionBatch(Batch):
     """Images (red, green, blue), a question vector about each, the right class, and the question's group.
 

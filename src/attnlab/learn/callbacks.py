@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pytorch_lightning as pl
@@ -20,6 +20,7 @@ from attnlab.learn.module import LabModule
 Metrics = dict[str, float]
 
 
+@runtime_checkable
 class MetricsSink(Protocol):
     """Where metrics go."""
 
@@ -113,7 +114,7 @@ class Validation(StepCallback):
         every: steps between evaluations; the last step is always evaluated.
         measure: the validation metrics, without a prefix.
         folder: where `best.pt` goes, and `best_<group>.pt` for each of `groups`.
-        groups: parts that get a best evaluation of their own (the published rule on sort-of-CLEVR), by `<group>/accuracy`.
+        groups: parts that get a best evaluation of their own, by `<group>/accuracy` (published rule, sort-of-CLEVR).
 
     Attributes:
         best: for each rule ("" is the mean over all examples) the best value and its step; the first of equals wins.

@@ -14,7 +14,7 @@ KEEP_SHARE = 0.75
 
 @dataclass(frozen=True)
 class Decoded:
-    """tokens: [B, limit], the end token after a row's end; lengths: tokens before the end token (limit if it never came)."""
+    """tokens: [B, limit], the end token after a row's end; lengths: tokens before the end token, limit if none came."""
 
     tokens: Int[Tensor, "B limit"]
     lengths: Int[Tensor, " B"]
@@ -35,7 +35,7 @@ def greedy(
     """
     batch = len(inputs)
     tokens = inputs.new_full((batch, limit), end_id)
-    lengths = inputs.new_full((batch,), limit)
+    lengths = inputs.new_full((batch,), limit) if oracle_lengths is None else oracle_lengths.clamp(max=limit)
     rows = torch.arange(batch, device=inputs.device)
     writing = torch.ones_like(rows, dtype=torch.bool) if oracle_lengths is None else oracle_lengths > 0
     read, state = inputs.new_full((batch,), end_id), network.start(inputs, input_mask)
@@ -50,7 +50,7 @@ def greedy(
         read = logits.argmax(-1)
         tokens[rows[writing], place] = read[writing]
         ended = read == end_id if oracle_lengths is None else oracle_lengths[rows] == place + 1
-        stopped = writing & ended
-        lengths[rows[stopped]] = place if oracle_lengths is None else place + 1
+        if oracle_lengths is None:
+            lengths[rows[writing & ended]] = place
         writing = writing & ~ended
     return Decoded(tokens, lengths)

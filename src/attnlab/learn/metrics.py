@@ -40,7 +40,9 @@ def sequences_right(
         again = SequenceBatch(**{name: tensor[early] for name, tensor in vars(batch).items()})
         decoded = greedy(network, again.inputs, again.input_mask, limit, end_id, oracle_lengths=wanted[early])
         oracle[early] = prefix_right(decoded, again)
-    return {"sequence_accuracy": right & (free.lengths == wanted), "sequence_accuracy_oracle_end": oracle}
+    # An output as long as the limit has not been ended by the network.
+    ended = (free.lengths == wanted) & (free.lengths < limit)
+    return {"sequence_accuracy": right & ended, "sequence_accuracy_oracle_end": oracle}
 
 
 def summarise(

@@ -10,7 +10,7 @@ from attnlab.attention.position import sinusoid
 
 
 def sinusoidal(length: int, width: int, like: Tensor, first: int = 0) -> Float[Tensor, "length width"]:
-    """Sinusoids of positions first .. first + length - 1 (Vaswani et al. 2017, section 3.5), dtype and device of `like`.
+    """Sinusoids of positions first .. first + length - 1 (Vaswani et al. 2017, section 3.5), on the device of `like`.
 
     Computed when asked for, so no length is too long for a trained model.
     """

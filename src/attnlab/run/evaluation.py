@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,21 +116,11 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
         numbers = _numbers(own.get("lengths"), prepared.subsets[name], name)
         limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
         found.add(name, *tester.subset(name, numbers, limit, show=True))
+    asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where}
+    data = {"version": task.version, "hash": prepared.data_hash()}
+    report = {"metrics": found.metrics, "counts": found.counts, **asked, "data": data, **machine.origin(device)}
     file = folder / "evaluations" / f"{_label(own, raw, folder)}.json"
     file.parent.mkdir(exist_ok=True)
-    report = {
-        "metrics": found.metrics,
-        "counts": found.counts,
-        "weights": where,
-        "task": config.task,
-        "lengths": own.get("lengths"),
-        "data": {"version": task.version, "hash": prepared.data_hash()},
-        "versions": machine.versions(),
-        "git": machine.git_state(),
-        "hardware": machine.hardware(device),
-        "command": machine.command(),
-        "evaluated": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
     write_text(file, json.dumps(report, indent=2) + "\n")
     return file, found.metrics
 

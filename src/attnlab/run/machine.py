@@ -5,6 +5,7 @@ import resource
 import shlex
 import subprocess
 import sys
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ def git_state() -> dict[str, Any]:
 
     def git(*arguments: str) -> str | None:
         try:
-            done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=20)
+            done = subprocess.run(
+                ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=20, check=False
+            )
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None
@@ -74,3 +77,14 @@ def peak_memory_bytes(device: torch.device) -> int:
 def command() -> str:
     """The command line, to be repeated."""
     return shlex.join(["python", *sys.argv])
+
+
+def origin(device: torch.device) -> dict[str, Any]:
+    """Versions, commit, hardware, command and time: where numbers come from."""
+    return {
+        "versions": versions(),
+        "git": git_state(),
+        "hardware": hardware(device),
+        "command": command(),
+        "written": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }

@@ -26,15 +26,15 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
     """Metrics, seconds, folder, and what to try next."""
     folder, console = run_folder(raw), Console()
     task, model = raw["task"]["name"], raw["model"]["name"]
-    table = Table(title=f"{task} / {model} / seed {raw['seed']}", box=SIMPLE_HEAD, title_justify="left")
-    table.add_column("")
-    table.add_column("", justify="right")
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column(f"{task} / {model} / seed {raw['seed']}")
+    table.add_column("result", justify="right")
     for name, value in headline(result["metrics"]).items():
         table.add_row(name, percent(name, value))
     table.add_row("tested weights", f"{result['selection']['rule']}, step {result['selection']['step']}")
     table.add_row("seconds of training", f"{result['seconds']:.0f}  ({result['steps_per_second']:.1f} steps/s)")
-    table.add_row("run folder", str(folder))
     console.print(table)
+    console.print(f"run folder: {folder}\n", highlight=False, soft_wrap=True)
     if shown:
         console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")
     other = "sort_of_clevr" if task == "scan" else "scan"
@@ -73,7 +73,7 @@ def _outcome(folder: Path) -> tuple[str, str]:
     """State of a run, and its result or the reason why it has none."""
     try:
         status = json.loads((folder / "status.json").read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (OSError, json.JSONDecodeError):
         return "not started", ""
     if status["state"] != "finished":
         return status["state"], status["reason"]

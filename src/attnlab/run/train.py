@@ -174,8 +174,6 @@ def _fit_and_test(run: Run, sinks: Sinks, step: int) -> dict[str, Any]:
         "parameters": count_parameters(run.network),
         "state_size": run.network.state_size(run.prepared.spec.max_output_length),
         "data": run.folder.status()["data"],
-        "versions": machine.versions(),
+        **machine.origin(run.device),
         "git": commits[-1] | {"earlier": commits[:-1]},
-        "hardware": machine.hardware(run.device),
-        "command": machine.command(),
     }

@@ -1,7 +1,7 @@
 """wandb as a mirror of the run folder: metrics.csv is the truth, and the mirror is rebuilt from it on resume.
 
-Offline unless asked, never a prompt, one run a job, always finished. All runs share one `wandb` folder below paths.runs,
-which `wandb leet` opens.
+Offline unless asked, never a prompt, one run a job, always finished. All runs share one `wandb` folder below
+paths.runs, which `wandb leet` opens.
 """
 
 import itertools

@@ -1,0 +1,61 @@
+"""From overrides to the objects of a training run, on the CPU, as `attnlab.run.train` puts them together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from attnlab.config.check import checked
+from attnlab.config.compose import compose_config
+from attnlab.config.schema import Config
+from attnlab.data.order import BatchOrder
+from attnlab.learn.module import LabModule
+from attnlab.run.fit import quiet_lightning
+from attnlab.run.setup import make_network, make_task, prepare
+from attnlab.tasks.base import Prepared
+
+# A step does not depend on the number of pictures; a few are drawn in a moment and take no room in the cache.
+SMALL_DATA = {"sort_of_clevr": ["task.train_images=500", "task.val_images=20", "task.test_images=20"]}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A configuration, its data and its freshly initialised network."""
+
+    config: Config
+    prepared: Prepared
+    network: nn.Module
+
+    @property
+    def order(self) -> BatchOrder:
+        return BatchOrder(self.prepared.train_groups, self.config.train.batch_size, self.config.seed)
+
+
+def make_lab(task: str, model: str, overrides: Sequence[str] = ()) -> Lab:
+    """The lab of a task and a model at the task's own sizes, unless overridden."""
+    quiet_lightning()
+    raw = compose_config([f"task={task}", f"model={model}", "trainer=cpu", *SMALL_DATA.get(task, []), *overrides])
+    config = checked(raw)
+    prepared = prepare(make_task(config.task), config.paths)
+    return Lab(config, prepared, make_network(config, prepared))
+
+
+def stepper(lab: Lab) -> Callable[[], torch.Tensor]:
+    """A training step without Lightning: batch, objective, backward, check, clip, Adam; the next batch at every call."""
+    module = LabModule(lab.config, lab.network, lab.prepared.spec)
+    optimizer = module.configure_optimizers()["optimizer"]
+    batches = enumerate(lab.order.since(0))
+    lab.network.train()
+
+    def step() -> torch.Tensor:
+        number, examples = next(batches)
+        loss = module.training_step(lab.prepared.subsets["train"].batch(examples), number)
+        optimizer.zero_grad()
+        loss.backward()
+        module.on_after_backward()
+        module.configure_gradient_clipping(optimizer)
+        optimizer.step()
+        return loss
+
+    return step

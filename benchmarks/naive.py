@@ -1,0 +1,71 @@
+"""Forms that other code uses, as yardsticks of `benchmarks.attention`: same results, other costs.
+
+Queries, keys and values [B, H, N, D]; linear attention with phi = elu + 1 and the scaling and eps of
+`attnlab.attention.linear`.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+EPS = 1e-5
+Form = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
+
+
+def fused_softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """torch's own kernel: no N x N matrix is kept."""
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+def explicit_softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """All N x N weights."""
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+    return scores.softmax(-1) @ v
+
+
+def explicit_linear(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """All N x N weights."""
+    q, k = _features(q, k)
+    weights = q @ k.transpose(-1, -2)
+    weights = weights.tril() if causal else weights
+    return weights @ v / (weights.sum(-1, keepdim=True) + EPS)
+
+
+def cumulative_sum(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """Running sums of all outer products, [B, H, N, D, D], as in cosFormer's published code (causal only)."""
+    q, k = _features(q, k)
+    sums = torch.einsum("bhnd,bhne->bhnde", k, v).cumsum(2)
+    divisor = torch.einsum("bhnd,bhnd->bhn", q, k.cumsum(2)) + EPS
+    return torch.einsum("bhnde,bhnd->bhne", sums, q) / divisor[..., None]
+
+
+def cumulative_sum_in_parts(q: Tensor, k: Tensor, v: Tensor, causal: bool, parts: int = 128) -> Tensor:
+    """The same in 128 parts, which saves memory, as in performer-pytorch without its CUDA kernel (causal only)."""
+    q, k = _features(q, k)
+    outs, key_sum, outer_sum = [], 0.0, 0.0
+    for q_part, k_part, v_part in zip(*(x.chunk(parts, dim=2) for x in (q, k, v)), strict=True):
+        key_sums = key_sum + k_part.cumsum(2)
+        outer_sums = outer_sum + torch.einsum("bhnd,bhne->bhnde", k_part, v_part).cumsum(2)
+        divisor = torch.einsum("bhnd,bhnd->bhn", q_part, key_sums) + EPS
+        outs.append(torch.einsum("bhnde,bhnd->bhne", outer_sums, q_part) / divisor[..., None])
+        key_sum, outer_sum = key_sums[:, :, -1:], outer_sums[:, :, -1:]
+    return torch.cat(outs, dim=2)
+
+
+def _features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    return F.elu(q * q.shape[-1] ** -0.5) + 1.0, F.elu(k) + 1.0
+
+
+SOFTMAX: dict[str, Form] = {"softmax, fused (torch)": fused_softmax, "softmax, N x N": explicit_softmax}
+LINEAR: dict[bool, dict[str, Form]] = {  # by causal
+    False: {"linear, N x N": explicit_linear},
+    True: {
+        "linear, N x N": explicit_linear,
+        "linear, cumulative sum": cumulative_sum,
+        "linear, cumulative sum in 128 parts": cumulative_sum_in_parts,
+    },
+}

@@ -1,0 +1,95 @@
+"""`python train.py --help`: groups and choices from the files, meanings from the schema's own docstrings."""
+
+import ast
+import textwrap
+from functools import cache
+from pathlib import Path
+
+from attnlab.config import schema
+from attnlab.config.compose import CONF, group_choices
+from attnlab.config.conform import hints
+
+_WIDTH = 100
+_KEYS = (
+    "seed",
+    "train.max_steps",
+    "train.batch_size",
+    "train.precision",
+    "train.accumulate",
+    "train.selection",
+    "optim.lr",
+    "optim.clip_norm",
+    "optim.schedule",
+    "backbone.d_model",
+    "backbone.n_heads",
+    "backbone.n_layers",
+    "backbone.d_feed_forward",
+    "backbone.dropout",
+    "backbone.positions",
+    "model.normalization.kind",
+    "model.normalization.denominator",
+    "model.ortho.weight",
+    "trainer.device",
+    "paths.data",
+    "paths.runs",
+)
+
+_USAGE = """\
+python train.py [group=choice ...] [key=value ...]
+
+  one run     python train.py task=scan model=linear_l2_ortho train.max_steps=1500
+  a sweep     python train.py -m task=scan model=linear,linear_l2_ortho seed=0,1,2
+  a preset    python train.py experiment=quickstart      (a published table is a sweep of its own)
+  quick look  python train.py task=scan debug=smoke      (a few steps at tiny size: does it work?)
+
+Repeating a command resumes it; what is finished is not run again.
+
+Groups (group=choice)"""
+
+_REST = """\
+Flags
+  -m, --multirun   run every combination of comma-separated values: seed=0,1,2 or seed=range(0,3)
+  --cfg job        print the configuration and stop (--cfg job --resolve: with references resolved)
+  -h, --help       this page
+
++key=value sets an option that a class has and the yaml files do not list.
+All keys with their meaning: src/attnlab/config/schema.py; their values: conf/. Task options and
+attention arguments: the classes named by _target_. More: README.md; python evaluate.py --help."""
+
+
+def help_text(conf: Path = CONF) -> str:
+    """The help page."""
+    groups = group_choices(conf)
+    rows = [_row(group, ", ".join(choices) or "(none yet)", 14) for group, choices in groups.items()]
+    tasks = {"task.*": "options of the task's class, such as task.split=simple task.length_cutoff=26"}
+    keys = {key: _meaning(key) for key in _KEYS} | tasks
+    width = max(map(len, keys)) + 4
+    meanings = [_row(key, meaning, width) for key, meaning in keys.items()]
+    return "\n".join([_USAGE, *rows, "", "Keys used most (key=value)", *meanings, "", _REST])
+
+
+def _row(name: str, text: str, indent: int) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
+
+
+def _meaning(key: str) -> str:
+    """The text under a key's field in the schema."""
+    kind = schema.Config
+    *sections, name = key.split(".")
+    for section in sections:
+        kind = hints(kind)[section]
+    return _docstrings()[kind.__name__][name]
+
+
+@cache
+def _docstrings() -> dict[str, dict[str, str]]:
+    """By class and field: the text under the field."""
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse(Path(schema.__file__).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = {}
+            for item, following in zip(node.body, node.body[1:], strict=False):
+                match item, following:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+                        found[node.name][name] = text
+    return found

@@ -1,0 +1,143 @@
+"""The run folder as a pure function of the configuration: label / model / tag / seed.
+
+The tag is what differs from the plain composition of that task and model. Two commands with the same meaning meet in
+one folder; two different ones never do: what is written can be read back to one configuration only.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from attnlab.config.compose import CONF, compose_node, hydra_session, plain, unresolved
+from attnlab.config.setting import flatten
+from attnlab.config.words import show
+
+NOT_IDENTITY = ("seed", "paths", "logger", "trainer")
+"""Parts of the configuration that do not change what is trained; the seed has a folder level of its own."""
+
+_LONGEST, _KEPT, _DIGITS = 120, 80, 10
+
+
+def run_label(config: Mapping[str, Any]) -> str:
+    """Task and split: the task's name and the values of the options in its label (`scan-length_cutoff-26`)."""
+    task = config["task"]
+    return "-".join([task["name"], *(_written(task[option]) for option in _label_options(task))])
+
+
+def _label_options(task: Mapping[str, Any]) -> list[str]:
+    """The options the label shows: those it names, and any that bears the name of such a value."""
+    return [name for option in task["label"] for name in (option, str(task[option])) if name in task]
+
+
+def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
+    """What differs from the plain composition of this task and model, as `key=value` joined by commas, or `default`.
+
+    A key that follows another one (`attention_dropout: ${backbone.dropout}`) counts only where it does not follow.
+    """
+    expected, suffixes = _expected(config, conf)
+    actual = flatten(comparable(config))
+    shown = {f"task.{option}" for option in ("label", *_label_options(config["task"]))}
+    parts = []
+    for key in (actual.keys() | expected.keys()) - shown:
+        new = _text(actual, key)
+        if new != _text(expected, key):
+            parts.append(f"{suffixes.get(key, key)}={new}")
+    tag = ",".join(sorted(parts)) or "default"
+    if len(tag) <= _LONGEST:
+        return tag
+    return f"{tag[:_KEPT].rpartition(',')[0] or tag[:_KEPT]},{hashlib.sha256(tag.encode()).hexdigest()[:_DIGITS]}"
+
+
+def run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
+    """`<paths.runs>/<label>/<model>/<tag>/seed<k>`."""
+    place = Path(config["paths"]["runs"]) / run_label(config) / config["model"]["name"]
+    return place / run_tag(config, conf) / f"seed{config['seed']}"
+
+
+def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without what is no part of a run's identity."""
+    return {key: value for key, value in config.items() if key not in NOT_IDENTITY}
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Readable lines `key: old -> new`, for keys whose values differ."""
+    old, new = flatten(a), flatten(b)
+    changed = [key for key in sorted(old.keys() | new.keys()) if _text(old, key) != _text(new, key)]
+    return [f"{key}: {' -> '.join(show(values.get(key, '(none)')) for values in (old, new))}" for key in changed]
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    """A value as written in a tag; nothing, which no value is written as, where the key is missing."""
+    return _written(values[key]) if key in values else ""
+
+
+@cache
+def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The plain composition, its interpolations unresolved, and the short form of each of its keys.
+
+    A key loses its section where the rest is unambiguous: d_model, max_steps, ortho.weight.
+    """
+    with hydra_session(conf):
+        node, _ = compose_node([f"task={task}", f"model={model}"])
+    keys = flatten(comparable(plain(node)))
+    shorts = [key.partition(".")[2] for key in keys]
+    suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}
+    return unresolved(node), suffixes
+
+
+def _expected(config: Mapping[str, Any], conf: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Flattened values of the plain composition, those that follow other keys as they would follow this config's."""
+    from omegaconf import OmegaConf
+
+    raw, suffixes = _plain_composition(config["task"]["name"], config["model"]["name"], conf)
+    grafted = _grafted(raw, config)
+    following = [key for key, value in flatten(comparable(grafted)).items() if "${" in str(value)]
+    node = OmegaConf.create(grafted)
+    values = {key: value for key, value in flatten(comparable(raw)).items() if "${" not in str(value)}
+    for key in following:
+        found = OmegaConf.select(node, key)
+        values |= flatten(OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found, key)
+    return values, suffixes
+
+
+def _grafted(plain: Any, actual: Any) -> Any:
+    """`actual`, but with the interpolations of `plain` in place."""
+    if isinstance(plain, str) and "${" in plain:
+        return plain
+    if isinstance(plain, dict) and isinstance(actual, Mapping):
+        return {key: _grafted(plain[key], value) if key in plain else value for key, value in actual.items()}
+    if isinstance(plain, list) and isinstance(actual, list) and len(plain) == len(actual):
+        return [_grafted(*pair) for pair in zip(plain, actual, strict=True)]
+    return actual
+
+
+def _written(value: Any) -> str:  # noqa: PLR0911
+    """A value in one way only, safe in file names; equal numbers alike (1e-3, 0.001; 5, 5.0), lists joined by +."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case float() if value.is_integer() and abs(value) < 1e16:
+            return str(int(value))
+        case float() | int():
+            return re.sub(r"e\+?(-?)0*", r"e\1", repr(value))
+        case list() if not any(isinstance(item, (list, dict)) for item in value):
+            # A list of one or none keeps a plus, so that it is not read as its only value.
+            return "+".join(map(_written, value)) + ("+" if len(value) < 2 else "")
+        case str():
+            return quote(f"'{value}'" if _reads_otherwise(value) else value, safe="")
+    return quote(repr(value), safe="")
+
+
+def _reads_otherwise(text: str) -> bool:
+    """Whether text without quotes would read as a number, a truth value or nothing."""
+    try:
+        float(text)
+    except ValueError:
+        return text in ("", "null", "true", "false")
+    return True

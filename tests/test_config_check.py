@@ -1,0 +1,294 @@
+"""Wrong command lines: every problem, in one message, with the key, what is allowed and the nearest right word."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from attnlab.config.check import ConfigError, apply_values, check_command, check_config, checked
+from attnlab.config.compose import compose_config, group_choices
+from attnlab.config.schema import Config, LayerGroup
+
+LINEAR, SOFTMAX = "attnlab.attention.linear.LinearAttention", "attnlab.attention.softmax.SoftmaxAttention"
+
+WRONG = {
+    # Keys.
+    "backbone.n_head=4": ["backbone.n_head=4: unknown key; nearest: backbone.n_heads", "d_model, n_heads"],
+    "lr=0.1": ["lr=0.1: unknown key; nearest: optim.lr"],
+    "train.lr=0.1": ["train.lr=0.1: unknown key; nearest: optim.lr", "allowed in train: max_steps"],
+    "modle=linear": ["modle=linear: unknown key; nearest: model; groups: debug, experiment"],
+    "optimm.lr=1": ["optimm.lr=1: unknown key; nearest: optim.lr"],
+    "+foo=3": ["foo=3: unknown key", "allowed here: seed, task"],
+    "++backbone.foo=2": ["backbone.foo=2: unknown key", "allowed here: d_model"],
+    "+train.max_step=5": ["train.max_step=5: unknown key; nearest: train.max_steps"],
+    "+seed=3": ["seed exists already; drop the plus: seed=3"],
+    "+train.validate_every=5": ["exists already; drop the plus"],
+    "~backbone.dropout": ["~backbone.dropout: cannot be removed"],
+    "~nothing": ["~nothing: unknown key"],
+    "backbone=3": ["backbone=3: backbone is a section, not a value", "d_model"],
+    "backbone={d_modle: 3}": ["backbone.d_modle=3: unknown key; nearest: backbone.d_model"],
+    "model.encoder.3.share=0.1": ["model.encoder.3.share=0.1: unknown key"],
+    "model.decoder.0.share=0.5": ["model.decoder follows model.encoder"],
+    # Groups.
+    "model=linaer": ["model=linaer: no such choice; nearest: linear", "linear_l2_ortho", "vanilla"],
+    "model=null": ["model=null: no such choice"],
+    "task/scan=x": ["task/scan=x: unknown key; nearest: task=scan"],
+    "experiment=quikstart": ["experiment=quikstart: no such choice; nearest: quickstart"],
+    "+experiment=quickstart": ["drop the plus: experiment=quickstart"],
+    "~model": ["~model: a group cannot be removed"],
+    "~debug": ["write debug=null"],
+    "hydra/launcher=jobli": ["hydra/launcher=jobli: no such choice; nearest: joblib; hydra/launcher: basic, joblib"],
+    "hydra/lancher=joblib": ["unknown key; nearest: hydra/launcher"],
+    "hydra.foo=3": ["hydra.foo=3: ", "foo"],
+    # Words.
+    "train.max_steps 10": ["train.max_steps 10: missing =; write train.max_steps=10"],
+    "scan": ["scan: expected key=value; nearest: task=scan"],
+    "=3": ["=3: expected key=value"],
+    "optim.betas=[0.9": ["optim.betas=[0.9: brackets [] do not match"],
+    "seed=0,1": ["seed=0,1: several values need -m", "seed=[0,1]"],
+    "seed=range(0,3)": ["seed=0,1,2: several values need -m"],
+    "seed=0 seed=1": ["seed=1: seed is already set by seed=0; give it once"],
+    "--sede": ["--sede: unknown flag", "--multirun"],
+    "--mutlirun": ["--mutlirun: unknown flag; nearest: --multirun"],
+    "--train.max_steps=3": ["options are written without dashes: train.max_steps=3"],
+    "--cfg jb": ["--cfg jb: expected one of job, hydra, all"],
+    "-m --cfg job": ["-m with --cfg"],
+    "-m seed=0,1,0": ["seed=0,1,0: 0 comes twice"],
+    "-m seed=range(3,0)": ["seed=range(3,0): a sweep without values"],
+    "-m model=glob(x*)": ["matches no choice; model: linear"],
+    # Types.
+    "backbone.n_heads=three": ["backbone.n_heads=three: expected a whole number >= 1"],
+    "backbone.n_heads=0": ["backbone.n_heads=0: expected a whole number >= 1"],
+    "backbone.dropout=1.0": ["backbone.dropout=1.0: expected a number >= 0 and < 1"],
+    "train.max_steps=1e5": ["train.max_steps=100000.0: expected a whole number >= 1; write 100000"],
+    "train.precision=bf16": ["train.precision=bf16: expected one of 32-true", "nearest: bf16-mixed"],
+    "train.validate_every=epohc": ["expected a whole number >= 1 or epoch or null; nearest: epoch"],
+    "optim.lr=0": ["optim.lr=0: expected a number > 0"],
+    "optim.lr=nan": ["optim.lr=nan: expected a number > 0"],
+    "optim.clip_norm=-1": ["optim.clip_norm=-1: expected a number > 0 or null"],
+    "optim.betas=[0.9]": ["optim.betas=[0.9]: expected two numbers"],
+    "optim.betas=[0.9,1.5]": ["optim.betas.1=1.5: expected a number >= 0 and < 1"],
+    "seed=-1": ["seed=-1: expected a whole number >= 0"],
+    "seed=true": ["seed=true: expected a whole number"],
+    "paths.runs=3": ["paths.runs=3: expected text"],
+    "model.normalization.kind=l3": ["model.normalization.kind=l3: expected one of none, l1, l2, rms; nearest: l"],
+    "model.ortho.where=[encodr]": ["model.ortho.where.0=encodr", "nearest: encoder"],
+    "backbone.dropout=${nokey}": ["backbone.dropout=${nokey}: Interpolation key 'nokey' not found"],
+    # What classes say: task options, attention arguments, targets.
+    "task.splitt=simple": ["task.splitt=simple: unknown key; nearest: task.split"],
+    "task.split=simpel": ["task.split=simpel: expected one of length_cutoff, simple", "nearest: simple"],
+    "task.length_cutoff=abc": ["task.length_cutoff=abc: expected a whole number >= 1"],
+    "task.data_seed=1.5": ["task.data_seed=1.5: expected a whole number >= 0"],
+    "task.label=[]": ["task.label=[]: fixed by conf/task/scan.yaml"],
+    "task.name=scn": ["task.name=scn: no file conf/task/scn.yaml; nearest: scan"],
+    "model.name=mine": ["model.name=mine: no file conf/model/mine.yaml", "vanilla"],
+    "model.cross.eps=1e-4": [
+        "model.cross.eps=0.0001: not listed in the yaml files; set it with a plus: +model.cross.eps"
+    ],
+    "+model.cross.esp=1": ["model.cross.esp=1: unknown key; nearest: model.cross.eps", "scale_queries"],
+    "+model.cross.eps=small": ["model.cross.eps=small: expected a number"],
+    "+model.cross.n_heads=2": ["model.cross.n_heads=2: set by backbone.n_heads"],
+    "+model.cross.normalization={kind: l9}": ["model.cross.normalization.kind=l9: expected one of none, l1"],
+    "model.cross._target_=attnlab.attention.linear.LinearAtention": [
+        "no class LinearAtention",
+        "nearest: LinearAttention",
+    ],
+    "model.cross._target_=attnlab.attention.lineer.X": [
+        "no module attnlab.attention.lineer; nearest: attnlab.attention.linear"
+    ],
+    # Impossible pairs.
+    "backbone.n_heads=7": ["backbone.n_heads=7 with backbone.d_model=128: does not divide it; nearest: 8"],
+    "model.encoder.0.share=0.5": ["model.encoder: shares [0.5]", "expected 1"],
+    "model.encoder=[]": ["model.encoder=[]: expected at least one group"],
+    "model=linear backbone.positions=relative": [
+        "backbone.positions=relative: not possible with LinearAttention",
+        "vanilla",
+    ],
+    "model=linear model.positions=relative": ["model.positions=relative: not possible with LinearAttention"],
+    "model=vanilla model.ortho.weight=0.1": [
+        "model.ortho.weight=0.1: model vanilla has no",
+        "models that can: linear,",
+    ],
+    "task=sort_of_clevr model.ortho.where=[cross]": [
+        "model.ortho.where=[cross] names no attention of task sort_of_clevr"
+    ],
+    "model=vanilla model.normalization.kind=l2": [
+        "model.normalization.kind=l2: no attention of model vanilla",
+        "linear_l2",
+    ],
+    "model=vanilla model.normalization.denominator=false": ["model.normalization.denominator=false: no attention"],
+    "train.selection=best_validation": ["train.selection=best_validation: task scan has no validation set"],
+    "train.validate_every=100": ["train.validate_every=100: task scan has no validation set; write null"],
+    "train.paper_rule=best_validation_per_group": ["task scan has no groups", "task scan has no validation set"],
+    "task=sort_of_clevr train.validate_every=null": ["with train.validate_every=null: needs validations"],
+    "task=sort_of_clevr backbone.tied_output=true": ["backbone.tied_output=true: task sort_of_clevr"],
+    "task=sort_of_clevr backbone.n_decoder_layers=2": ["backbone.n_decoder_layers=2: task sort_of_clevr", "write null"],
+    "task.split=simple task.length_cutoff=30": [
+        "task.length_cutoff=30 with task.split=simple: read only with task.split=length_cutoff"
+    ],
+    # Sweeps that Hydra itself would stop at, or run otherwise than meant.
+    "-m task=glob(sort*) task.train_images=9": ["write ++task.train_images=9"],
+}
+
+
+def words(command: str) -> list[str]:
+    """Words of a command line; `{...}` and `train.max_steps 10` keep together what a shell would."""
+    return [command] if "{" in command else command.split(" ")
+
+
+def problems(*argv: str) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        check_command(argv)
+    return error.value.problems
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_a_wrong_command_names_what_is_wrong(command: str) -> None:
+    text = "\n".join(problems(*words(command)))
+    for part in WRONG[command]:
+        assert part in text
+
+
+def test_all_problems_come_together_once() -> None:
+    found = problems(
+        "modle=linear", "backbone.n_heads=three", "task.splitt=x", "+foo=1", "model=linaer", "--bar", "seed=0,1"
+    )
+    starts = ["--bar", "model=linaer", "seed=0,1", "modle=linear", "task.splitt", "foo=1", "backbone.n_heads=three"]
+    assert len(found) == len(starts)
+    for problem, start in zip(found, starts, strict=True):
+        assert problem.startswith(start)
+
+
+def test_wrong_values_do_not_hide_impossible_pairs() -> None:
+    found = problems("train.batch_size=many", "model=vanilla", "model.ortho.weight=0.1")
+    assert [problem.partition(":")[0] for problem in found] == ["train.batch_size=many", "model.ortho.weight=0.1"]
+
+
+def test_the_message() -> None:
+    error = ConfigError(["a=1: wrong", "b=2: wrong"])
+    lines = str(error).splitlines()
+    assert lines[0] == "2 problems in the configuration, nothing was run:"
+    assert lines[1:3] == ["  - a=1: wrong", "  - b=2: wrong"]
+    assert "python train.py --help" in lines[-1]
+    assert str(ConfigError(["a"])).startswith("1 problem in")
+    assert "and 60 more" in str(ConfigError(list("a" * 100)))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "backbone={d_model: 64}",
+        "+model.cross.eps=1e-4",
+        "+model.encoder.0.attention.scale_queries=false",
+        "+model.cross.normalization={kind: l2}",
+        "++seed=3",
+        "~task.data_seed",
+        "model=vanilla backbone.positions=relative",
+        "model=vanilla model.ortho.weight=0.1 model.ortho.where=[encoder]",
+        "task.length_cutoff=30",
+        "hydra/launcher=joblib hydra.launcher.n_jobs=2",
+        "--cfg job seed=3",
+        "experiment=quickstart model=vanilla debug=smoke",
+        "optim.lr=1 optim.clip_norm=null",
+    ],
+)
+def test_a_right_command_passes_as_hydra_composes_it(command: str) -> None:
+    argv = words(command) if command else []
+    job = check_command(argv).jobs[0]
+    assert job == compose_config([word for word in argv if "=" in word or word.startswith("~")])
+    assert check_config(job) == []
+
+
+@pytest.mark.parametrize("task", group_choices()["task"])
+@pytest.mark.parametrize("model", group_choices()["model"])
+def test_every_shipped_pair_passes(task: str, model: str) -> None:
+    assert check_config(compose_config([f"task={task}", f"model={model}"])) == []
+
+
+def test_checked_gives_typed_objects() -> None:
+    config = checked(compose_config(["optim.lr=1", "seed=3"]))
+    assert isinstance(config, Config)
+    assert isinstance(config.model.encoder[0], LayerGroup)
+    assert isinstance(config.optim.lr, float)
+    assert config.seed == 3
+    with pytest.raises(ConfigError):
+        checked({"seed": 1})
+
+
+def test_mixed_models_say_which_class_lacks_what() -> None:
+    groups = "[" + ",".join(f"{{share: 0.5, attention: {{_target_: {name}}}}}" for name in (LINEAR, SOFTMAX)) + "]"
+    assert check_command([f"model.encoder={groups}"]).jobs[0]["model"]["decoder"][1]["attention"]["_target_"] == SOFTMAX
+    found = problems(f"model.encoder={groups}", "backbone.positions=relative")
+    assert found[0].startswith("backbone.positions=relative: not possible with LinearAttention")
+
+
+def test_a_class_that_lacks_a_form_is_refused_where_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "limited.py").write_text(
+        "from attnlab.attention.base import Attention\n"
+        "class OneWay(Attention):\n    supports_cross = False\n    supports_bidirectional = False\n"
+        "class Parallel(Attention):\n    supports_step = False\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = problems("model.cross._target_=limited.OneWay", "model.ortho.weight=0")
+    assert found[0].startswith(
+        "model.cross=OneWay: has no cross form, which a task of kind encoder_decoder needs there"
+    )
+    assert "models that can: linear" in found[0]
+    found = problems("model.encoder.0.attention._target_=limited.OneWay", "model.ortho.weight=0")
+    assert [problem.partition(":")[0] for problem in found] == ["model.encoder.0.attention=OneWay"]
+    found = problems("model.encoder.0.attention._target_=limited.Parallel")
+    assert found[0].startswith("model.decoder.0.attention=Parallel: has no step form")
+    assert found[1].startswith("model.ortho.weight=0.01: Parallel (model linear_l2_ortho) has no orthogonality loss")
+    found = problems("task=sort_of_clevr", "model.encoder.0.attention._target_=limited.OneWay", "model.ortho.weight=0")
+    assert found[0].startswith("model.encoder.0.attention=OneWay: has no bidirectional form")
+
+
+def test_values_are_applied_to_a_finished_run() -> None:
+    config = compose_config(["task.length_cutoff=30"])
+    allowed = ("task.", "train.eval_batch_size")
+    changed = apply_values(config, ["task.split=simple", "train.eval_batch_size=8"], allowed)
+    assert (changed["task"]["split"], changed["train"]["eval_batch_size"]) == ("simple", 8)
+    assert changed["task"]["length_cutoff"] == 26, "an option that the new split does not read goes back to its default"
+    assert config["task"]["split"] == "length_cutoff", "the original stays as it was"
+    checked(changed)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.max_steps=3", "train.max_steps=3: cannot be changed here; allowed: task.*, train.eval_batch_size"),
+        ("tsk.split=simple", "unknown key; nearest: task.split"),
+        ("model=linear", "model=linear: cannot be changed here"),
+        ("task.split=simple,length", "one value only"),
+        ("task.split=simpel", "nearest: simple"),
+        ("task.split", "task.split: expected key=value"),
+    ],
+)
+def test_wrong_values_for_a_finished_run(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        apply_values(compose_config([]), [override], ("task.", "train.eval_batch_size"))
+    assert message in str(error.value)
+
+
+def test_a_wrong_command_is_quick_and_imports_nothing_heavy() -> None:
+    code = """
+import sys
+from attnlab.config.check import ConfigError, check_command
+from attnlab.config.help import help_text
+help_text()
+check_command(["-m", "model=linear,vanilla", "seed=0,1", "hydra/launcher=joblib"])
+try:
+    check_command(["modle=linear"])
+except ConfigError:
+    print([name for name in ("torch", "pytorch_lightning", "wandb", "numpy", "pandas") if name in sys.modules])
+"""
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    # Measured 0.6 s; wide, for busy machines.
+    assert time.perf_counter() - start < 10

@@ -1,0 +1,157 @@
+"""The parts of the check: signatures read from source, types, intervals, layer plans, composition, help."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from attnlab.config.compose import CONF, compose_config, group_choices
+from attnlab.config.conform import accepts, conform, describe
+from attnlab.config.help import help_text
+from attnlab.config.layers import layer_plan
+from attnlab.config.target import TargetError, read_signature
+
+MODULE = """
+raise RuntimeError("imported")
+from typing import Annotated, Literal
+from attnlab.attention.base import Attention, Initialization
+import something_missing
+
+Size = Annotated[int, "[1, inf)"]
+
+
+class Middle(Attention):
+    supports_cross: bool = False
+
+    def __init__(
+        self, d_model: int, *, size: Size, kind: Literal["a", "b"] | None = None, other: "list[float]" = (),
+        odd: dict[str, Foo] = {}, start: Initialization = "torch",
+    ):
+        pass
+
+
+class Leaf(Middle):
+    supports_step = False
+    weird = open("nowhere")
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A package that must not be imported; returns its name."""
+    (tmp_path / "standin").mkdir()
+    (tmp_path / "standin" / "__init__.py").write_text("raise RuntimeError('imported')")
+    (tmp_path / "standin" / "mechanism.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "standin"
+
+
+def test_signatures_are_read_through_base_classes_without_an_import(package: str) -> None:
+    signature = read_signature(f"{package}.mechanism.Leaf")
+    assert list(signature.arguments) == ["d_model", "size", "kind", "other", "odd", "start"]
+    kinds = {name: argument.annotation for name, argument in signature.arguments.items()}
+    assert kinds["size"] == Annotated[int, "[1, inf)"]
+    assert kinds["kind"] == Literal["a", "b"] | None
+    assert (kinds["other"], kinds["odd"], kinds["start"]) == (list[float], dict, Literal["xavier", "torch"])
+    assert [name for name, argument in signature.arguments.items() if argument.required] == ["d_model", "size"]
+    assert signature.attributes["supports_step"] is False
+    assert signature.attributes["supports_cross"] is False
+    assert signature.attributes["supports_causal"] is True
+    assert package not in sys.modules
+
+
+def test_targets_that_are_not_there(package: str) -> None:
+    for path, message in {
+        f"{package}.mechanism.Leef": "nearest: Leaf",
+        f"{package}.mechanisms.Leaf": f"nearest: {package}.mechanism",
+        "nowhere.at_all.Thing": "no module nowhere.at_all",
+        "Thing": "no module",
+    }.items():
+        with pytest.raises(TargetError, match=message):
+            read_signature(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "fits"),
+    [
+        (3, int, True),
+        (3.0, int, False),
+        (True, int, False),
+        (3, float, True),
+        (True, float, False),
+        (float("nan"), float, False),
+        ("3", float, False),
+        (1, bool, False),
+        (None, int | None, True),
+        ("epoch", int | Literal["epoch"] | None, True),
+        ("x", int | Literal["epoch"] | None, False),
+        (True, Literal[1], False),
+        (0.0, Annotated[float, "(0, 1]"], False),
+        (1.0, Annotated[float, "(0, 1]"], True),
+        (1.0, Annotated[float, "[0, 1)"], False),
+        (0, Annotated[int, "[0, inf)"], True),
+        (-5, Annotated[int, "(-inf, 3]"], True),
+        (5, Annotated[int, "[1, 3]"] | None, False),
+        ([1, 2], list[int], True),
+        (3, list[int], False),
+        ({"a": 1}, dict[str, Any], True),
+        ("anything", Any, True),
+        (object(), Path, True),
+    ],
+)
+def test_types(value: Any, kind: Any, fits: bool) -> None:
+    assert (not conform(value, kind, "key")) == fits
+    assert accepts(value, kind) == fits or isinstance(value, list)
+
+
+def test_types_in_words() -> None:
+    assert describe(Annotated[int, "[1, 47]"]) == "a whole number >= 1 and <= 47"
+    assert describe(int | Literal["epoch"] | None) == "a whole number or epoch or null"
+    assert describe(list[float]) == "a list, each a number"
+    assert conform([1, "x"], list[int], "a") == ["a.1=x: expected a whole number"]
+
+
+@pytest.mark.parametrize(
+    ("shares", "pattern", "n_layers", "plan"),
+    [
+        ([1.0], "sequential", 3, [(0,), (0,), (0,)]),
+        ([0.5, 0.5], "sequential", 5, [(0,), (0,), (1,), (1,), (1,)]),
+        ([0.5, 0.5], "alternating", 5, [(0,), (1,), (0,), (1,), (1,)]),
+        ([0.25, 0.75], "alternating", 4, [(0,), (1,), (1,), (1,)]),
+        ([0.5, 0.5], "parallel", 2, [(0, 1), (0, 1)]),
+        ([0.5, 0.5], "sequential", 1, [(1,)]),
+    ],
+)
+def test_layer_plans(shares: list[float], pattern: str, n_layers: int, plan: list[tuple[int, ...]]) -> None:
+    assert layer_plan(shares, pattern, n_layers) == plan
+
+
+def test_layer_counts_survive_floating_point() -> None:
+    for pattern in ("sequential", "alternating"):
+        assert Counter(layer_plan([0.1, 0.2, 0.7], pattern, 30)) == {(0,): 3, (1,): 6, (2,): 21}
+    assert Counter(layer_plan([1 / 3, 1 / 3, 1 / 3], "sequential", 3)) == {(0,): 1, (1,): 1, (2,): 1}
+    with pytest.raises(ValueError, match="pattern=random"):
+        layer_plan([1.0], "random", 1)
+
+
+def test_composition_works_inside_a_running_hydra_job() -> None:
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        running = GlobalHydra.instance().hydra
+        assert compose_config(["seed=7"])["seed"] == 7
+        assert GlobalHydra.instance().hydra is running
+    assert not GlobalHydra.instance().is_initialized()
+
+
+def test_help_names_every_group_and_fits() -> None:
+    text = help_text()
+    for group, choices in group_choices().items():
+        assert group in text
+        assert all(choice in text for choice in choices)
+    assert "peak learning rate" in text, "meanings come from the schema"
+    assert all(len(line) <= 100 for line in text.splitlines())
+    assert len(text.splitlines()) < 80

@@ -1,0 +1,129 @@
+"""Sweeps: the same jobs in the same order as Hydra's sweeper, each of them checked."""
+
+import itertools
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from attnlab.config.check import ConfigError, check_command
+from attnlab.config.compose import CONF, compose_config, compose_with_hydra
+
+SWEEP = """# @package _global_
+defaults:
+  - override /task: scan
+  - override /model: vanilla
+hydra:
+  mode: MULTIRUN
+  sweeper:
+    params:
+      model: vanilla,linear
+      seed: range(0,3)
+train: {max_steps: 10}
+"""
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    """The shipped configuration with an experiment that is a sweep."""
+    folder = tmp_path / "conf"
+    shutil.copytree(CONF, folder)
+    (folder / "experiment" / "paper").mkdir()
+    (folder / "experiment" / "paper" / "table.yaml").write_text(SWEEP)
+    return folder
+
+
+def cells(*argv: str, conf: Path = CONF) -> list[tuple[str, int]]:
+    command = check_command(argv, conf)
+    assert command.multirun
+    return [(job["model"]["name"], job["seed"]) for job in command.jobs]
+
+
+def test_jobs_come_in_hydras_order() -> None:
+    expected = list(itertools.product(["linear", "vanilla"], [0, 1, 2]))
+    assert cells("-m", "model=linear,vanilla", "seed=range(0,3)") == expected
+    assert cells("-m", "model=choice(linear,vanilla)", "seed=0,1,2") == expected
+    assert cells("--multirun", "seed=0,1,2", "model=vanilla") == [("vanilla", seed) for seed in range(3)]
+
+
+def test_globs_choose_groups() -> None:
+    assert cells("-m", "model=glob(linear_l*)")[0] == ("linear_l1", 0)
+    assert len(cells("-m", "model=glob(*,exclude=linear*)")) == 1
+
+
+def test_jobs_are_what_hydra_composes() -> None:
+    command = check_command(["-m", "backbone.dropout=0.0,0.2", "seed=1,2", "optim.betas=[0.9,0.98]"])
+    singles = [
+        compose_config([f"backbone.dropout={dropout}", f"seed={seed}", "optim.betas=[0.9,0.98]"])
+        for dropout in (0.0, 0.2)
+        for seed in (1, 2)
+    ]
+    assert command.jobs == singles
+    assert command.jobs[2]["backbone"]["attention_dropout"] == 0.2
+
+
+def test_an_experiment_is_a_sweep_of_its_own(conf: Path) -> None:
+    product = list(itertools.product(["vanilla", "linear"], [0, 1, 2]))
+    assert cells("experiment=paper/table", conf=conf) == product
+    # A key given on the command line replaces the experiment's, without repeats.
+    assert cells("experiment=paper/table", "seed=7", conf=conf) == [("vanilla", 7), ("linear", 7)]
+    assert cells("experiment=paper/table", "seed=7,8", "model=linear_l2", conf=conf) == [
+        ("linear_l2", 7),
+        ("linear_l2", 8),
+    ]
+    assert len(cells("experiment=paper/table", "optim.lr=1e-3,1e-4", conf=conf)) == 12
+    assert all(job["train"]["max_steps"] == 10 for job in check_command(["experiment=paper/table"], conf).jobs)
+    assert not check_command(["experiment=paper/table", "hydra.mode=RUN"], conf).multirun
+    assert not check_command(["experiment=paper/table", "--cfg", "job"], conf).multirun
+
+
+def test_hydras_settings_come_beside_the_configuration(conf: Path) -> None:
+    config, settings = compose_with_hydra(["experiment=paper/table"], conf)
+    assert "hydra" not in config
+    assert settings == {"mode": "MULTIRUN", "params": {"model": "vanilla,linear", "seed": "range(0,3)"}}
+
+
+def test_experiments_with_sweeps_are_not_swept_over(conf: Path) -> None:
+    with pytest.raises(ConfigError, match="experiment=paper/table: has a sweep of its own"):
+        check_command(["-m", "experiment=quickstart,paper/table"], conf)
+
+
+def test_a_swept_key_is_not_forced(conf: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\+\+seed=7: swept by the experiment; write seed=7"):
+        check_command(["experiment=paper/table", "++seed=7"], conf)
+
+
+def test_the_nearest_experiment_is_named_with_its_folder(conf: Path) -> None:
+    with pytest.raises(ConfigError, match="nearest: paper/table"):
+        check_command(["experiment=table"], conf)
+
+
+def test_wrong_params_of_an_experiment_are_found(conf: Path) -> None:
+    file = conf / "experiment" / "paper" / "table.yaml"
+    file.write_text(SWEEP.replace("vanilla,linear", "vanila,linear").replace("seed: range", "sede: range"))
+    with pytest.raises(ConfigError) as error:
+        check_command(["experiment=paper/table"], conf)
+    assert error.value.problems[0].startswith("model=vanila: no such choice; nearest: vanilla")
+    assert "sede=0: unknown key; nearest: seed" in str(error.value)
+
+
+def test_a_problem_of_some_jobs_says_of_which() -> None:
+    with pytest.raises(ConfigError) as error:
+        check_command(["-m", "task=scan,sort_of_clevr", "backbone.tied_output=false,true", "seed=0,1"])
+    (problem,) = error.value.problems
+    assert problem.endswith("[2 of 8 jobs, such as task=sort_of_clevr backbone.tied_output=true seed=0]")
+
+
+def test_a_big_sweep_is_checked_quickly() -> None:
+    start = time.perf_counter()
+    argv = [
+        "-m",
+        "model=linear,vanilla",
+        "seed=range(0,50)",
+        "backbone.dropout=0.0,0.1",
+        "optim.lr=1e-3,3e-4,1e-4,3e-5,1e-5",
+    ]
+    assert len(check_command(argv).jobs) == 1000
+    # Measured 1 s; wide, for busy machines.
+    assert time.perf_counter() - start < 20

@@ -1,0 +1,117 @@
+"""House rules: which way imports point, sizes of files and functions, names, targets, and what stays unloaded."""
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from runs import ROOT, environment
+
+SOURCE = ROOT / "src" / "attnlab"
+FILES = sorted(SOURCE.rglob("*.py"))
+MAX_LINES, MAX_FUNCTION = 250, 45
+
+# DESIGN: config -> nothing; data -> config; attention -> config; nn -> attention; tasks -> data;
+# learn -> nn, data, tasks.base; run -> all. What a room may use, those it uses may be used as well.
+MAY_IMPORT = {
+    "config": set(),
+    "data": {"config"},
+    "attention": {"config"},
+    "nn": {"attention", "config"},
+    "tasks": {"data", "config"},
+    "learn": {"nn", "data", "tasks.base", "config"},
+    "run": {"config", "data", "attention", "nn", "tasks", "learn"},
+}
+ATTENTION_PARTS = {"base", "linear_core", "normalization", "orthogonality", "position"}
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Modules of this package that a file imports, at the top or inside functions: `data.batch`."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnlab"):
+            inside = node.module.split(".", 1)[1] if "." in node.module else ""
+            names = [alias.name for alias in node.names]
+            yield from [inside] if "." in inside else [f"{inside}.{name}".strip(".") for name in names]
+        elif isinstance(node, ast.Import):
+            yield from (a.name.split(".", 1)[1] for a in node.names if a.name.startswith("attnlab."))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_imports_point_one_way(file: Path) -> None:
+    room = file.relative_to(SOURCE).parts[0]
+    if room not in MAY_IMPORT:
+        return
+    for module in imports(file):
+        there = module.split(".")[0]
+        allowed = there == room or there in MAY_IMPORT[room] or module in MAY_IMPORT[room]
+        assert allowed, f"{room} may not import {module}"
+        if room == there == "attention" and file.stem not in ATTENTION_PARTS:
+            assert module.split(".")[1] in ATTENTION_PARTS, f"attention files share only {sorted(ATTENTION_PARTS)}"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_files_and_functions_stay_small(file: Path) -> None:
+    text = file.read_text()
+    assert len(text.splitlines()) <= MAX_LINES, "which part wants a room of its own?"
+    assert re.fullmatch(r"[a-z0-9_]+", file.stem)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.end_lineno - node.body[0].lineno + 1
+            assert body <= MAX_FUNCTION, f"{node.name} has {body} lines"
+
+
+def test_names_of_yamls_are_their_files() -> None:
+    for group in ("task", "model"):
+        for file in (ROOT / "conf" / group).glob("*.yaml"):
+            text = yaml.safe_load(file.read_text())
+            name = text["task"]["name"] if group == "task" else text["name"]
+            assert name == file.stem and re.fullmatch(r"[a-z0-9_]+", name)
+
+
+def targets(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from [value] if key == "_target_" else targets(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from targets(value)
+
+
+def test_every_target_resolves() -> None:
+    found = {t for file in (ROOT / "conf").rglob("*.yaml") for t in targets(yaml.safe_load(file.read_text()))}
+    assert found
+    for target in found:
+        module, _, name = target.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), target
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import attnlab",
+        "from attnlab.run.cli import train_main; assert train_main(['--help']) == 0",
+        "from attnlab.run.cli import train_main; assert train_main(['modle=linear', 'seed=x']) == 2",
+        "from attnlab.run.evaluation import evaluate_main; assert evaluate_main(['run=nowhere']) == 2",
+    ],
+)
+def test_nothing_heavy_is_loaded(code: str) -> None:
+    check = "import sys; heavy = {'torch', 'pytorch_lightning', 'wandb', 'numpy', 'matplotlib'} & set(sys.modules)"
+    line = [sys.executable, "-c", f"{code}; {check}; assert not heavy, heavy"]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_path_of_a_machine_and_no_data_is_committed() -> None:
+    done = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT, check=False)
+    if done.returncode:
+        pytest.skip("not a git checkout")
+    for name in filter(None, done.stdout.split("\0")):
+        file = ROOT / name
+        if file.exists():
+            assert file.stat().st_size < 2**20, f"{name} is a large file"
+            assert not name.startswith("data/") or name == "data/README.md"

@@ -1,0 +1,199 @@
+"""The run folder is a function of the configuration: same meaning, same folder; different meaning, different folder."""
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.config.check import check_command
+from attnlab.config.compose import compose_config
+from attnlab.config.naming import comparable, differences, run_folder, run_label, run_tag
+from attnlab.config.setting import flatten
+
+
+def composed(*argv: str) -> dict[str, Any]:
+    return check_command(argv).jobs[0]
+
+
+def tag(*argv: str) -> str:
+    return run_tag(composed(*argv))
+
+
+def test_labels() -> None:
+    assert run_label(composed()) == "scan-length_cutoff-26"
+    assert run_label(composed("task.length_cutoff=30")) == "scan-length_cutoff-30"
+    assert run_label(composed("task.split=simple")) == "scan-simple"
+    assert run_label(composed("task=sort_of_clevr")) == "sort_of_clevr"
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ([], "default"),
+        (["backbone.d_model=64", "train.max_steps=1500"], "d_model=64,max_steps=1500"),
+        (["train.max_steps=1500", "backbone.d_model=64"], "d_model=64,max_steps=1500"),
+        (["model.ortho.weight=0.1"], "ortho.weight=0.1"),
+        (["model.normalization.kind=rms"], "normalization.kind=rms"),
+        (["optim.name=adamw"], "optim.name=adamw"),
+        (["optim.lr=1e-5"], "lr=1e-5"),
+        (["optim.lr=0.00001"], "lr=1e-5"),
+        (["optim.clip_norm=null"], "clip_norm=null"),
+        (["optim.betas=[0.9,0.98]"], "betas=0.9+0.98"),
+        (["model.ortho.where=[encoder,cross]"], "ortho.where=encoder+cross"),
+        (["model.ortho.where=[cross]"], "ortho.where=cross+"),
+        (["model.ortho.where=[]", "model.ortho.weight=0"], "ortho.weight=0,ortho.where=+"),
+        (["train.precision=bf16-mixed"], "precision=bf16-mixed"),
+        (["backbone.final_norm=true"], "final_norm=true"),
+        (["task.data_seed=3"], "data_seed=3"),
+        (["+model.cross.eps=1e-4"], "model.cross.eps=0.0001"),
+        (["task.split=simple"], "default"),
+    ],
+)
+def test_tags(argv: list[str], expected: str) -> None:
+    assert tag(*argv) == expected
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["seed=5"],
+        ["logger=csv"],
+        ["logger.project=other"],
+        ["trainer=cpu", "trainer.workers=3"],
+        ["paths.data=/elsewhere", "paths.cache=/tmp/x"],
+        ["optim.lr=0.001"],
+        ["optim.clip_norm=5"],
+        ["++optim.lr=1e-3"],
+        ["backbone={d_model: 128}"],
+        ["backbone.attention_dropout=0.1"],
+        ["model.decoder=${model.encoder}"],
+        ["task=scan", "model=linear_l2_ortho"],
+        ["task.length_cutoff=30"],
+        ["hydra.mode=RUN"],
+    ],
+)
+def test_what_means_the_same_vanishes(argv: list[str]) -> None:
+    assert tag(*argv) == "default"
+
+
+def test_a_key_that_follows_counts_only_where_it_does_not_follow() -> None:
+    assert tag("backbone.dropout=0.2") == "dropout=0.2"
+    assert tag("backbone.dropout=0.2", "backbone.attention_dropout=0.2") == "dropout=0.2"
+    assert tag("backbone.dropout=0.2", "backbone.attention_dropout=0.1") == "attention_dropout=0.1,dropout=0.2"
+    assert tag("backbone.attention_dropout=0.2") == "attention_dropout=0.2"
+
+
+def test_a_decoder_of_its_own_counts() -> None:
+    softmax = "attnlab.attention.softmax.SoftmaxAttention"
+    own = tag(f"model.decoder=[{{share: 1.0, attention: {{_target_: {softmax}}}}}]")
+    both = tag(f"model.encoder.0.attention._target_={softmax}", "model.ortho.weight=0.02")
+    assert own == f"decoder.0.attention._target_={softmax}"
+    assert both == f"encoder.0.attention._target_={softmax},ortho.weight=0.02"
+
+
+def test_long_tags_are_cut_at_a_comma_and_hashed() -> None:
+    argv = ["train.max_steps=1500", "train.batch_size=128", "train.checkpoint_every=250", "optim.schedule=one_cycle"]
+    argv += [
+        "backbone.d_model=64",
+        "backbone.n_heads=4",
+        "backbone.d_feed_forward=128",
+        "optim.lr=3e-3",
+        "optim.clip_norm=3",
+    ]
+    long = tag(*argv)
+    head, _, digest = long.rpartition(",")
+    assert head == "batch_size=128,checkpoint_every=250,clip_norm=3,d_feed_forward=128,d_model=64"
+    assert len(digest) == 10
+    assert long != tag(*argv, "backbone.n_layers=2")
+    assert long == tag(*reversed(argv), "seed=3")
+    assert len(tag("experiment=quickstart")) <= 120
+
+
+VALUES = {
+    "backbone.d_model": ["64", "128"],
+    "backbone.dropout": ["0.0", "0.1", "0.2"],
+    "backbone.attention_dropout": ["0.0", "0.1", "0.2"],
+    "model.ortho.weight": ["0.01", "0.1"],
+    "model.ortho.where": ["[encoder]", "[encoder,decoder]", "[decoder,encoder]"],
+    "optim.clip_norm": ["null", "5.0", "1"],
+    "optim.betas": ["[0.9,0.999]", "[0.9,0.99]"],
+    "task.split": ["simple", "length", "length_cutoff"],
+    "train.test_curve_every": ["null", "1", "10"],
+}
+
+
+def test_different_configurations_never_share_a_folder_and_order_is_irrelevant() -> None:
+    draw = random.Random(0)
+    cells = draw.sample(list(itertools.product(*VALUES.values())), 25)
+    folders: dict[Path, dict[str, Any]] = {}
+    for cell in cells:
+        overrides = [f"{key}={value}" for key, value in zip(VALUES, cell, strict=True)]
+        config = composed(*overrides)
+        draw.shuffle(overrides)
+        assert run_folder(composed(*overrides)) == run_folder(config)
+        assert folders.setdefault(run_folder(config), config) == config
+    assert len(folders) == len(cells)
+
+
+def test_every_key_has_a_name_of_its_own() -> None:
+    """Changing any one key of the plain configuration gives a tag no other key gives."""
+    plain = compose_config([])
+    seen: dict[str, str] = {}
+    for key, value in flatten(comparable(plain)).items():
+        changed = compose_config([])
+        *sections, name = key.split(".")
+        node: Any = changed
+        for section in sections:
+            node = node[int(section)] if isinstance(node, list) else node[section]
+        node[name] = "changed" if not isinstance(value, str) else value + "%/=,' +"
+        if key.startswith(("task.name", "model.name", "task.label", "task.split", "task.length_cutoff")):
+            continue
+        found = run_tag(changed)
+        assert found not in seen
+        assert not set(found) & set("/ '\"*?[]{}$\\:")
+        seen[found] = key
+
+
+def test_kinds_of_value_are_told_apart() -> None:
+    texts = [
+        None,
+        "null",
+        True,
+        "true",
+        1,
+        "1",
+        1.5,
+        "1.5",
+        [1],
+        [],
+        "",
+        "+",
+        [""],
+        ["a", "b"],
+        "a+b",
+        ["a+b"],
+        {"a": 1},
+    ]
+    tags = set()
+    for value in texts:
+        config = compose_config([])
+        config["task"]["extra"] = value
+        tags.add(run_tag(config))
+    assert len(tags) == len(texts)
+
+
+def test_the_folder() -> None:
+    config = composed("seed=4", "model=vanilla", "paths.runs=/runs", "optim.lr=0.01")
+    assert run_folder(config) == Path("/runs/scan-length_cutoff-26/vanilla/lr=0.01/seed4")
+
+
+def test_differences_are_readable() -> None:
+    old, new = composed("seed=1"), composed("optim.betas=[0.8,0.9]", "optim.clip_norm=null", "+model.cross.eps=0.1")
+    assert differences(comparable(old), comparable(new)) == [
+        "model.cross.eps: (none) -> 0.1",
+        "optim.betas: [0.9,0.999] -> [0.8,0.9]",
+        "optim.clip_norm: 5.0 -> null",
+    ]
+    assert differences({"a": 5}, {"a": 5.0}) == []

@@ -1,0 +1,172 @@
+"""Whole networks: decoding step by step equals teacher forcing, whatever the backbone and the pattern of layers."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from models import MODELS, SPECS, backbone_of, config_of, every_network, masks, network_of
+from torch import nn
+
+from attnlab.config.schema import LayerGroup, Model
+from attnlab.nn.block import ParallelAttention
+from attnlab.nn.build import build_network, count_parameters
+from attnlab.nn.heads import EncoderDecoder
+
+EMBEDDINGS = ("noscale", "upscale_tokens", "downscale_positions", "xavier")
+BACKBONES = (
+    {"share_layers": True, "n_layers": 3},
+    {"norm_placement": "pre", "final_norm": True},
+    {"layer_norm": "rms_norm", "feed_forward": "glu"},
+    {"feed_forward": "gelu", "n_decoder_layers": 1, "tied_output": False},
+    {"attention_bias": True, "initialization": "torch"},
+)
+
+
+def two_kinds(pattern: str) -> Model:
+    """Linear attention in half of the layers, softmax in the other half."""
+    linear = config_of("linear_l2_ortho").model
+    softmax = config_of("vanilla").model.encoder[0].attention
+    groups = [LayerGroup(share=0.5, attention=linear.encoder[0].attention), LayerGroup(share=0.5, attention=softmax)]
+    return replace(linear, encoder=groups, decoder=groups, pattern=pattern)
+
+
+def check_steps(network: EncoderDecoder) -> None:
+    """Logits of `start` and `step` equal those of the forward at real positions, rows selected on the way included."""
+    inputs, input_mask = torch.randint(7, (3, 6)), masks([6, 2, 4], 6)
+    read = torch.randint(6, (3, 5))
+    expected, _ = network(inputs, input_mask, read, masks([5, 5, 5], 5))
+    other = torch.where(input_mask, inputs, 3)
+    state, rows = network.start(other, input_mask), torch.arange(3)
+    for place in range(5):
+        if place == 3:
+            rows = torch.tensor([2, 0])
+            state = state.select(rows)
+        assert state.position == place
+        logits, state = network.step(read[rows, place], state)
+        torch.testing.assert_close(logits, expected[rows, place], rtol=1e-10, atol=1e-10)
+
+
+@every_network()
+def test_steps_equal_teacher_forcing(model: str, positions: str) -> None:
+    check_steps(network_of(model, "scan", positions=positions))
+
+
+@pytest.mark.parametrize("embedding", EMBEDDINGS)
+@pytest.mark.parametrize("model", ["linear_l2", "vanilla"])
+def test_steps_equal_teacher_forcing_with_every_embedding(model: str, embedding: str) -> None:
+    check_steps(network_of(model, "scan", embedding=embedding))
+
+
+@pytest.mark.parametrize("changes", BACKBONES)
+@pytest.mark.parametrize("model", ["linear_rms", "vanilla"])
+def test_steps_equal_teacher_forcing_with_every_backbone(model: str, changes: dict[str, Any]) -> None:
+    check_steps(network_of(model, "scan", **changes))
+
+
+@pytest.mark.parametrize("share_layers", [False, True])
+@pytest.mark.parametrize("pattern", ["sequential", "alternating", "parallel"])
+def test_steps_equal_teacher_forcing_with_two_kinds_of_attention(pattern: str, share_layers: bool) -> None:
+    network = network_of(two_kinds(pattern), "scan", n_layers=4, share_layers=share_layers)
+    check_steps(network)
+    kinds = [type(network.encoder.layers[i].attention).__name__ for i in network.encoder.applications]
+    linear, softmax = "LinearAttention", "SoftmaxAttention"
+    expected = {
+        "sequential": [linear, linear, softmax, softmax],
+        "alternating": [linear, softmax, linear, softmax],
+        "parallel": [ParallelAttention.__name__] * 4,
+    }
+    assert kinds == expected[pattern]
+    assert len(network.encoder.layers) == (4 if not share_layers else 1 if pattern == "parallel" else 2)
+
+
+def test_parallel_attentions_are_summed() -> None:
+    network = network_of(two_kinds("parallel"), "scan", n_layers=1)
+    attention = network.encoder.layers[0].attention
+    x, mask = torch.randn(2, 4, 8, dtype=torch.float64), masks([4, 2], 4)
+    out, penalty = attention(x, None, mask, False)
+    alone = [one(x, None, mask, False) for one in attention.attentions]
+    torch.testing.assert_close(out, alone[0][0] + alone[1][0], rtol=1e-12, atol=1e-12)
+    # Softmax attention can have the loss too, and the model asks for it in its encoder.
+    torch.testing.assert_close(penalty, (alone[0][1] + alone[1][1]) / 2, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("where", [[], ["encoder"], ["encoder", "decoder"], ["encoder", "decoder", "cross"]])
+def test_the_penalty_is_the_mean_over_the_attentions_it_covers(where: list[str]) -> None:
+    model = config_of("linear_ortho").model
+    network = network_of(replace(model, ortho=replace(model.ortho, where=where)), "scan", n_layers=3)
+    seen = []
+    for attention in [*(layer.attention for stack in (network.encoder, network.decoder) for layer in stack.layers)]:
+        attention.register_forward_hook(lambda module, _, result: seen.append((module, result[1])))
+    for layer in network.decoder.layers:
+        layer.cross.register_forward_hook(lambda module, _, result: seen.append((module, result[1])))
+    given = torch.randint(7, (3, 4)), masks([4, 2, 1], 4), torch.randint(6, (3, 5)), masks([5, 1, 3], 5)
+    _, penalty = network(*given)
+    counted = [value for module, value in seen if module.orthogonality]
+    assert len(counted) == 3 * len(where)
+    expected = sum(counted) / len(counted) if counted else torch.zeros(())
+    torch.testing.assert_close(penalty, torch.as_tensor(expected).double(), rtol=1e-12, atol=0)
+    assert (penalty > 0) == bool(where)
+
+
+def test_shared_layers_are_one_layer() -> None:
+    shared = network_of("linear_l2", "scan", share_layers=True, n_layers=3)
+    single = network_of("linear_l2", "scan", n_layers=1)
+    assert count_parameters(shared) == count_parameters(single)
+    assert shared.encoder.applications == [0, 0, 0]
+    x = torch.randn(2, 4, 8, dtype=torch.float64)
+    expected = x
+    for _ in range(3):
+        expected, _ = shared.encoder.layers[0](expected, None, False)
+    torch.testing.assert_close(shared.encoder(x, None, False)[0], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_network_says_how_large_its_state_is(model: str) -> None:
+    network = network_of(model, "scan", n_layers=3)
+    assert network.state_size(5) == sum(layer.attention.state_size(5) for layer in network.decoder.layers)
+    assert network_of(model, "sort_of_clevr").state_size(5) == 0
+
+
+def attentions_of(network: nn.Module) -> list[nn.Module]:
+    return [module for module in network.modules() if hasattr(module, "q_proj")]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_attention_biases_follow_the_backbone(bias: bool) -> None:
+    for attention in attentions_of(network_of("linear", "scan", attention_bias=bias)):
+        for projection in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
+            assert (projection.bias is not None) == bias
+
+
+def test_what_the_backbone_offers_reaches_the_attentions() -> None:
+    network = network_of("vanilla", "scan", attention_dropout=0.25, positions="relative")
+    own = [layer.attention for stack in (network.encoder, network.decoder) for layer in stack.layers]
+    cross = [layer.cross for layer in network.decoder.layers]
+    assert {attention.dropout for attention in own + cross} == {0.25}
+    assert all(attention.positions is not None for attention in own)
+    assert all(attention.positions is None for attention in cross)
+    for model, kind in (("linear_l1", "l1"), ("linear_rms_ortho", "rms"), ("linear", "none")):
+        assert {a.k_norm.kind for a in attentions_of(network_of(model, "scan"))} == {kind}
+
+
+def test_a_models_own_choices_win_over_the_backbones() -> None:
+    model = replace(config_of("linear").model, feed_forward="glu", layer_norm="rms_norm", positions="none")
+    network = build_network(backbone_of("linear", "scan"), model, SPECS["scan"])
+    layer = network.encoder.layers[0]
+    assert layer.feed_forward.gate is not None
+    assert isinstance(layer.around_attention.norm, nn.RMSNorm)
+    assert not network.source_embedding.absolute
+
+
+def test_a_node_wins_over_the_model() -> None:
+    model = config_of("linear_l1").model
+    node = model.cross | {"normalization": {"kind": "l2", "placement": "before_feature_map"}, "eps": 0.5}
+    cross = network_of(replace(model, cross=node), "scan").decoder.layers[0].cross
+    assert (cross.k_norm.kind, cross.norm_first, cross.eps) == ("l2", True, 0.5)
+
+
+def test_an_unknown_task_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no network for a task of kind encoder_decoder and modality image_question"):
+        spec = replace(SPECS["scan"], modality="image_question")
+        build_network(backbone_of("linear", "scan"), config_of("linear").model, spec)

@@ -1,0 +1,48 @@
+"""A loss that is not finite stops the run, is named, and leaves the last good checkpoint alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from runs import SMALL_CLEVR, SMALL_SCAN, config_of
+
+from attnlab.config.naming import run_folder
+from attnlab.learn.module import LabModule
+from attnlab.run.job import run_job
+
+
+@pytest.mark.parametrize("small", [SMALL_SCAN, SMALL_CLEVR], ids=["scan", "sort_of_clevr"])
+def test_a_poisoned_step_is_named(
+    small: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = config_of(tmp_path, *small, "model=linear_l2_ortho", "train.max_steps=30", "train.checkpoint_every=2")
+    healthy = LabModule.training_step
+
+    def poisoned(self: LabModule, batch: object, batch_idx: int) -> torch.Tensor:
+        if self.global_step == 5:
+            with torch.no_grad():
+                next(self.network.encoder.parameters()).fill_(torch.nan)
+        return healthy(self, batch, batch_idx)
+
+    monkeypatch.setattr(LabModule, "training_step", poisoned)
+    assert run_job(raw, quiet=True) == 1
+    message = capsys.readouterr().err
+    assert "the loss is nan" in message and "at step 5" in message
+    assert "16 in the batch" in message and "largest gradient: nan in " in message
+    folder = run_folder(raw)
+    saved = torch.load(folder / "last.ckpt", weights_only=True)
+    assert saved["global_step"] == 4
+    assert all(value.isfinite().all() for value in saved["state_dict"].values())
+    status = json.loads((folder / "status.json").read_text())
+    assert status["state"] == "failed" and "at step 5" in status["reason"]
+    assert not (folder / "result.json").exists()
+
+    # The cause mended, the same command goes on from the good checkpoint.
+    monkeypatch.setattr(LabModule, "training_step", healthy)
+    assert run_job(raw, quiet=True) == 0
+
+
+def test_a_learning_rate_that_explodes_fails_the_run(tmp_path: Path) -> None:
+    extreme = ("optim.lr=1e30", "optim.clip_norm=null", "train.max_steps=50", "model=linear")
+    assert run_job(config_of(tmp_path, *SMALL_SCAN, *extreme), quiet=True) == 1

@@ -1,0 +1,120 @@
+"""The orthogonality loss against its definition, pair by pair, and the properties that follow from it."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models import masks
+from reference.orthogonality import orthogonality_loss as pair_by_pair
+from torch import Tensor
+
+from attnlab.attention.orthogonality import orthogonality_loss
+
+SHAPES = {"n": st.integers(2, 12), "width": st.integers(1, 6), "seed": st.integers(0, 2**31)}
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def slow(values: Tensor, lengths: list[int]) -> Tensor:
+    return pair_by_pair([[list(head) for head in sample] for sample in values], [list(range(n)) for n in lengths])
+
+
+@pytest.mark.parametrize("lengths", [(6, 6), (6, 2, 3), (5, 1, 0), (1, 1), (2, 0), (0, 0)])
+def test_equals_the_mean_over_pairs(lengths: tuple[int, ...]) -> None:
+    """Value and gradients; a sequence of fewer than two tokens is left out of both."""
+    values = draw(len(lengths), 3, 6, 4).requires_grad_()
+    loss, expected = orthogonality_loss(values, masks(lengths, 6)), slow(values, list(lengths))
+    torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)
+    (gradient,) = torch.autograd.grad(loss, values)
+    assert (gradient[~masks(lengths, 6)[:, None].expand(-1, 3, -1)] == 0).all()
+    if max(lengths) > 1:
+        torch.testing.assert_close(gradient, torch.autograd.grad(expected, values)[0], rtol=1e-9, atol=1e-12)
+
+
+def test_no_mask_means_all_positions() -> None:
+    values = draw(2, 3, 6, 4)
+    assert torch.equal(orthogonality_loss(values), orthogonality_loss(values, masks([6, 6], 6)))
+    torch.testing.assert_close(orthogonality_loss(values), slow(values, [6, 6]), rtol=1e-10, atol=0)
+
+
+def test_samples_count_alike_whatever_their_length() -> None:
+    values = draw(2, 3, 6, 4)
+    alone = [orthogonality_loss(values[b : b + 1, :, :length]) for b, length in enumerate((6, 3))]
+    torch.testing.assert_close(orthogonality_loss(values, masks([6, 3], 6)), sum(alone) / 2, rtol=1e-12, atol=0)
+
+
+def test_gradients_are_those_of_the_value() -> None:
+    values = draw(2, 2, 4, 3).requires_grad_()
+    torch.autograd.gradcheck(lambda v: orthogonality_loss(v, masks([4, 2], 4)), (values,))
+
+
+def test_padding_counts_for_nothing() -> None:
+    values = draw(1, 2, 6, 4)
+    values[:, :, 4:] = 1e30
+    torch.testing.assert_close(
+        orthogonality_loss(values, masks([4], 6)), orthogonality_loss(values[:, :, :4]), rtol=1e-12, atol=0
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(**SHAPES)
+def test_lies_between_its_bounds(n: int, width: int, seed: int) -> None:
+    """Never below (n - d) / (d (n - 1)), the value of n directions spread evenly, and never above 1."""
+    values = draw(2, 2, n, width, seed=seed)
+    loss = orthogonality_loss(values / values.norm(dim=-1, keepdim=True)).item()
+    assert max(0.0, (n - width) / (width * (n - 1))) - 1e-10 <= loss <= 1 + 1e-10
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 5])
+def test_the_lower_bound_is_reached(repeats: int) -> None:
+    """d orthogonal directions, each taken `repeats` times."""
+    basis, _ = torch.linalg.qr(draw(4, 4))
+    values = basis.repeat(repeats, 1)[None, None]
+    n = 4 * repeats
+    bound = (n - 4) / (4 * (n - 1))
+    assert orthogonality_loss(values).item() == pytest.approx(bound, abs=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(**SHAPES)
+def test_equal_directions_give_one(n: int, width: int, seed: int) -> None:
+    direction = draw(1, 1, 1, width, seed=seed) + 2
+    lengths = draw(1, 1, n, 1, seed=seed).abs() + 0.5
+    assert orthogonality_loss(direction * lengths).item() == pytest.approx(1, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(**SHAPES)
+def test_order_lengths_and_axes_do_not_matter(n: int, width: int, seed: int) -> None:
+    values = draw(2, 2, n, width, seed=seed)
+    values = values / values.norm(dim=-1, keepdim=True)
+    loss = orthogonality_loss(values)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(n, generator=generator)
+    factors = 10 * torch.rand(2, 2, n, 1, dtype=torch.float64, generator=generator) + 0.1
+    signs = torch.where(draw(2, 2, n, 1, seed=seed + 1) > 0, 1.0, -1.0)
+    rotation, _ = torch.linalg.qr(draw(width, width, seed=seed + 2))
+    for same in (values[:, :, order], values * factors, values * signs, values @ rotation):
+        torch.testing.assert_close(orthogonality_loss(same), loss, rtol=1e-9, atol=1e-9)
+
+
+def test_zero_vectors_have_no_direction() -> None:
+    """Two orthogonal values and a zero one: no pair has a cosine, and no gradient explodes."""
+    values = torch.tensor([[[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]]).requires_grad_()
+    loss = orthogonality_loss(values)
+    loss.backward()
+    assert loss.item() == 0
+    assert values.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_sums_in_float32(dtype: torch.dtype) -> None:
+    values = draw(1, 2, 300, 8).to(dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = orthogonality_loss(values)
+    assert loss.dtype == torch.float32
+    assert math.isclose(loss.item(), orthogonality_loss(values.double()).item(), rel_tol=1e-5)

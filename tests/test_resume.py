@@ -1,0 +1,83 @@
+"""Resumed equals uninterrupted, bit for bit: as a real process killed at any moment, and when asked to stop."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from runs import SMALL_CLEVR, SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
+
+STEPS = "train.max_steps=40"
+CASES = {
+    # Dropout on, a schedule, mid-epoch, gradients summed over two batches, checkpoints off the beat of the metrics.
+    "scan": (
+        *SMALL_SCAN,
+        STEPS,
+        "model=vanilla",
+        "backbone.dropout=0.2",
+        "optim.schedule=one_cycle",
+        "train.accumulate=2",
+        "train.checkpoint_every=7",
+        "train.test_curve_every=20",
+    ),
+    # Validation that selects weights, an epoch of 21 steps, and groups in turn.
+    "sort_of_clevr": (*SMALL_CLEVR, STEPS, "model=linear_l2_ortho", "train.checkpoint_every=9"),
+}
+
+
+def assert_same_run(one: Path, two: Path) -> None:
+    assert (one / "metrics.csv").read_text() == (two / "metrics.csv").read_text()
+    results = [json.loads((folder / "result.json").read_text()) for folder in (one, two)]
+    for key in ("metrics", "counts", "selection", "data"):
+        assert results[0][key] == results[1][key], key
+    first, second = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (one, two))
+    assert first["global_step"] == second["global_step"] == 40
+    for name, weight in first["state_dict"].items():
+        assert torch.equal(weight, second["state_dict"][name]), name
+    moments = [checkpoint["optimizer_states"][0]["state"] for checkpoint in (first, second)]
+    for number, state in moments[0].items():
+        assert all(torch.equal(value, moments[1][number][name]) for name, value in state.items())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert run_command("train.py", *settings(whole, *CASES[case])).returncode == 0
+    folder = folder_of(cut, *CASES[case])
+    for step in (3, 23):
+        process = start_command("train.py", *settings(cut, *CASES[case]))
+        wait_for_step(folder / "metrics.csv", step, process)
+        process.kill()
+        process.communicate()
+    last = run_command("train.py", *settings(cut, *CASES[case]))
+    assert last.returncode == 0, last.stderr
+    assert "resuming" in last.stderr
+    assert_same_run(folder_of(whole, *CASES[case]), folder)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals_save_record_and_exit(signum: int, code: int, tmp_path: Path) -> None:
+    overrides = (*SMALL_SCAN, "train.max_steps=100000", "model=linear", "train.checkpoint_every=100000")
+    folder = folder_of(tmp_path, *overrides)
+    process = start_command("train.py", *settings(tmp_path, *overrides))
+    wait_for_step(folder / "metrics.csv", 5, process)
+    process.send_signal(signum)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "repeat the command to go on" in errors
+    status = json.loads((folder / "status.json").read_text())
+    assert status["state"] == "stopped" and f"signal {int(signum)}" in status["reason"]
+    saved = torch.load(folder / "last.ckpt", weights_only=True)
+    assert saved["global_step"] == status["step"] >= 5
+    assert not (folder / "result.json").exists()
+
+
+def test_a_stopped_sweep_starts_no_further_job(tmp_path: Path) -> None:
+    overrides = (*SMALL_SCAN, "train.max_steps=100000", "model=linear")
+    process = start_command("train.py", "-m", "seed=0,1", *settings(tmp_path, *overrides))
+    wait_for_step(folder_of(tmp_path, *overrides, "seed=0") / "metrics.csv", 2, process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert not folder_of(tmp_path, *overrides, "seed=1").exists()

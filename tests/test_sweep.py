@@ -1,0 +1,38 @@
+"""A sweep goes on past a failed job, says so, ends with a table, and when repeated runs only what is missing."""
+
+import json
+from pathlib import Path
+
+from runs import SMALL_SCAN, folder_of, run_command, settings
+
+SWEEP = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
+AXES = ("model=linear,vanilla", "seed=0,1", "model.ortho.weight=0")
+
+
+def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
+    failing = folder_of(tmp_path, *SWEEP, "model=linear", "seed=1")
+    failing.parent.mkdir(parents=True)
+    failing.write_text("in the way of a run folder")
+    first = run_command("train.py", "-m", *AXES, *settings(tmp_path, *SWEEP))
+    assert first.returncode == 1, first.stderr
+    assert "cannot create the run folder" in first.stderr
+    assert "3 finished, 1 not" in first.stdout
+    finished = [
+        folder_of(tmp_path, *SWEEP, f"model={model}", f"seed={seed}")
+        for model, seed in (("linear", 0), ("vanilla", 0), ("vanilla", 1))
+    ]
+    written = {folder: (folder / "result.json").stat().st_mtime_ns for folder in finished}
+
+    failing.unlink()
+    second = run_command("train.py", "-m", *AXES, *settings(tmp_path, *SWEEP))
+    assert second.returncode == 0, second.stderr
+    assert "4 runs" in second.stdout and "finished" in second.stdout
+    assert json.loads((failing / "status.json").read_text())["state"] == "finished"
+    assert written == {folder: (folder / "result.json").stat().st_mtime_ns for folder in finished}
+
+
+def test_hydra_writes_nothing_into_run_folders(tmp_path: Path) -> None:
+    done = run_command("train.py", *settings(tmp_path, *SWEEP, "model=linear"))
+    assert done.returncode == 0, done.stderr
+    names = {path.name for path in folder_of(tmp_path, *SWEEP, "model=linear").iterdir()}
+    assert names == {".lock", "config.yaml", "metrics.csv", "status.json", "result.json", "last.ckpt"}

@@ -1,0 +1,70 @@
+"""wandb offline: one run a job, one continuous history after a resume, closed in every case."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs import SMALL_SCAN, config_of
+
+from attnlab.config.naming import run_folder
+from attnlab.learn.module import LabModule
+from attnlab.run.job import run_job
+from attnlab.run.record import MetricsFile
+
+SMALL = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2")
+
+
+def offline_runs(folder: Path) -> list[Path]:
+    return sorted((folder / "runs" / "wandb").glob("offline-run-*"))
+
+
+def records(run: Path) -> list[dict]:
+    """Everything an offline run recorded, read by wandb's own tool."""
+    line = [str(Path(sys.executable).parent / "wandb"), "leet", "inspect", "--json", str(next(run.glob("*.wandb")))]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    return [json.loads(text) for text in done.stdout.splitlines() if text.strip().startswith("{")]
+
+
+def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = config_of(tmp_path, *SMALL, "train.max_steps=6", logger="wandb_offline")
+    healthy = LabModule.training_step
+
+    def broken(self: LabModule, batch: object, batch_idx: int) -> object:
+        if self.global_step == 5:
+            raise RuntimeError("a power cut")
+        return healthy(self, batch, batch_idx)
+
+    monkeypatch.setattr(LabModule, "training_step", broken)
+    assert run_job(raw, quiet=True) == 1
+    first = offline_runs(tmp_path)
+    assert len(first) == 1
+    monkeypatch.setattr(LabModule, "training_step", healthy)
+    assert run_job(raw, quiet=True) == 0
+
+    runs = offline_runs(tmp_path)
+    assert len(runs) == 1
+    run_id = (run_folder(raw) / "wandb_id.txt").read_text().strip()
+    assert runs[0].name.endswith(run_id) and first[0].name.endswith(run_id)
+    text = json.dumps(records(runs[0]))
+    expected = MetricsFile(run_folder(raw) / "metrics.csv").rows()
+    assert {step for step, name, _ in expected if name == "train/loss"} == set(range(1, 7))
+    for _, name, value in expected:
+        if name == "train/loss":
+            assert repr(value)[:12] in text, f"{name}={value} is missing from wandb's history"
+    assert "scan-length_cutoff-40/linear_l2_ortho" in text
+
+
+def test_a_wandb_that_cannot_start_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import wandb
+
+    def refuse(**kwargs: object) -> None:
+        raise OSError("no service")
+
+    monkeypatch.setattr(wandb, "init", refuse)
+    raw = config_of(tmp_path, *SMALL, "train.max_steps=2", logger="wandb_offline")
+    assert run_job(raw, quiet=True) == 0
+    assert "wandb did not start (no service)" in capsys.readouterr().err
