@@ -28,25 +28,25 @@ def findings(run: Path, name: str) -> dict:
 def test_own_test_again_gives_the_same_numbers(scan_run: Path) -> None:
     before = (scan_run / "result.json").read_bytes()
     assert evaluate_main([f"run={scan_run}"]) == 0
-    assert findings(scan_run, "own_test")["metrics"] == json.loads(before)["metrics"]
+    assert findings(scan_run, "scan-length_cutoff-40")["metrics"] == json.loads(before)["metrics"]
     assert (scan_run / "result.json").read_bytes() == before
 
 
 def test_another_cutoff(scan_run: Path) -> None:
     assert evaluate_main([f"run={scan_run}", "task.length_cutoff=36", "subset=test/ood"]) == 0
-    assert findings(scan_run, "length_cutoff=36,subset=test_ood")["counts"]["test/ood"] == 384
+    assert findings(scan_run, "scan-length_cutoff-36,subset=test_ood")["counts"]["test/ood"] == 384
 
 
 def test_one_length(scan_run: Path) -> None:
     assert evaluate_main([f"run={scan_run}", "lengths=20-24", "subset=train"]) == 0
-    counts = findings(scan_run, "subset=train,lengths=20-24")["counts"]
+    counts = findings(scan_run, "scan-length_cutoff-40,subset=train,lengths=20-24")["counts"]
     assert set(counts) <= {"train", *(f"train/length_{n}" for n in range(20, 25))}
 
 
 def test_an_official_split(scan_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = real_data("scan/SCAN.tar.gz").parent.parent
     assert evaluate_main([f"run={scan_run}", "task.split=addprim_turn_left", f"paths.data={data}"]) == 0
-    assert findings(scan_run, "split=addprim_turn_left")["counts"]["test"] == 1208
+    assert findings(scan_run, "scan-addprim_turn_left")["counts"]["test"] == 1208
 
 
 def test_sort_of_clevr_by_kind(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_sort_of_clevr_by_kind(tmp_path: Path) -> None:
     assert run_job(raw, quiet=True) == 0
     run = run_folder(raw)
     assert evaluate_main([f"run={run}", "task.data_seed=5"]) == 0
-    assert {"test/unary/accuracy", "test/accuracy"} <= set(findings(run, "data_seed=5")["metrics"])
+    assert {"test/unary/accuracy", "test/accuracy"} <= set(findings(run, "sort_of_clevr,data_seed=5")["metrics"])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,9 +23,29 @@ def excuse(law: str, network: nn.Module) -> str | None:
     return next((reason for (name, path), reason in EXEMPTIONS.items() if name == law and path in paths), None)
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_no_forward_has_a_graph_break(task: str) -> None:
-    models = [model for model in MODELS if excuse("compile", network_of(model, task)) is None]
+def one_of_each_mechanism() -> list[str]:
+    """The first model with each set of attention classes."""
+    first = {frozenset(type(m) for m in network_of(model, "scan").modules()): model for model in reversed(MODELS)}
+    return list(first.values())
+
+
+def test_no_sequence_network_has_a_graph_break() -> None:
+    check_tracing("scan", MODELS)
+
+
+def test_no_image_network_has_a_graph_break() -> None:
+    """Its layers are those of the sequence networks, without a mask."""
+    check_tracing("sort_of_clevr", one_of_each_mechanism())
+
+
+@pytest.mark.slow
+def test_no_image_network_of_any_model_has_a_graph_break() -> None:
+    check_tracing("sort_of_clevr", MODELS)
+
+
+def check_tracing(task: str, models: Sequence[str]) -> None:
+    """Compiles the networks in a process without shape checks (see tracing.py)."""
+    models = [model for model in models if excuse("compile", network_of(model, task)) is None]
     script = Path(__file__).parent / "tracing.py"
     done = subprocess.run([sys.executable, script, task, *models], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -25,10 +25,10 @@ _LONGEST, _KEPT, _DIGITS = 120, 80, 10
 def run_label(config: Mapping[str, Any]) -> str:
     """Task and split: the task's name and the values of the options in its label (`scan-length_cutoff-26`)."""
     task = config["task"]
-    return "-".join([task["name"], *(_written(task[option]) for option in _label_options(task))])
+    return "-".join([task["name"], *(_written(task[option]) for option in label_options(task))])
 
 
-def _label_options(task: Mapping[str, Any]) -> list[str]:
+def label_options(task: Mapping[str, Any]) -> list[str]:
     """The options the label shows: those it names, and any that bears the name of such a value."""
     return [name for option in task["label"] for name in (option, str(task[option])) if name in task]
 
@@ -40,7 +40,7 @@ def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
     """
     expected, suffixes = _expected(config, conf)
     actual = flatten(comparable(config))
-    shown = {f"task.{option}" for option in ("label", *_label_options(config["task"]))}
+    shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
     parts = []
     for key in (actual.keys() | expected.keys()) - shown:
         new = _text(actual, key)

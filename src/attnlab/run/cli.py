@@ -35,13 +35,17 @@ def _run(command: "Command", argv: Sequence[str]) -> int:
     from omegaconf import DictConfig, OmegaConf
 
     from attnlab.config.compose import CONF
+    from attnlab.config.naming import run_folder
     from attnlab.run.job import run_job
     from attnlab.run.summary import print_sweep
 
     codes: list[int] = []
 
     def job(config: DictConfig) -> None:
-        code = run_job(OmegaConf.to_container(config, resolve=True), quiet=command.multirun)
+        raw = OmegaConf.to_container(config, resolve=True)
+        if command.multirun:
+            print(f"[{len(codes) + 1}/{len(command.jobs)}] {run_folder(raw)}", file=sys.stderr, flush=True)
+        code = run_job(raw, quiet=command.multirun)
         codes.append(code)
         if code > 128:
             # Stopped by a signal: the rest of a sweep must not start.

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.check import ConfigError, apply_values, checked
+from attnlab.config.naming import label_options, run_label
+from attnlab.run.record import RunError, read_config, write_text
 
 HELP = """python evaluate.py run=<run folder> [key=value ...]
 
@@ -37,7 +39,6 @@ def evaluate_main(argv: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     from attnlab.data.fetch import DataError
-    from attnlab.run.record import RunError
 
     try:
         file, metrics = evaluate_run(own, raw)
@@ -75,8 +76,6 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
     Raises:
         ConfigError: no run folder, or overrides that do not fit.
     """
-    from attnlab.run.record import RunError, read_config
-
     try:
         raw = read_config(Path(own["run"]) / "config.yaml")
     except RunError as error:
@@ -96,7 +95,6 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     """
     from attnlab.learn.progress import Reporter
     from attnlab.run import machine
-    from attnlab.run.record import RunError, write_text
     from attnlab.run.setup import choose_device, make_network, make_task, prepare
     from attnlab.run.testing import Findings, Tester
 
@@ -140,8 +138,6 @@ def _weights(folder: Path, wanted: str, rule: str) -> tuple[dict, dict[str, Any]
 
 
 def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:
-    from attnlab.run.record import RunError
-
     if "subset" not in own:
         return [name for name in there if name.split("/")[0] == "test"]
     if own["subset"] not in there:
@@ -152,8 +148,6 @@ def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:
 def _numbers(lengths: str | None, examples: Any, name: str) -> Any:
     """Examples of the lengths asked for; None = all."""
     import numpy as np
-
-    from attnlab.run.record import RunError
 
     if lengths is None:
         return None
@@ -171,13 +165,12 @@ def _numbers(lengths: str | None, examples: Any, name: str) -> Any:
 
 
 def _label(own: Mapping[str, str], raw: Mapping[str, Any], folder: Path) -> str:
-    """File name from what was asked: other task options than the run's, subset, lengths, checkpoint."""
-    from attnlab.run.record import read_config
-
+    """File name from what was asked: task and split, other task options than the run's, subset, lengths, checkpoint."""
     former = read_config(folder / "config.yaml")["task"]
-    parts = [f"{key}={value}" for key, value in raw["task"].items() if former.get(key) != value]
+    shown = {"label", *label_options(raw["task"]), *label_options(former)}
+    parts = [f"{key}={raw['task'][key]}" for key in raw["task"] if key not in shown and raw["task"][key] != former[key]]
     parts += [f"{key}={own[key]}" for key in ("subset", "lengths", "checkpoint") if key in own]
-    return ",".join(parts).replace("/", "_") or "own_test"
+    return ",".join([run_label(raw), *parts]).replace("/", "_")
 
 
 def _show(file: Path, metrics: Mapping[str, float]) -> None:

@@ -1,6 +1,9 @@
 """What a user reads at the end: a table of one run, or of all jobs of a sweep. Imports no torch."""
 
 import json
+import re
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,14 +40,17 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
     console.print(f"run folder: {folder}\n", highlight=False, soft_wrap=True)
     if shown:
         console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")
-    other = "sort_of_clevr" if task == "scan" else "scan"
     console.print("Next, for example:", highlight=False)
-    for line in (
-        f"python evaluate.py run={folder}",
-        f"python train.py -m task={task} model=vanilla,{model} seed=0,1,2",
-        f"python train.py task={other} model={model}",
-    ):
+    browse = f"wandb leet {Path(raw['paths']['runs']) / 'wandb'}"
+    for line in (f"python evaluate.py run={folder}", _comparison(model), browse):
         console.print(f"  {line}", highlight=False, soft_wrap=True)
+
+
+def _comparison(model: str) -> str:
+    """This command again, as a sweep that compares the model with baselines over seeds."""
+    own = [argument for argument in sys.argv[1:] if not argument.startswith(("model=", "seed=", "-"))]
+    models = ",".join(dict.fromkeys(("vanilla", "linear", model)))
+    return f"python train.py -m {shlex.join([*own, f'model={models}', 'seed=0,1,2'])}"
 
 
 def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
@@ -53,15 +59,15 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
     Returns:
         exit code: 0 when all are finished.
     """
-    folders = list(dict.fromkeys(run_folder(job) for job in jobs))
-    table = Table(title=f"{len(folders)} runs", box=SIMPLE_HEAD, title_justify="left")
-    for column in ("run", "state", "result or reason"):
+    folders = {run_folder(job): Path(job["paths"]["runs"]) for job in jobs}
+    table = Table(title=f"{len(folders)} runs in {next(iter(folders.values()))}", box=SIMPLE_HEAD, title_justify="left")
+    for column in ("run", "state", "tested, or reason"):
         table.add_column(column, overflow="fold")
     finished = 0
-    for folder in folders:
+    for folder, root in folders.items():
         state, text = _outcome(folder)
         finished += state == "finished"
-        table.add_row(str(folder), state, text)
+        table.add_row(str(folder.relative_to(root)), state, text)
     Console().print(table)
     missing = len(folders) - finished
     if missing:
@@ -70,7 +76,7 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _outcome(folder: Path) -> tuple[str, str]:
-    """State of a run, and its result or the reason why it has none."""
+    """State of a run, and its main result or the reason why it has none."""
     try:
         status = json.loads((folder / "status.json").read_text())
     except (OSError, json.JSONDecodeError):
@@ -78,4 +84,11 @@ def _outcome(folder: Path) -> tuple[str, str]:
     if status["state"] != "finished":
         return status["state"], status["reason"]
     metrics = headline(json.loads((folder / "result.json").read_text())["metrics"])
-    return "finished", "  ".join(f"{name} {percent(name, value)}" for name, value in metrics.items())
+    main = {name: value for name, value in metrics.items() if re.fullmatch(r"test/.*accuracy", name)}
+    shown = {name: value for name, value in main.items() if not name.endswith("_oracle_end")}
+    return "finished", "  ".join(f"{_part(name)} {percent(name, value)}" for name, value in shown.items())
+
+
+def _part(name: str) -> str:
+    """`test/ood/sequence_accuracy` as `ood`, `test/accuracy` as `all`."""
+    return name.removeprefix("test/").rpartition("/")[0] or "all"
