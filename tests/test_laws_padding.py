@@ -6,7 +6,8 @@ from models import MODELS, Case, apply, assert_same, every_attention, every_netw
 from torch import Tensor
 
 TOLERANCE = 1e-10
-CONTENTS = (0.7, 1e30, -1e30)
+# Of a masked sequence any finite number; of cross-attention's queries, which have no mask, one whose square is finite.
+CONTENTS = ((0.7, 0.7), (1e30, 1e30), (-1e300, -1e30))
 LENGTHS = (5, 2, 0, 1)
 
 
@@ -28,8 +29,8 @@ def test_padding_changes_nothing(case: Case, mode: str, extra: int) -> None:
     x, memory, weights = draw(3, 5, 8), draw(3, 4, 8) if mode == "cross" else None, draw(3, 5, 8).detach()
     out, penalty = apply(attention, mode, x, memory, None)
     expected = gradients((out * weights).sum() + penalty, attention, x=x, memory=memory) | {"out": out}
-    for content in CONTENTS:
-        longer = padded(x, extra, content)
+    for content, query_content in CONTENTS:
+        longer = padded(x, extra, content if memory is None else query_content)
         longer_memory = None if memory is None else padded(memory, extra, content)
         source, size = (longer, 5) if memory is None else (longer_memory, 4)
         mask = masks([size] * 3, source.shape[1])

@@ -71,6 +71,18 @@ def test_every_normalization_is_finite(kind: str, placement: str, mode: str) -> 
         assert x.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_sums_in_float32(dtype: torch.dtype, causal: bool) -> None:
+    """Two thousand terms: the result is as good as its rounding, also under autocast."""
+    q, k, v = (torch.randn(1, 2, 2000, 4).to(dtype) for _ in range(3))
+    expected = make().attend(q.double(), k.double(), v.double(), None, causal)
+    with torch.autocast("cpu", dtype):
+        found = make().to(dtype).attend(q, k, v, None, causal)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-5)
+
+
 def test_rescaled_queries_change_nothing_after_the_feature_map() -> None:
     """The denominator cancels any positive factor of a query, so the query norm has no effect there (eps aside)."""
     x = torch.randn(2, 5, 8, dtype=torch.float64)

@@ -80,15 +80,18 @@ def test_steps_equal_teacher_forcing_with_two_kinds_of_attention(pattern: str, s
     assert len(network.encoder.layers) == (4 if not share_layers else 1 if pattern == "parallel" else 2)
 
 
-def test_parallel_attentions_are_summed() -> None:
-    network = network_of(two_kinds("parallel"), "scan", n_layers=1)
-    attention = network.encoder.layers[0].attention
+@pytest.mark.parametrize("both", [True, False])
+def test_parallel_attentions_are_summed(both: bool) -> None:
+    """Softmax attention can have the orthogonality loss too; one that has none does not dilute the other's."""
+    model = two_kinds("parallel")
+    model.encoder[1].attention = model.encoder[1].attention | {"orthogonality": both}
+    attention = network_of(model, "scan", n_layers=1).encoder.layers[0].attention
     x, mask = torch.randn(2, 4, 8, dtype=torch.float64), masks([4, 2], 4)
     out, penalty = attention(x, None, mask, False)
     alone = [one(x, None, mask, False) for one in attention.attentions]
     torch.testing.assert_close(out, alone[0][0] + alone[1][0], rtol=1e-12, atol=1e-12)
-    # Softmax attention can have the loss too, and the model asks for it in its encoder.
-    torch.testing.assert_close(penalty, (alone[0][1] + alone[1][1]) / 2, rtol=1e-12, atol=0)
+    expected = (alone[0][1] + alone[1][1]) / 2 if both else alone[0][1]
+    torch.testing.assert_close(penalty, expected, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("where", [[], ["encoder"], ["encoder", "decoder"], ["encoder", "decoder", "cross"]])

@@ -2,8 +2,9 @@
 
     loss = mean over samples, heads and pairs i != j of real positions of one sequence of cos(v_i, v_j)^2
 
-With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V^T V, a D x D matrix, so
-the cost is O(N D^2) and no N x N matrix is formed. The smallest value possible is (n - D) / (D (n - 1)) for n > D.
+With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V^T V (D x D) as much as of
+V V^T (N x N), so the smaller of the two is formed and the cost is O(N D min(N, D)). The smallest value possible is
+(n - D) / (D (n - 1)) for n > D.
 """
 
 from jaxtyping import Bool, Float
@@ -23,12 +24,15 @@ def orthogonality_loss(v: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | 
         mask: real positions; None = all.
     """
     with full_precision(v) as (v,):
-        unit = v * (v.square().sum(-1, keepdim=True) + EPS).rsqrt()
+        squared = v.square().sum(-1, keepdim=True)
+        scale = (squared + EPS).rsqrt()
         if mask is not None:
-            unit = unit * mask[:, None, :, None]
-        gram = unit.transpose(-1, -2) @ unit
-        # |v_i|^4 is subtracted rather than 1: a zero vector contributes nothing to the first sum either.
-        same = unit.square().sum(-1).square().sum(-1)
+            scale = scale * mask[:, None, :, None]
+        unit = v * scale
+        flipped = unit.transpose(-1, -2)
+        gram = unit @ flipped if v.shape[2] <= v.shape[3] else flipped @ unit
+        # The length of a row is subtracted rather than 1: a zero vector contributes nothing to the first sum either.
+        same = (squared * scale.square()).square().sum((-1, -2))
         pairs_sum = gram.square().sum((-1, -2)) - same
         lengths = v.new_full((v.shape[0],), v.shape[2]) if mask is None else mask.sum(-1).to(v.dtype)
         pairs = lengths * (lengths - 1)
