@@ -155,7 +155,7 @@ def test_without_a_source_one_message_says_all(server: Server, tmp_path: Path, a
     url = address if address.startswith("http") else server.url.replace("/file.bin", address)
     with pytest.raises(DataError) as error:
         fetch(official(server, url=url), tmp_path / "data", tmp_path / "cache")
-    for part in ("file.bin", url, f"{len(CONTENT)} bytes", str(tmp_path / "data/task/file.bin")):
+    for part in ("file.bin", url, f"{len(CONTENT) / 1e6:.1f} MB", str(tmp_path / "data/task/file.bin")):
         assert part in str(error.value)
 
 

@@ -11,7 +11,7 @@ from runs import SMALL_CLEVR, SMALL_SCAN, config_of
 
 from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
-from attnlab.learn.callbacks import save_atomically
+from attnlab.learn.callbacks import SaveError, save_atomically
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile, RunError, write_text
 from attnlab.run.setup import make_task, prepare
@@ -146,9 +146,9 @@ def test_writing_is_all_or_nothing(tmp_path: Path) -> None:
         part.write_text("ne")
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(SaveError, match=r"No space left on device.*repeat the command"):
         save_atomically(fail, file)
-    assert file.read_text() == "old"
+    assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
 
 
 def test_a_line_cut_by_a_kill_is_dropped(tmp_path: Path) -> None:

@@ -157,10 +157,12 @@ def _download(file: OfficialFile, target: Path, by_hand: Path) -> None:
     try:
         _receive(file, part)
     except requests.RequestException as error:
-        size = f"{file.size} bytes" if file.size else "of unknown size"
+        size = f"{file.size / 1e6:.1f} MB" if file.size else "of unknown size"
+        # A server's answer is short; what requests says of a connection nests whole tracebacks, so its kind must do.
+        reason = f"HTTP {error.response.status_code}" if error.response is not None else type(error).__name__
         raise DataError(
-            f"{target.name} is missing and could not be downloaded from {file.url} ({type(error).__name__}: "
-            f"{str(error)[:200]}). Get that file ({size}) on a machine with network and put it at {by_hand}."
+            f"{target.name} is missing and could not be downloaded from {file.url} ({reason}). "
+            f"Get that file ({size}) on a machine with network and put it at {by_hand}."
         ) from error
     found = sha256_of(part)
     if file.sha256 not in (None, found):

@@ -35,13 +35,30 @@ class Stopped(Exception):
         self.signum = signum
 
 
+class SaveError(Exception):
+    """Weights could not be saved; what was saved before is untouched."""
+
+
 def save_atomically(write: Callable[[Path], None], path: Path) -> None:
-    """Write a file beside `path`, then put it in place: a reader finds the old file or the new one, never a part."""
+    """Write a file beside `path`, then put it in place: a reader finds the old file or the new one, never a part.
+
+    Raises:
+        SaveError: no space, or no permission.
+    """
     part = path.with_name(path.name + ".part")
-    write(part)
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        write(part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except (OSError, RuntimeError) as error:
+        # torch reports a full disk as a RuntimeError of its file writer.
+        part.unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise SaveError(
+            f"cannot save {path} ({reason}); make room or make it writable, then repeat the "
+            "command: it goes on from the last checkpoint that was saved whole"
+        ) from error
 
 
 class StepCallback(Callback):

@@ -20,7 +20,7 @@ def run_job(raw: dict[str, Any], quiet: bool) -> int:
     from attnlab.config.check import ConfigError
     from attnlab.config.naming import run_folder
     from attnlab.data.fetch import DataError
-    from attnlab.learn.callbacks import Stopped
+    from attnlab.learn.callbacks import SaveError, Stopped
     from attnlab.learn.module import NonFiniteLoss
     from attnlab.run.record import RunError
     from attnlab.run.signals import StopRequest
@@ -34,7 +34,7 @@ def run_job(raw: dict[str, Any], quiet: bool) -> int:
     except Stopped as stopped:
         print(f"\nstopped: {folder}; repeat the command to go on", file=sys.stderr)
         return 128 + stopped.signum
-    except (RunError, DataError, NonFiniteLoss, ConfigError) as error:
+    except (RunError, DataError, SaveError, NonFiniteLoss, ConfigError) as error:
         print(f"\nfailed: {folder}\n  {error}", file=sys.stderr)
         return FAILED
     except Exception:

@@ -41,8 +41,10 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
     if shown:
         console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")
     console.print("Next, for example:", highlight=False)
-    browse = f"wandb leet {Path(raw['paths']['runs']) / 'wandb'}"
-    for line in (f"python evaluate.py run={folder}", _comparison(model), browse):
+    lines = [f"python evaluate.py run={folder}", _comparison(model)]
+    if raw["logger"]["name"] != "csv":
+        lines.append(f"wandb leet {Path(raw['paths']['runs']) / 'wandb'}")
+    for line in lines:
         console.print(f"  {line}", highlight=False, soft_wrap=True)
 
 
