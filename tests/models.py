@@ -94,6 +94,10 @@ class Case:
         return type(_made(self))
 
     @property
+    def orthogonality(self) -> bool:
+        return _made(self).orthogonality
+
+    @property
     def path(self) -> str:
         return f"{self.mechanism.__module__}.{self.mechanism.__name__}"
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 TOLERANCE = 1e-10
 # Of a masked sequence any finite number; of cross-attention's queries, which have no mask, one whose square is finite.
-CONTENTS = ((0.7, 0.7), (1e30, 1e30), (-1e300, -1e30))
+CONTENTS = ((0.7, 0.7), (1e30, 1e30), (-torch.finfo(torch.float64).max, -1e30))
 LENGTHS = (5, 2, 0, 1)
 
 

@@ -207,7 +207,7 @@ def test_a_missing_file_says_where_it_belongs(small: Folders) -> None:
         Scan(split="length").prepare(small)
     for part in (
         "tasks_train_length.txt",
-        "2723418 bytes",
+        "2.7 MB",
         str(small.data / "SCAN/length_split"),
         "http://127.0.0.1:9/",
     ):

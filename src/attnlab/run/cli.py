@@ -32,6 +32,7 @@ def train_main(argv: Sequence[str]) -> int:
 
 def _run(command: "Command", argv: Sequence[str]) -> int:
     import hydra
+    from hydra.core.hydra_config import HydraConfig
     from omegaconf import DictConfig, OmegaConf
 
     from attnlab.config.compose import CONF
@@ -44,7 +45,8 @@ def _run(command: "Command", argv: Sequence[str]) -> int:
     def job(config: DictConfig) -> None:
         raw = OmegaConf.to_container(config, resolve=True)
         if command.multirun:
-            print(f"[{len(codes) + 1}/{len(command.jobs)}] {run_folder(raw)}", file=sys.stderr, flush=True)
+            number = HydraConfig.get().job.num + 1
+            print(f"[{number}/{len(command.jobs)}] {run_folder(raw)}", file=sys.stderr, flush=True)
         code = run_job(raw, quiet=command.multirun)
         codes.append(code)
         if code > 128:
