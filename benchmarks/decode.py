@@ -82,9 +82,7 @@ def main() -> None:
     options = parser(__doc__, seconds=0)
     options.add_argument("--models", default="linear,vanilla", help="the first is the baseline (default: %(default)s)")
     options.add_argument("--positions", default="10,100,500", help="at least 10 apart (default: %(default)s)")
-    options.add_argument(
-        "--rows", type=int, default=256, help="sequences decoded together in 2. (default: %(default)s)"
-    )
+    options.add_argument("--rows", type=int, default=128, help="sequences of part 2 (default: %(default)s)")
     given = options.parse_args()
     place = begin(given.threads)
     labs = {model: make_endless(model) for model in given.models.split(",")}

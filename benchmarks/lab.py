@@ -42,7 +42,7 @@ def make_lab(task: str, model: str, overrides: Sequence[str] = ()) -> Lab:
 
 
 def stepper(lab: Lab) -> Callable[[], torch.Tensor]:
-    """A training step without Lightning: batch, objective, backward, check, clip, Adam; the next batch at every call."""
+    """A training step without Lightning: next batch, objective, backward, check, clip, Adam."""
     module = LabModule(lab.config, lab.network, lab.prepared.spec)
     optimizer = module.configure_optimizers()["optimizer"]
     batches = enumerate(lab.order.since(0))

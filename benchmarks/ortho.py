@@ -1,10 +1,10 @@
-"""The orthogonality loss: O(N D^2) against the N x N Gram matrix, and its share of a training step.
+"""The orthogonality loss: O(N D min(N, D)) against the N x N Gram matrix, and its share of a training step.
 
-1. Forward and backward of `attnlab.attention.orthogonality` and of the Gram form, in turns, on random values of head
-   width 32, 4 heads, about 4,096 positions altogether (157 sequences of 26, one of 4,096); both give the same loss.
-2. The losses of one real training step of `linear_l2_ortho` (all covered layers, the step's own values and mask, forward
-   and backward) against that whole step, in turns. The step is the manual one of `benchmarks.lab`, without Lightning.
-   What the loss adds to a step as a user runs it is in `benchmarks.train_step`: linear_l2_ortho / linear_l2.
+1. Forward and backward of `attnlab.attention.orthogonality` and of the plain Gram form, in turns, on random values of
+   head width 32, 4 heads, about 4,096 positions altogether (157 sequences of 26, one of 4,096). Both must agree.
+2. The losses of one real training step of `linear_l2_ortho` (all covered layers, the step's own values and mask,
+   forward and backward) against that whole step, in turns. The step is the manual one of `benchmarks.lab`, without
+   Lightning. What a user pays is in `benchmarks.train_step`: linear_l2_ortho / linear_l2.
 
     python -m benchmarks.ortho --lengths 26,256
 """

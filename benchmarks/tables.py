@@ -1,7 +1,7 @@
 """Results of a benchmark: on the screen, as csv with the place of measurement, and as markdown for README.md.
 
-`python -m benchmarks.tables` prints the newest result of every benchmark as markdown; `--write` puts them into README.md
-between its two markers.
+`python -m benchmarks.tables` prints the newest result of every benchmark as markdown; `--write` puts them between the
+two markers of README.md.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """What all benchmarks share: interleaved timing, ratios taken pair by pair, and where a figure was measured.
 
-A shared machine changes its speed from second to second. So everything that is compared runs in one process group in
-turns, A B A B ..., and a ratio is the median over the turns of time A / time B of the same turn, never a quotient of two
-separate runs. Figures are medians.
+A shared machine changes its speed from second to second. So everything that is compared takes turns in one run, A B A
+B ..., and a ratio is the median over the turns of time A / time B of the same turn, never a quotient of two separate
+runs. Figures are medians.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Draw a SCAN run: training loss, and accuracy by output length; `python experiments/draw_run.py <run folder> <png>`."""
+"""Draw a SCAN run, loss and accuracy by output length: `python experiments/draw_run.py <run folder> <png>`."""
 
 import csv
 import json
@@ -23,11 +23,15 @@ def draw(run: Path, picture: Path) -> None:
     styles = {
         ("iid", "sequence_accuracy"): {"color": "0.15", "marker": "o", "label": "IID"},
         ("ood", "sequence_accuracy"): {"color": "0.15", "marker": "s", "mfc": "white", "label": "OOD"},
-        ("ood", "sequence_accuracy_oracle_end"): {"color": "0.6", "marker": "^", "label": "OOD, end given by an oracle"},
+        ("ood", "sequence_accuracy_oracle_end"): {
+            "color": "0.6",
+            "marker": "^",
+            "label": "OOD, end given by an oracle",
+        },
     }
     for (subset, name), style in styles.items():
-        found = [(re.fullmatch(rf"test/{subset}/length_(\d+)/{name}", key), value) for key, value in metrics.items()]
-        points = sorted((int(match[1]), 100 * value) for match, value in found if match)
+        pattern = re.compile(rf"test/{subset}/length_(\d+)/{name}")
+        points = sorted((int(m[1]), 100 * value) for key, value in metrics.items() if (m := pattern.fullmatch(key)))
         right.plot(*zip(*points, strict=True), linestyle="-", linewidth=1, markersize=4, **style)
     right.set(xlabel="actions in the right output", ylabel="sequence accuracy (%)", ylim=(-4, 104))
     right.legend(frameon=False, loc="center left")

@@ -2,8 +2,8 @@
 
     loss = mean over samples, heads and pairs i != j of real positions of one sequence of cos(v_i, v_j)^2
 
-With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V^T V (D x D) as much as of
-V V^T (N x N), so the smaller of the two is formed and the cost is O(N D min(N, D)). The smallest value possible is
+With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V^T V (D x D) as much as
+of V V^T (N x N). The smaller of the two is formed, so the cost is O(N D min(N, D)). The smallest value possible is
 (n - D) / (D (n - 1)) for n > D.
 """
 
