@@ -34,7 +34,7 @@ def main() -> None:
     codes = {name: run().returncode for name, run in runs.items()}
     times = interleaved(runs, given.seconds, "starting")
     rows = [
-        {"command": name, "exit code": codes[name], "seconds": times.median(name), "starts": len(times.seconds[name])}
+        {"started": name, "exit code": codes[name], "seconds": times.median(name), "starts": len(times.seconds[name])}
         for name in COMMANDS
     ]
     show("startup", "Start-up", rows, place)
