@@ -10,6 +10,7 @@ no scaling and eps = 1e-6: `scale_queries: false, eps: 1e-6`.
 
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -93,20 +94,25 @@ class LinearAttention(Attention):
         self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
     ) -> LinearState:
         if memory is None:
-            width = self.head_width + int(self.denominator)
-            return LinearState(
-                0, self.q_proj.weight.new_zeros(batch, self.n_heads, self.head_width, width), cross=False
-            )
+            shape = (batch, self.n_heads, self.head_width, self.head_width + int(self.denominator))
+            dtype = torch.promote_types(self.q_proj.weight.dtype, torch.float32)
+            return LinearState(0, self.q_proj.weight.new_zeros(shape, dtype=dtype), cross=False)
         with linear_core.full_precision(*self.memory_keys_values(memory, mask)) as (k, v):
             return LinearState(0, linear_core.key_value_sum(*self._keys_values(k, v, mask)), cross=True)
 
     def step(self, x: Float[Tensor, "B 1 E"], state: LinearState) -> tuple[Float[Tensor, "B 1 E"], LinearState]:
-        q, (k, v), sums = self.split_heads(self.q_proj(x)), self.keys_values(x), state.sums
-        with linear_core.full_precision(q, k, v) as (q, k, v):
-            if not state.cross:
-                sums = sums + linear_core.key_value_sum(*self._keys_values(k, v, None))
+        sums = state.sums if state.cross else self._with_token(state.sums, x)
+        q = self.split_heads(self.q_proj(x))
+        with linear_core.full_precision(q) as (q,):
             out = self._finish(self.features(q * self.scale, self.q_norm) @ sums)
         return self.out_proj(self.join_heads(out.to(x.dtype))), LinearState(state.position + 1, sums, state.cross)
+
+    def _with_token(self, sums: Tensor, x: Tensor) -> Tensor:
+        """The sums with one more token: an outer product a head, twice as fast as a matrix product of width one."""
+        k, v = self.keys_values(x)
+        with linear_core.full_precision(k, v) as (k, v):
+            k, v = self._keys_values(k, v, None)
+            return torch.addcmul(sums, k.transpose(-1, -2), v)
 
     def state_size(self, length: int) -> int:
         return self.n_heads * self.head_width * (self.head_width + int(self.denominator))
