@@ -64,6 +64,14 @@ def test_repeating_a_finished_run_shows_its_result(copy: Path, capsys: pytest.Ca
     assert (run_folder(raw) / "result.json").read_bytes() == before
 
 
+def test_killed_between_result_and_status_it_counts_as_finished(copy: Path) -> None:
+    raw = config_of(copy, *SMALL)
+    status = run_folder(raw) / "status.json"
+    status.write_text(status.read_text().replace('"finished"', '"running"'))
+    assert run_job(raw, quiet=True) == 0
+    assert json.loads(status.read_text())["state"] == "finished"
+
+
 def test_a_changed_default_under_the_same_tag_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw = config_of(copy, *SMALL)
     file = run_folder(raw) / "config.yaml"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ def choose_device(wanted: str, threads: int | None) -> torch.device:
         raise RunError("trainer.device=cuda, but torch sees no usable GPU here; use trainer.device=cpu or auto")
     if wanted == "cpu" or not available:
         return torch.device("cpu")
-    # Equal seeds give equal numbers: kernels that cannot promise it say so instead of being slow elsewhere.
+    # Equal seeds give equal numbers: kernels that cannot promise it say so. cuBLAS promises it with a fixed workspace.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
     return torch.device("cuda", torch.cuda.current_device())
 
 

@@ -56,6 +56,9 @@ def train_run(raw: dict[str, Any], stop: StopRequest) -> tuple[dict[str, Any], b
         folder.open_config(raw)
         result = folder.result()
         if result is not None:
+            # A kill between the result and the status must not leave a finished run looking unfinished.
+            if folder.status().get("state") != "finished":
+                folder.set_status("finished")
             return result, True
         folder.require_version()
         reporter = Reporter(config.trainer.progress)
