@@ -74,7 +74,13 @@ def start_command(script: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a script and return at once."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        command(script, *arguments), stdout=pipe, stderr=pipe, text=True, env=environment(), cwd=ROOT
+        command(script, *arguments),
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
     )
 
 

@@ -49,6 +49,30 @@ def test_an_official_split(scan_run: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert findings(scan_run, "scan-addprim_turn_left")["counts"]["test"] == 1208
 
 
+def test_examples_of_the_training_set_are_counted(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "scan-length_cutoff-30,subset=test_ood"
+    assert evaluate_main([f"run={scan_run}", "task.length_cutoff=30", "subset=test/ood"]) == 0
+    report = findings(scan_run, name)
+    # 1,152 pairs are longer than 30 actions; of the 1,024 with at most 40, the run has trained on nine tenths.
+    assert report["counts"]["test/ood"] == 1152
+    assert 850 < report["seen_in_training"]["test/ood"] < 990
+    assert "the run was trained on" in capsys.readouterr().err
+    assert evaluate_main([f"run={scan_run}", "subset=test/ood"]) == 0
+    assert findings(scan_run, "scan-length_cutoff-40,subset=test_ood")["seen_in_training"] == {"test/ood": 0}
+
+
+def test_an_unwritable_folder_is_one_sentence(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = scan_run / "evaluations"
+    folder.rename(scan_run / "aside")
+    folder.write_text("a file in the way")
+    try:
+        assert evaluate_main([f"run={scan_run}", "subset=test/ood"]) == 1
+        assert "cannot write" in capsys.readouterr().err
+    finally:
+        folder.unlink()
+        (scan_run / "aside").rename(folder)
+
+
 def test_sort_of_clevr_by_kind(tmp_path: Path) -> None:
     raw = config_of(tmp_path, *SMALL_CLEVR, *STEPS)
     assert run_job(raw, quiet=True) == 0
@@ -67,7 +91,7 @@ def test_sort_of_clevr_by_kind(tmp_path: Path) -> None:
         (["{run}", "task.split=simpel"], 2, "simple"),
         (["{run}", "lengths=long"], 2, "such as 30 or 24-30"),
         (["{run}", "checkpoint=first"], 2, "selected, last or best"),
-        (["{run}", "checkpoint=best"], 1, "best.pt does not exist"),
+        (["{run}", "checkpoint=best"], 1, "kept no best weights"),
         (["{run}", "subset=dev"], 1, "test/iid, test/ood"),
         (["{run}", "subset=test/ood", "lengths=3"], 1, "lengths go from 48 to 48"),
     ],

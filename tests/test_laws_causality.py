@@ -36,6 +36,17 @@ def test_the_future_changes_nothing(case: Case, mode: str) -> None:
 
 
 @every_attention("causality", modes=["causal"])
+def test_a_huge_future_rounds_nothing_of_the_past_away(case: Case, mode: str) -> None:
+    """In float32, where a difference of two running sums would lose it: chunk 2 of 3 holds the past and the future."""
+    attention = case.make().float()
+    x = draw(1, 150, 8).float()
+    other = x.clone()
+    other[:, 100:] = 1e6 * draw(1, 50, 8).float()
+    out, changed = (apply(attention, mode, y, None, None)[0][:, :100] for y in (x, other))
+    torch.testing.assert_close(changed, out, rtol=1e-5, atol=1e-6)
+
+
+@every_attention("causality", modes=["causal"])
 def test_gradients_reach_the_past_only(case: Case, mode: str) -> None:
     attention, x = case.make(), draw(1, 5, 8)
     jacobian = torch.autograd.functional.jacobian(lambda y: apply(attention, mode, y, None, None)[0][0], x)

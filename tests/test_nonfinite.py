@@ -43,6 +43,27 @@ def test_a_poisoned_step_is_named(
     assert run_job(raw, quiet=True) == 0
 
 
+@pytest.mark.parametrize("last", [4, 30])
+def test_weights_that_are_not_finite_are_never_saved(
+    last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The loss of the step is finite, its update is not: neither a checkpoint nor the last step may keep it."""
+    raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", f"train.max_steps={last}", "train.checkpoint_every=2")
+    healthy = LabModule.configure_gradient_clipping
+
+    def exploding(self: LabModule, optimizer: torch.optim.Optimizer, **rest: object) -> None:
+        healthy(self, optimizer)
+        if self.global_step == 3:
+            self.network.encoder.layers[0].attention.q_proj.weight.grad.fill_(torch.inf)
+
+    monkeypatch.setattr(LabModule, "configure_gradient_clipping", exploding)
+    assert run_job(raw, quiet=True) == 1
+    message = capsys.readouterr().err
+    assert "encoder.layers.0.attention.q_proj.weight are not finite after step 4" in message
+    assert torch.load(run_folder(raw) / "last.ckpt", weights_only=True)["global_step"] == 2
+    assert not (run_folder(raw) / "result.json").exists()
+
+
 def test_a_learning_rate_that_explodes_fails_the_run(tmp_path: Path) -> None:
     extreme = ("optim.lr=1e30", "optim.clip_norm=null", "train.max_steps=50", "model=linear")
     assert run_job(config_of(tmp_path, *SMALL_SCAN, *extreme), quiet=True) == 1

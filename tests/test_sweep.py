@@ -31,6 +31,15 @@ def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
     assert written == {folder: (folder / "result.json").stat().st_mtime_ns for folder in finished}
 
 
+def test_a_refused_job_is_not_called_finished(tmp_path: Path) -> None:
+    assert run_command("train.py", *settings(tmp_path, *SWEEP, "model=linear")).returncode == 0
+    config = folder_of(tmp_path, *SWEEP, "model=linear") / "config.yaml"
+    config.write_text(config.read_text().replace("clip_norm: 5.0", "clip_norm: 4.0"))
+    done = run_command("train.py", "-m", "seed=0,1", *settings(tmp_path, *SWEEP, "model=linear"))
+    assert done.returncode == 1
+    assert "refused" in done.stdout and "1 finished, 1 not" in done.stdout
+
+
 def test_hydra_writes_nothing_into_run_folders(tmp_path: Path) -> None:
     done = run_command("train.py", *settings(tmp_path, *SWEEP, "model=linear"))
     assert done.returncode == 0, done.stderr

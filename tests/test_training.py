@@ -1,5 +1,6 @@
 """Every model takes training steps and an evaluation on one task of each kind; seeds decide, and nothing else does."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,15 @@ from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of
 from attnlab.config.naming import run_folder
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile
+from attnlab.tasks.sort_of_clevr import KINDS
 
 MODELS = sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml"))
 SMALL = {"scan": SMALL_SCAN, "sort_of_clevr": SMALL_CLEVR}
+SEQUENCE = ("sequence_accuracy", "sequence_accuracy_oracle_end")
+TESTED = {
+    "scan": {f"test/{subset}/{name}" for subset in ("iid", "ood") for name in SEQUENCE},
+    "sort_of_clevr": {f"{rule}/{kind}/accuracy" for rule in ("test", "test_paper_rule") for kind in KINDS},
+}
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -24,8 +31,11 @@ def losses(folder: Path, *overrides: str) -> list[float]:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("task", SMALL)
 def test_every_pair_trains_and_is_tested(task: str, model: str, tmp_path: Path) -> None:
-    found = losses(tmp_path, *SMALL[task], f"model={model}", "train.max_steps=2")
-    assert len(found) == 2
+    short = (*SMALL[task], f"model={model}", "train.max_steps=2")
+    assert len(losses(tmp_path, *short)) == 2
+    metrics = json.loads((run_folder(config_of(tmp_path, *short)) / "result.json").read_text())["metrics"]
+    assert TESTED[task] <= set(metrics)
+    assert all(0.0 <= value <= 1.0 for value in metrics.values())
 
 
 @pytest.mark.parametrize("task", SMALL)

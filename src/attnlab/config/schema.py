@@ -20,7 +20,7 @@ Modality = Literal["tokens", "image_question"]
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
-    """What a model must know of a task; made by the task after `prepare()`, read only by `nn/build.py`.
+    """What a model must know of a task; made by the task in `prepare()`; a network is built from it.
 
     kind             encoder_decoder: sequence in, sequence out; classification: one class an example
     modality         tokens: integer sequences; image_question: an image and a question vector
@@ -120,7 +120,7 @@ class Train:
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     """number format, in Lightning's words"""
     accumulate: Count = 1
-    """batches whose gradients are summed for one optimiser step"""
+    """batches whose gradients are averaged for one optimiser step"""
     log_every: Count = 50
     """steps between two rows of training metrics"""
     checkpoint_every: Count = 1000

@@ -29,5 +29,9 @@ class Examples(ABC):
         """The examples of these numbers [B], padded to the longest of them."""
 
     @abstractmethod
+    def identities(self) -> list[bytes]:
+        """What example i is, input and target: equal for equal examples of any split of the task."""
+
+    @abstractmethod
     def arrays(self) -> list[np.ndarray]:
         """Everything that defines the subset, for `data_hash`."""

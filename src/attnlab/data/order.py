@@ -34,10 +34,6 @@ class BatchOrder:
     def batches_per_epoch(self) -> int:
         return self.rounds * len(self.groups)
 
-    def epoch(self, batch: int) -> int:
-        """The epoch that batch number `batch` (from 0) belongs to."""
-        return batch // self.batches_per_epoch
-
     def __getitem__(self, batch: int) -> np.ndarray:
         """Example numbers [batch_size] of batch number `batch`, counted from 0 over all epochs."""
         epoch, place = divmod(batch, self.batches_per_epoch)

@@ -49,6 +49,10 @@ class SequencePairs(Examples):
             target_lengths=torch.from_numpy(target_lengths),
         )
 
+    def identities(self) -> list[bytes]:
+        rows = zip(self.inputs, self.input_lengths, self.targets, self.target_lengths, strict=True)
+        return [b"|".join((source[:n].tobytes(), target[:m].tobytes())) for source, n, target, m in rows]
+
     def arrays(self) -> list[np.ndarray]:
         return [self.inputs, self.input_lengths, self.targets, self.target_lengths]
 

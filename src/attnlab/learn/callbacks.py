@@ -52,8 +52,10 @@ def save_atomically(write: Callable[[Path], None], path: Path) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except (OSError, RuntimeError) as error:
-        # torch reports a full disk as a RuntimeError of its file writer.
         part.unlink(missing_ok=True)
+        # torch reports a full disk as a RuntimeError of its file writer; any other one is none of ours.
+        if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in str(error):
+            raise
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise SaveError(
             f"cannot save {path} ({reason}); make room or make it writable, then repeat the "
@@ -91,7 +93,7 @@ class RandomState(Callback):
         kind, keys, place, has_gauss, gauss = np.random.get_state()
         return {
             "torch": torch.get_rng_state(),
-            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
             "numpy": [kind, keys.tolist(), place, has_gauss, gauss],
             "python": random.getstate(),
         }
@@ -159,6 +161,7 @@ class Validation(StepCallback):
     def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
         if step % self.every and step != self.max_steps:
             return
+        module.require_finite_weights()
         metrics = self.measure()
         self.sink.log(step, {f"val/{name}": value for name, value in metrics.items()})
         for rule in ("", *self.groups):
@@ -210,6 +213,7 @@ class Checkpoint(StepCallback):
     def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
         signum = self.stop_signal()
         if step % self.every == 0 or step == self.max_steps or signum is not None:
+            module.require_finite_weights()
             save_atomically(trainer.save_checkpoint, self.path)
             self.on_saved(step)
         if signum is not None:

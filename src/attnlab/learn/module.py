@@ -13,7 +13,7 @@ from attnlab.learn.optim import make_optimizer, make_schedule
 
 
 class NonFiniteLoss(Exception):
-    """The loss became NaN or infinite; the message names step, batch and gradient."""
+    """The loss or the weights became NaN or infinite; the message names the step and where."""
 
 
 class LabModule(pl.LightningModule):
@@ -29,11 +29,15 @@ class LabModule(pl.LightningModule):
         self.objective = objective_for(spec)
         self.latest: dict[str, Tensor | float] = {}
         self._batch: Batch | None = None
+        self._losses: list[Tensor] = []
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, penalty = self.objective(self.network, batch)
         self._batch = batch
-        self.latest["train/loss"] = loss.detach()
+        if len(self._losses) == self.config.train.accumulate:
+            self._losses.clear()
+        self._losses.append(loss.detach())
+        self.latest["train/loss"] = torch.stack(self._losses).mean()
         weight = self.config.model.ortho.weight
         if weight > 0:
             self.latest["train/ortho"] = penalty.detach()
@@ -64,9 +68,26 @@ class LabModule(pl.LightningModule):
     ) -> None:
         """Clips the norm of all gradients together; without a limit only measures it."""
         limit = self.config.optim.clip_norm
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), math.inf if limit is None else limit)
+        if limit is None:
+            norm = nn.utils.get_total_norm([p.grad for p in self.network.parameters() if p.grad is not None])
+        else:
+            norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit)
         self.latest["train/gradient_norm"] = norm.detach()
         self.latest["train/lr"] = optimizer.param_groups[0]["lr"]
+
+    def require_finite_weights(self) -> None:
+        """Refuse weights that an update made NaN or infinite, before they are saved or validated.
+
+        Raises:
+            NonFiniteLoss: names step and parameter; the loss that led there may have been finite.
+        """
+        for name, parameter in self.network.named_parameters():
+            if not parameter.isfinite().all():
+                norm = float(self.latest.get("train/gradient_norm", math.nan))
+                raise NonFiniteLoss(
+                    f"the weights {name} are not finite after step {self.global_step} (loss "
+                    f"{float(self.latest['train/loss'])}, gradient norm {norm}); try a lower optim.lr or clip_norm"
+                )
 
     def configure_optimizers(self) -> dict:
         optimizer = make_optimizer(self.config.optim, self.network.parameters())

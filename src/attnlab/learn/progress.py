@@ -1,7 +1,6 @@
 """Live progress of training and evaluation: a bar in a terminal, a line now and then in a file."""
 
 import time
-from typing import Any
 
 import pytorch_lightning as pl
 from rich.console import Console
@@ -85,6 +84,3 @@ class TrainProgress(StepCallback):
         if time.monotonic() - self.shown > self.REFRESH_SECONDS or step == self.max_steps:
             self.shown = time.monotonic()
             self.reporter.update(step, f"loss {float(module.latest['train/loss']):.4f}")
-
-    def teardown(self, *args: Any, **kwargs: Any) -> None:
-        self.reporter.stop()

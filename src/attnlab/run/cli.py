@@ -57,5 +57,5 @@ def _run(command: "Command", argv: Sequence[str]) -> int:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(job)()
     if command.multirun:
-        return print_sweep(command.jobs)
+        return print_sweep(command.jobs) or max(codes, default=0)
     return codes[-1] if codes else 0

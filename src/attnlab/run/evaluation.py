@@ -108,19 +108,32 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
         network.load_state_dict(weights)
     except RuntimeError as error:
         raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
-    tester = Tester(config.train, prepared, network.to(device), Reporter(config.trainer.progress))
-    found = Findings()
+    reporter = Reporter(config.trainer.progress)
+    tester = Tester(config.train, prepared, network.to(device), reporter)
+    found, seen = Findings(), {}
     for name in _subsets(own, list(prepared.subsets)):
         numbers = _numbers(own.get("lengths"), prepared.subsets[name], name)
         limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
         found.add(name, *tester.subset(name, numbers, limit, show=True))
-    asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where}
+        seen[name] = _seen_in_training(folder, prepared.subsets[name], numbers)
+        if seen[name]:
+            reporter.say(f"note: the run was trained on {seen[name]} of these {found.counts[name]} examples of {name}")
+    asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where, "seen_in_training": seen}
     data = {"version": task.version, "hash": prepared.data_hash()}
     report = {"metrics": found.metrics, "counts": found.counts, **asked, "data": data, **machine.origin(device)}
     file = folder / "evaluations" / f"{_label(own, raw, folder)}.json"
-    file.parent.mkdir(exist_ok=True)
     write_text(file, json.dumps(report, indent=2) + "\n")
     return file, found.metrics
+
+
+def _seen_in_training(folder: Path, examples: Any, numbers: Any) -> int:
+    """How many of these examples the run itself was trained on: another split may hold them as its test."""
+    from attnlab.run.setup import make_task, prepare
+
+    config = checked(read_config(folder / "config.yaml"))
+    trained = set(prepare(make_task(config.task), config.paths).subsets["train"].identities())
+    identities = examples.identities()
+    return sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
 
 
 def _weights(folder: Path, wanted: str, rule: str) -> tuple[dict, dict[str, Any]]:
@@ -130,6 +143,8 @@ def _weights(folder: Path, wanted: str, rule: str) -> tuple[dict, dict[str, Any]
     from attnlab.run.testing import network_weights
 
     best = folder / weights_name("")
+    if wanted == "best" and rule != "best_validation":
+        raise RunError("checkpoint=best: this run kept no best weights, its train.selection is last_step; use last")
     if wanted == "best" or (wanted == "selected" and rule == "best_validation" and best.exists()):
         saved = read_checkpoint(best)
         return saved["network"], {"checkpoint": "best", "step": saved["step"]}

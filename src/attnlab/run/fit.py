@@ -28,9 +28,6 @@ class Listen(pl.Callback):
         self.stop.install()
         self.stop.deferred = True
 
-    def teardown(self, *args: Any, **kwargs: Any) -> None:
-        self.stop.deferred = False
-
 
 def batch_order(run: Run) -> BatchOrder:
     """The order of training batches, from groups, batch size and seed."""
@@ -52,7 +49,13 @@ def fit(run: Run, sink: callbacks.MetricsSink, tester: Tester, step: int) -> Non
     """
     config = run.config
     order = batch_order(run)
-    loader = train_loader(run.prepared.subsets["train"], order, step * config.train.accumulate, config.trainer.workers)
+    loader = train_loader(
+        run.prepared.subsets["train"],
+        order,
+        first=step * config.train.accumulate,
+        workers=config.trainer.workers,
+        pin=run.device.type == "cuda",
+    )
     trainer = pl.Trainer(
         accelerator="gpu" if run.device.type == "cuda" else "cpu",
         devices=1,
@@ -67,7 +70,14 @@ def fit(run: Run, sink: callbacks.MetricsSink, tester: Tester, step: int) -> Non
         enable_model_summary=False,
     )
     module = LabModule(config, run.network, run.prepared.spec)
-    trainer.fit(module, loader, ckpt_path=str(run.folder.checkpoint) if step else None, weights_only=True)
+    try:
+        trainer.fit(module, loader, ckpt_path=str(run.folder.checkpoint) if step else None, weights_only=True)
+    finally:
+        # Lightning calls no teardown of callbacks when training ends by an exception.
+        run.stop.deferred = False
+        run.reporter.stop()
+    if (signum := run.stop.pending()) is not None:
+        raise callbacks.Stopped(signum)
 
 
 def quiet_lightning() -> None:
@@ -94,7 +104,7 @@ def _callbacks(run: Run, sink: callbacks.MetricsSink, tester: Tester, order: Bat
         folder = run.folder.path
         chosen.append(callbacks.Validation(sink, max(every, 1), train.max_steps, measure, folder, groups))
     if train.test_curve_every is not None:
-        chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _without_test(tester)))
+        chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(tester)))
     save = callbacks.Checkpoint(
         run.folder.checkpoint,
         train.checkpoint_every,
@@ -105,6 +115,6 @@ def _callbacks(run: Run, sink: callbacks.MetricsSink, tester: Tester, order: Bat
     return [*chosen, save]
 
 
-def _without_test(tester: Tester) -> Mapping[str, float]:
+def _curve_metrics(tester: Tester) -> Mapping[str, float]:
     """Test metrics named by their subset alone: `ood/sequence_accuracy`."""
     return {name.removeprefix("test/"): value for name, value in tester.test_subsets().metrics.items()}

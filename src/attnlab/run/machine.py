@@ -1,6 +1,8 @@
 """What a result records about where it was made."""
 
+import contextlib
 import platform
+import re
 import resource
 import shlex
 import subprocess
@@ -66,10 +68,23 @@ def _cpu_name() -> str:
     )
 
 
+def reset_peak_memory(device: torch.device) -> None:
+    """Forget the peak of what this process did before: an earlier job of a sweep."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with contextlib.suppress(OSError):
+        # Linux: "5" resets VmHWM. Elsewhere the peak is that of the whole process.
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def peak_memory_bytes(device: torch.device) -> int:
-    """Largest memory of this process: allocated on the GPU, or resident on the CPU."""
+    """Largest memory since the reset: allocated on the GPU, or resident on the CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        if found:
+            return int(found[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

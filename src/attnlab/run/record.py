@@ -3,6 +3,7 @@
 config.yaml  metrics.csv  status.json  result.json  last.ckpt  best*.pt  wandb_id.txt  .lock
 """
 
+import contextlib
 import csv
 import json
 import os
@@ -28,10 +29,12 @@ def write_text(path: Path, text: str) -> None:
     """Replace a small file at once, or leave the old one."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
+        path.parent.mkdir(exist_ok=True)
         part.write_text(text)
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise RunError(f"cannot write {path}: {error.strerror}; free space or choose another paths.runs") from error
 
 
@@ -111,9 +114,17 @@ class RunFolder:
         Raises:
             RunError: the folder holds a run with another configuration or of another version.
         """
-        if not self.config_file.exists():
+        if self.config_file.exists():
+            self.require_config(config)
+        else:
             write_text(self.config_file, yaml.safe_dump(config, sort_keys=False))
-            return
+
+    def require_config(self, config: Mapping[str, Any]) -> None:
+        """Compare a configuration with the one the folder was made for.
+
+        Raises:
+            RunError: they differ in what is trained; names every difference.
+        """
         there = read_config(self.config_file)
         changes = differences(comparable(there), comparable(config))
         if not changes:

@@ -1,6 +1,7 @@
 """Where a run goes on: reading its last checkpoint, and batches from that step on."""
 
 import pickle
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from zipfile import BadZipFile
@@ -46,13 +47,20 @@ class TrainStream(IterableDataset):
             number += stride
 
 
-def train_loader(examples: Examples, order: BatchOrder, first: int, workers: int) -> DataLoader:
+def _leave_signals_to_the_parent(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; a worker that died of it would break the step that is to be saved."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def train_loader(examples: Examples, order: BatchOrder, first: int, workers: int, pin: bool) -> DataLoader:
     """The stream as a loader; with workers, batch k comes from worker k modulo their number, so the order stays."""
     return DataLoader(
         TrainStream(examples, order, first),
         batch_size=None,
         num_workers=workers,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=pin,
+        worker_init_fn=_leave_signals_to_the_parent,
         persistent_workers=workers > 0,
         # A generator of its own: making the loader must not draw from the global random state.
         generator=torch.Generator(),

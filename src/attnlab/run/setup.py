@@ -1,6 +1,5 @@
 """From a checked configuration to the objects of a run: device, task, network."""
 
-import dataclasses
 import importlib
 import os
 import random
@@ -18,6 +17,8 @@ from attnlab.tasks.base import Folders, Prepared, Task
 
 # Keys of `task` that are no arguments of its class.
 TASK_META = ("_target_", "name", "label")
+# As torch or OMP_NUM_THREADS set it; a job of a sweep must not inherit what an earlier one chose.
+DEFAULT_THREADS = torch.get_num_threads()
 
 
 def choose_device(wanted: str, threads: int | None) -> torch.device:
@@ -26,8 +27,7 @@ def choose_device(wanted: str, threads: int | None) -> torch.device:
     Raises:
         RunError: trainer.device=cuda without a usable GPU.
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads or DEFAULT_THREADS)
     available = torch.cuda.is_available()
     if wanted == "cuda" and not available:
         raise RunError("trainer.device=cuda, but torch sees no usable GPU here; use trainer.device=cpu or auto")
@@ -64,8 +64,3 @@ def make_network(config: Config, prepared: Prepared) -> nn.Module:
     seed_everything(config.seed)
     network = build_network(config.backbone, config.model, prepared.spec)
     return network.double() if config.train.precision == "64-true" else network
-
-
-def spec_of(prepared: Prepared) -> dict[str, Any]:
-    """The TaskSpec as plain types."""
-    return dataclasses.asdict(prepared.spec)

@@ -1,6 +1,5 @@
 """What a user reads at the end: a table of one run, or of all jobs of a sweep. Imports no torch."""
 
-import json
 import re
 import shlex
 import sys
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnlab.config.naming import run_folder
+from attnlab.run.record import RunError, RunFolder
 
 
 def headline(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -61,31 +61,35 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
     Returns:
         exit code: 0 when all are finished.
     """
-    folders = {run_folder(job): Path(job["paths"]["runs"]) for job in jobs}
-    table = Table(title=f"{len(folders)} runs in {next(iter(folders.values()))}", box=SIMPLE_HEAD, title_justify="left")
+    by_folder = {run_folder(job): job for job in jobs}
+    table = Table(title=f"{len(by_folder)} runs in {jobs[0]['paths']['runs']}", box=SIMPLE_HEAD, title_justify="left")
     for column in ("run", "state", "tested, or reason"):
         table.add_column(column, overflow="fold")
     finished = 0
-    for folder, root in folders.items():
-        state, text = _outcome(folder)
+    for folder, job in by_folder.items():
+        state, text = _outcome(folder, job)
         finished += state == "finished"
-        table.add_row(str(folder.relative_to(root)), state, text)
+        table.add_row(str(folder.relative_to(job["paths"]["runs"])), state, text)
     Console().print(table)
-    missing = len(folders) - finished
+    missing = len(by_folder) - finished
     if missing:
         print(f"{finished} finished, {missing} not; repeat the command to run only what is missing")
     return 1 if missing else 0
 
 
-def _outcome(folder: Path) -> tuple[str, str]:
-    """State of a run, and its main result or the reason why it has none."""
+def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
+    """State of a job, and its main result or the reason why it has none; from files, whatever launcher ran it."""
+    run = RunFolder(folder)
     try:
-        status = json.loads((folder / "status.json").read_text())
-    except (OSError, json.JSONDecodeError):
-        return "not started", ""
-    if status["state"] != "finished":
+        if not run.status_file.exists():
+            return "not started", ""
+        run.require_config(job)
+        status, result = run.status(), run.result()
+    except (OSError, RunError) as error:
+        return "refused", str(error)
+    if status["state"] != "finished" or result is None:
         return status["state"], status["reason"]
-    metrics = headline(json.loads((folder / "result.json").read_text())["metrics"])
+    metrics = headline(result["metrics"])
     main = {name: value for name, value in metrics.items() if re.fullmatch(r"test/.*accuracy", name)}
     shown = {name: value for name, value in main.items() if not name.endswith("_oracle_end")}
     return "finished", "  ".join(f"{_part(name)} {percent(name, value)}" for name, value in shown.items())

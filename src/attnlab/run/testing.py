@@ -80,8 +80,8 @@ class Tester:
         """
         best = saved_best(saved)
         if self.train.selection == "best_validation":
-            self._load_best(folder, "")
-            selected = {"rule": "best_validation", "step": best[""]["step"], "val/accuracy": best[""]["value"]}
+            step = self._load_best(folder, "")
+            selected = {"rule": "best_validation", "step": step, "val/accuracy": best[""]["value"]}
         else:
             self.network.load_state_dict(network_weights(saved))
             selected = {"rule": "last_step", "step": saved["global_step"]}
@@ -89,15 +89,17 @@ class Tester:
         if self.train.paper_rule is not None:
             selected["paper_rule"] = {"rule": self.train.paper_rule}
             for group in sorted(rule for rule in best if rule):
-                self._load_best(folder, group)
+                selected["paper_rule"][group] = self._load_best(folder, group)
                 numbers = self.prepared.subsets["test"].groups[group]
                 metrics, counts = self.subset("test", numbers)
                 found.add(f"test_paper_rule/{group}", {"accuracy": metrics["accuracy"]}, {"all": counts["all"]})
-                selected["paper_rule"][group] = best[group]["step"]
         return found, selected
 
-    def _load_best(self, folder: Path, rule: str) -> None:
-        self.network.load_state_dict(read_checkpoint(folder / weights_name(rule))["network"])
+    def _load_best(self, folder: Path, rule: str) -> int:
+        """Load the weights of the best validation; their step."""
+        saved = read_checkpoint(folder / weights_name(rule))
+        self.network.load_state_dict(saved["network"])
+        return saved["step"]
 
 
 def network_weights(checkpoint: Mapping[str, Any]) -> dict[str, torch.Tensor]:

@@ -1,9 +1,11 @@
 """One run from its configuration to its result: train, resume, or show what is finished."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
@@ -24,15 +26,30 @@ from attnlab.tasks.base import Prepared, Task
 
 
 class Sinks:
-    """metrics.csv and, where asked for, wandb."""
+    """metrics.csv, and a wandb run where asked for; what wandb cannot do never stops a run.
 
-    def __init__(self, file: MetricsFile, mirror: WandbMirror | None) -> None:
-        self.file, self.mirror = file, mirror
+    Args:
+        file: the truth.
+        mirror: the wandb run, or None.
+        say: told once when wandb fails.
+    """
+
+    def __init__(self, file: MetricsFile, mirror: WandbMirror | None, say: Callable[[str], None]) -> None:
+        self.file, self.mirror, self.say = file, mirror, say
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
         self.file.log(step, metrics)
-        if self.mirror is not None:
-            self.mirror.log(step, metrics)
+        self.mirrored(lambda mirror: mirror.log(step, metrics))
+
+    def mirrored(self, action: Callable[[WandbMirror], None]) -> None:
+        """Do something with the wandb run, if there is one that works."""
+        if self.mirror is None:
+            return
+        try:
+            action(self.mirror)
+        except Exception as error:
+            self.mirror = None
+            self.say(f"wandb stopped working ({error}); metrics go on into {self.file.path}")
 
 
 def train_run(raw: dict[str, Any], stop: StopRequest) -> tuple[dict[str, Any], bool]:
@@ -62,8 +79,8 @@ def train_run(raw: dict[str, Any], stop: StopRequest) -> tuple[dict[str, Any], b
             return result, True
         folder.require_version()
         reporter = Reporter(config.trainer.progress)
-        _begin(folder, reporter)
         with _status_of(folder):
+            _begin(folder, reporter)
             result = _train(raw, config, folder, reporter, stop)
         return result, False
 
@@ -100,6 +117,10 @@ def _train(
     raw: dict[str, Any], config: Config, folder: RunFolder, reporter: Reporter, stop: StopRequest
 ) -> dict[str, Any]:
     device = choose_device(config.trainer.device, config.trainer.threads)
+    if device.type == "cpu" and config.train.precision == "16-mixed":
+        raise RunError("train.precision=16-mixed needs a GPU: on a CPU use 32-true or bf16-mixed")
+    machine.reset_peak_memory(device)
+    _same_machine(folder, device, reporter)
     task = make_task(config.task)
     prepared = prepare(task, config.paths)
     _same_data(folder, task, prepared)
@@ -117,30 +138,37 @@ def _train(
     step = read_checkpoint(folder.checkpoint)["global_step"] if folder.checkpoint.exists() else 0
     file = MetricsFile(folder.metrics_file)
     rows = file.keep_until(step if step else -1)
-    with _mirror(run, rows) as mirror:
-        result = _fit_and_test(run, Sinks(file, mirror), step)
-        if mirror is not None:
-            mirror.summarise(result)
+    sinks = Sinks(file, _open_mirror(run, rows), reporter.say)
+    exit_code = 1
+    try:
+        result = _fit_and_test(run, sinks, step)
+        sinks.mirrored(lambda mirror: mirror.summarise(result))
         folder.write_result(result)
+        exit_code = 0
+    finally:
+        sinks.mirrored(lambda mirror: mirror.finish(exit_code))
     return result
 
 
-@contextmanager
-def _mirror(run: Run, rows: list[tuple[int, str, float]]) -> Iterator[WandbMirror | None]:
-    """The wandb run, always finished; None, with one line, where wandb cannot start: metrics.csv has everything."""
-    mirror = None
-    if run.config.logger.name != "csv":
-        try:
-            mirror = WandbMirror(run.folder.path, run.raw, run.config.logger, rows)
-        except Exception as error:
-            run.reporter.say(f"wandb did not start ({error}); metrics go to {run.folder.metrics_file} only")
-    exit_code = 1
+def _open_mirror(run: Run, rows: list[tuple[int, str, float]]) -> WandbMirror | None:
+    """The wandb run; None, with one line, where wandb cannot start: metrics.csv has everything."""
+    if run.config.logger.name == "csv":
+        return None
     try:
-        yield mirror
-        exit_code = 0
-    finally:
-        if mirror is not None:
-            mirror.finish(exit_code)
+        return WandbMirror(run.folder.path, run.raw, run.config.logger, rows)
+    except Exception as error:
+        run.reporter.say(f"wandb did not start ({error}); metrics go to {run.folder.metrics_file} only")
+        return None
+
+
+def _same_machine(folder: RunFolder, device: torch.device, reporter: Reporter) -> None:
+    """Record the hardware; on a resume elsewhere say that the last bits will not be those of an uninterrupted run."""
+    now = machine.hardware(device)
+    before = folder.status().get("hardware", now)
+    changed = [f"{key} {before[key]} -> {now[key]}" for key in now if before.get(key) != now[key]]
+    if changed and folder.checkpoint.exists():
+        reporter.say(f"note: resumed on other hardware ({', '.join(changed)}): equal up to rounding only")
+    folder.set_status("running", hardware=now)
 
 
 def _same_data(folder: RunFolder, task: Task, prepared: Prepared) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from attnlab.config.naming import run_label, run_tag
 from attnlab.config.schema import LoggerOptions
+from attnlab.run.record import write_text
 
 ID_FILE = "wandb_id.txt"
 
@@ -34,6 +35,8 @@ class WandbMirror:
         import wandb
 
         online = options.name == "wandb_online"
+        if online and not wandb.login(prompt=False):
+            raise RuntimeError("not logged in: run `wandb login` once, or use logger=wandb_offline")
         root = Path(config["paths"]["runs"])
         root.mkdir(parents=True, exist_ok=True)
         run_id = _run_id(folder)
@@ -77,5 +80,5 @@ class WandbMirror:
 def _run_id(folder: Path) -> str:
     file = folder / ID_FILE
     if not file.exists():
-        file.write_text(secrets.token_hex(4))
+        write_text(file, secrets.token_hex(4))
     return file.read_text().strip()

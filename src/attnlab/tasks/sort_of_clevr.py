@@ -21,6 +21,7 @@ closest when no other is within 31.6 pixels; distances to the line are measured 
 to rounding (tasks/sort_of_clevr_scene.py says how each is decided). Pictures are RGB here, BGR there.
 """
 
+import hashlib
 from pathlib import Path
 from typing import Annotated
 
@@ -112,6 +113,10 @@ class ImageQuestions(Examples):
             answers=torch.from_numpy(self.answers[numbers].astype(np.int64)),
             groups=torch.from_numpy(questions[:, 2].astype(np.int64)),
         )
+
+    def identities(self) -> list[bytes]:
+        pictures = [hashlib.sha256(image.tobytes()).digest() for image in self.images]
+        return [pictures[i // self.per_image] + question.tobytes() for i, question in enumerate(self.questions)]
 
     def arrays(self) -> list[np.ndarray]:
         return [self.images, self.questions, self.answers]
