@@ -47,13 +47,19 @@ def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: p
     assert len(runs) == 1
     run_id = (run_folder(raw) / "wandb_id.txt").read_text().strip()
     assert runs[0].name.endswith(run_id) and first[0].name.endswith(run_id)
-    text = json.dumps(records(runs[0]))
-    expected = MetricsFile(run_folder(raw) / "metrics.csv").rows()
-    assert {step for step, name, _ in expected if name == "train/loss"} == set(range(1, 7))
-    for _, name, value in expected:
-        if name == "train/loss":
-            assert repr(value)[:12] in text, f"{name}={value} is missing from wandb's history"
-    assert "scan-length_cutoff-40/linear_l2_ortho" in text
+    there = records(runs[0])
+    history = {}
+    for item in (record["history"]["item"] for record in there if record["type"] == "history"):
+        assert item["_step"] not in history, "a step stands twice"
+        history[item["_step"]] = item
+    expected = [row for row in MetricsFile(run_folder(raw) / "metrics.csv").rows() if row[1].startswith("train/")]
+    assert list(history) == [1, 2, 3, 4, 5, 6] == sorted({step for step, _, _ in expected})
+    for step, name, value in expected:
+        assert history[step][name] == pytest.approx(value, rel=1e-12)
+    assert sum(record["type"] == "exit" for record in there) == 1
+    about = next(record["run"] for record in there if record["type"] == "run")
+    assert "scan-length_cutoff-40/linear_l2_ortho" in json.dumps(about)
+    assert about["config"]["update"]["train"]["max_steps"] == 6
 
 
 def test_a_wandb_that_cannot_start_costs_nothing(
