@@ -17,11 +17,11 @@ $(DONE): pyproject.toml requirements/constraints.txt
 	  { echo "attnlab needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "$(PYTHON) has no working venv module; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[dev]'
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[dev,sweep]'
 	@touch $(DONE)
 
 train: setup  ## the quick main job on the CPU, under 5 minutes: SCAN, Linear Transformer with L2 norm and ortho loss
-	$(RUN) train.py experiment=quickstart trainer=cpu $(ARGS)
+	$(RUN) train.py experiment=quickstart $(ARGS)
 
 test: setup  ## the tests, under 10 minutes on two cores
 	$(PYTEST) -m "not slow" $(ARGS)

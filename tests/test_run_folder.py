@@ -96,8 +96,34 @@ def test_a_checkpoint_cut_short_is_one_sentence(copy: Path, capsys: pytest.Captu
     }
     assert run_job(raw, quiet=True) == 1
     message = capsys.readouterr().err
-    assert "last.ckpt is cut short or damaged" in message and "delete that file" in message
+    assert "last.ckpt is cut short or damaged" in message and "repeat the training command" in message
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_folder_without_its_config_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = config_of(copy, *SMALL)
+    (run_folder(raw) / "config.yaml").unlink()
+    assert run_job(raw, quiet=True) == 1
+    assert "but no config.yaml" in capsys.readouterr().err
+    assert not (run_folder(raw) / "config.yaml").exists()
+
+
+def test_a_lost_checkpoint_is_said_and_the_curve_kept(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = config_of(copy, *SMALL)
+    folder = unfinish(raw)
+    (folder / "last.ckpt").unlink()
+    before = (folder / "metrics.csv").read_text()
+    assert run_job(raw, quiet=True) == 0
+    assert "had reached step 3" in capsys.readouterr().err
+    assert (folder / "metrics.csv.old").read_text() == before == (folder / "metrics.csv").read_text()
+
+
+def test_a_cut_curve_is_said(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = config_of(copy, *SMALL)
+    file = unfinish(raw) / "metrics.csv"
+    file.write_text("".join(line for line in file.read_text().splitlines(keepends=True)[:5]))
+    assert run_job(raw, quiet=True) == 0
+    assert "its curves have a gap" in capsys.readouterr().err
 
 
 def test_another_version_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,16 +22,16 @@ _MOST_LINES = 40
 class ConfigError(Exception):
     """A configuration that cannot run; `problems` holds one sentence each, str() the whole message."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], program: str = "train.py") -> None:
         super().__init__(problems)
-        self.problems = list(problems)
+        self.problems, self.program = list(problems), program
 
     def __str__(self) -> str:
         n = len(self.problems)
         lines = [f"{n} problem{'' if n == 1 else 's'} in the configuration, nothing was run:"]
         lines += [f"  - {problem}" for problem in self.problems[:_MOST_LINES]]
         lines += [f"  - ... and {n - _MOST_LINES} more"] if n > _MOST_LINES else []
-        return "\n".join([*lines, "`python train.py --help` lists groups, choices and keys."])
+        return "\n".join([*lines, f"`python {self.program} --help` lists what is allowed."])
 
 
 @dataclass(frozen=True)
@@ -117,5 +117,5 @@ def apply_values(
                 changed["task"][option] = default
     problems += check_config(changed, conf)
     if problems:
-        raise ConfigError(list(dict.fromkeys(problems)))
+        raise ConfigError(list(dict.fromkeys(problems)), "evaluate.py")
     return changed

@@ -30,6 +30,7 @@ _KEYS = (
     "model.normalization.denominator",
     "model.ortho.weight",
     "trainer.device",
+    "trainer.threads",
     "paths.data",
     "paths.runs",
 )

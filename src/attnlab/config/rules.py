@@ -214,9 +214,15 @@ def _groups_given(view: View) -> Iterator[str]:
             yield f"model.{place}=[]: expected at least one group of layers"
 
 
+def _paths(view: View) -> Iterator[str]:
+    for name in ("data", "cache", "runs"):
+        if not view[f"paths.{name}"].strip():
+            yield f"paths.{name}=: empty; expected a folder, such as {'data' if name == 'data' else 'experiments/runs'}"
+
+
 _RULES: list[Callable[[View], Iterator[str]]] = [
     _heads, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _decoder_only, _betas,
-    _ignored,
+    _ignored, _paths,
 ]  # fmt: skip
 
 

@@ -4,10 +4,22 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+SYNONYMS = {
+    "gpu": "cuda",
+    "softmax": "vanilla",
+    "transformer": "vanilla",
+    "none": "csv",
+    "off": "csv",
+    "clevr": "sort_of_clevr",
+}
+"""What people call a thing elsewhere, and its name here."""
+
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice most like `word`, else one that begins with it, else None."""
+    """The choice most like `word` or of its meaning, else one that begins with it, else None."""
     by_lower = {choice.lower(): choice for choice in choices}
+    if SYNONYMS.get(word.lower()) in by_lower:
+        return by_lower[SYNONYMS[word.lower()]]
     # One wrong letter of two (l3 for l2) is still a slip.
     cutoff = 0.5 if len(word) < 4 else 0.6
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)

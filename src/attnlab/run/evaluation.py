@@ -9,6 +9,7 @@ from typing import Any
 
 from attnlab.config.check import ConfigError, apply_values, checked
 from attnlab.config.naming import label_options, run_label
+from attnlab.config.words import hint, listed, nearest
 from attnlab.run.record import RunError, read_config, write_text
 
 HELP = """python evaluate.py run=<run folder> [key=value ...]
@@ -57,7 +58,14 @@ def _own_options(argv: Sequence[str]) -> dict[str, str]:
     """
     own = dict(a.split("=", 1) for a in argv if a.split("=")[0] in OWN_KEYS and "=" in a)
     problems = [f"{a}: expected {a}=value" for a in argv if a in OWN_KEYS]
-    if "run" not in own and "run" not in argv:
+    for word in (a.split("=")[0] for a in argv):
+        if "." not in word and "/" not in word and word not in OWN_KEYS:
+            problems.append(
+                f"{word}: unknown key{hint(nearest(word, OWN_KEYS))}; allowed: {listed((*OWN_KEYS, *ALLOWED))}"
+            )
+    if folders := [a for a in argv if "=" not in a and Path(a).is_dir()]:
+        problems.append(f"{folders[0]}: write run={folders[0]}")
+    elif "run" not in own and "run" not in argv:
         problems.append(
             "run: missing; give run=<run folder>, such as run=experiments/runs/scan-simple/linear/default/seed0"
         )
@@ -65,8 +73,10 @@ def _own_options(argv: Sequence[str]) -> dict[str, str]:
         problems.append(f"checkpoint={own['checkpoint']}: expected selected, last or best")
     if "lengths" in own and not re.fullmatch(r"\d+(-\d+)?", own["lengths"]):
         problems.append(f"lengths={own['lengths']}: expected a number or a range, such as 30 or 24-30")
+    elif "-" in own.get("lengths", "") and int(own["lengths"].split("-")[0]) > int(own["lengths"].split("-")[1]):
+        problems.append(f"lengths={own['lengths']}: the smaller number first")
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(problems, "evaluate.py")
     return own
 
 
@@ -79,7 +89,7 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
     try:
         raw = read_config(Path(own["run"]) / "config.yaml")
     except RunError as error:
-        raise ConfigError([f"run={own['run']}: {error}"]) from None
+        raise ConfigError([f"run={own['run']}: {error}"], "evaluate.py") from None
     return apply_values(raw, list(overrides), ALLOWED)
 
 

@@ -20,7 +20,7 @@ PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "w
 
 
 def git_state() -> dict[str, Any]:
-    """Commit and whether the tree has uncommitted changes; nulls outside a checkout."""
+    """Commit, and whether code or configuration has changes it does not hold; nulls outside a checkout."""
     root = Path(attnlab.__file__).parent
 
     def git(*arguments: str) -> str | None:
@@ -32,7 +32,7 @@ def git_state() -> dict[str, Any]:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    changes = git("status", "--porcelain")
+    changes = git("status", "--porcelain", "--", ":/src", ":/conf")
     return {"commit": git("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
 
 

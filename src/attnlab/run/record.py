@@ -64,7 +64,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(
-                f"cannot create the run folder {self.path}: {error.strerror}; make it writable or set paths.runs"
+                f"cannot create the run folder {self.path}: {error.strerror} ({error.filename}); set another paths.runs"
             ) from error
         if not os.access(self.path, os.W_OK):
             raise RunError(f"the run folder {self.path} is not writable; change its permissions or set paths.runs")
@@ -114,8 +114,14 @@ class RunFolder:
         Raises:
             RunError: the folder holds a run with another configuration or of another version.
         """
+        former = [file.name for file in (self.checkpoint, self.result_file, self.status_file) if file.exists()]
         if self.config_file.exists():
             self.require_config(config)
+        elif former:
+            raise RunError(
+                f"{self.path} holds {', '.join(former)} but no config.yaml, so nothing says what was trained; "
+                "restore config.yaml, or move the folder away to begin again"
+            )
         else:
             write_text(self.config_file, yaml.safe_dump(config, sort_keys=False))
 
@@ -162,7 +168,8 @@ def read_config(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise RunError(f"{path} does not exist: {path.parent} is no run folder; run folders hold config.yaml") from None
     except yaml.YAMLError as error:
-        raise RunError(f"{path} is no valid yaml ({error}); restore it, or move the folder away") from None
+        problem = str(error).splitlines()[0]
+        raise RunError(f"{path} is no valid yaml ({problem}); restore it, or move the folder away") from None
     if not isinstance(config, dict):
         raise RunError(f"{path} is empty or cut short; restore it, or move {path.parent} away to begin again")
     return config

@@ -24,11 +24,11 @@ def read_checkpoint(path: Path) -> dict:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise RunError(f"{path} does not exist: the run has not saved weights yet; train it first") from None
+        raise RunError(f"{path} does not exist: the run has saved no weights yet, or they were removed") from None
     except (RuntimeError, EOFError, OSError, KeyError, ValueError, pickle.UnpicklingError, BadZipFile) as error:
         raise RunError(
-            f"{path} is cut short or damaged ({type(error).__name__}); restore it from a copy, or delete that file to "
-            "train this run from the start (nothing else in its folder is touched)"
+            f"{path} is cut short or damaged ({type(error).__name__}); restore it from a copy, or move "
+            f"{path.parent} away and repeat the training command to train from the start"
         ) from error
 
 

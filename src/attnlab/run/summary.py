@@ -1,5 +1,6 @@
 """What a user reads at the end: a table of one run, or of all jobs of a sweep. Imports no torch."""
 
+import contextlib
 import re
 import shlex
 import sys
@@ -11,7 +12,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from attnlab.config.check import ConfigError, check_command
 from attnlab.config.naming import run_folder
+from attnlab.config.setting import flatten
+from attnlab.config.words import show
 from attnlab.run.record import RunError, RunFolder
 
 
@@ -49,10 +53,14 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
 
 
 def _comparison(model: str) -> str:
-    """This command again, as a sweep that compares the model with baselines over seeds."""
+    """This command again, as a sweep that compares the model with baselines over seeds, or over seeds alone."""
     own = [argument for argument in sys.argv[1:] if not argument.startswith(("model=", "seed=", "-"))]
-    models = ",".join(dict.fromkeys(("vanilla", "linear", model)))
-    return f"python train.py -m {shlex.join([*own, f'model={models}', 'seed=0,1,2'])}"
+    for models in (dict.fromkeys(("vanilla", "linear", model)), (model,)):
+        sweep = ["-m", *own, f"model={','.join(models)}", "seed=0,1,2"]
+        with contextlib.suppress(ConfigError):
+            check_command(sweep)
+            break
+    return f"python train.py {shlex.join(sweep)}"
 
 
 def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
@@ -63,18 +71,36 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
     """
     by_folder = {run_folder(job): job for job in jobs}
     table = Table(title=f"{len(by_folder)} runs in {jobs[0]['paths']['runs']}", box=SIMPLE_HEAD, title_justify="left")
-    for column in ("run", "state", "tested, or reason"):
+    for column in ("run", "state", "tested"):
         table.add_column(column, overflow="fold")
-    finished = 0
-    for folder, job in by_folder.items():
+    reasons, names = [], _short_names(list(by_folder.values()))
+    for short, (folder, job) in zip(names, by_folder.items(), strict=True):
+        name = short or str(folder.relative_to(job["paths"]["runs"]))
         state, text = _outcome(folder, job)
-        finished += state == "finished"
-        table.add_row(str(folder.relative_to(job["paths"]["runs"])), state, text)
+        table.add_row(name, state, text if state == "finished" else "")
+        if state != "finished":
+            reasons.append(f"{name}: {state}{text and ': '}{text}")
     Console().print(table)
-    missing = len(by_folder) - finished
-    if missing:
-        print(f"{finished} finished, {missing} not; repeat the command to run only what is missing")
-    return 1 if missing else 0
+    if reasons:
+        print("\n".join(reasons))
+        done = len(by_folder) - len(reasons)
+        print(f"{done} finished, {len(reasons)} not; repeat the command to run only what is missing")
+    return 1 if reasons else 0
+
+
+def _short_names(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What tells jobs apart: task, model and seed where they vary, and what varies within one task and model."""
+    flat = [
+        flatten({key: value for key, value in job.items() if key not in ("paths", "logger", "trainer")}) for job in jobs
+    ]
+    names = []
+    for own in flat:
+        alike = [other for other in flat if all(other[key] == own[key] for key in ("task.name", "model.name"))]
+        varied = [key for key in own if any(other.get(key) != own[key] for other in alike)]
+        between = [key for key in ("task.name", "model.name") if any(other[key] != own[key] for other in flat)]
+        shown = [*between, *(key for key in varied if key != "seed"), *(["seed"] if "seed" in varied else [])]
+        names.append(" ".join(f"{key.removesuffix('.name')}={show(own[key])}" for key in shown))
+    return names
 
 
 def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:

@@ -137,6 +137,7 @@ def _train(
     )
     step = read_checkpoint(folder.checkpoint)["global_step"] if folder.checkpoint.exists() else 0
     file = MetricsFile(folder.metrics_file)
+    _check_history(folder, file, step, config.train.log_every, reporter)
     rows = file.keep_until(step if step else -1)
     sinks = Sinks(file, _open_mirror(run, rows), reporter.say)
     exit_code = 1
@@ -148,6 +149,19 @@ def _train(
     finally:
         sinks.mirrored(lambda mirror: mirror.finish(exit_code))
     return result
+
+
+def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, reporter: Reporter) -> None:
+    """Say when files of an earlier part are gone: a run that starts over, or a curve with a gap."""
+    reached = folder.status().get("step", 0)
+    if not step and reached:
+        reporter.say(f"note: this run had reached step {reached}, but {folder.checkpoint} is gone; it starts over")
+        if file.path.exists():
+            file.path.replace(file.path.with_name("metrics.csv.old"))
+            reporter.say(f"its metrics are kept in {file.path}.old")
+    logged = max((at for at, name, _ in file.rows() if name == "train/loss" and at <= step), default=0)
+    if logged < step // every * every:
+        reporter.say(f"note: {file.path} ends at step {logged} and the checkpoint is at {step}: its curves have a gap")
 
 
 def _open_mirror(run: Run, rows: list[tuple[int, str, float]]) -> WandbMirror | None:
