@@ -2,11 +2,13 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from real_data import real_data
-from runs import ROOT, run_command, settings
+from runs import ROOT, environment, run_command, settings
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
@@ -51,6 +53,33 @@ def test_evaluate_commands_run(tmp_path: Path) -> None:
             arguments.append(f"paths.data={real_data('scan/SCAN.tar.gz').parent.parent}")
         done = run_command("evaluate.py", *arguments)
         assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_benchmarks_run(tmp_path: Path) -> None:
+    """What `make bench` calls, the quickest of them for real."""
+    small = [
+        "--seconds",
+        "1",
+        "--models",
+        "linear_l2,vanilla",
+        "--threads",
+        "1",
+        "backbone.d_model=16",
+        "backbone.n_heads=2",
+    ]
+    for arguments in (["all", "--help"], ["startup", "--seconds", "1"], ["train_step", *small]):
+        line = [sys.executable, "-m", f"benchmarks.{arguments[0]}", *arguments[1:]]
+        done = subprocess.run(
+            line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_make_bench_runs_to_its_end() -> None:
+    line = ["make", "bench"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, timeout=1800, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_make_targets_exist() -> None:

@@ -1,8 +1,13 @@
 """wandb offline: one run a job, one continuous history after a resume, closed in every case."""
 
 import json
+import os
+import pty
+import select
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -60,6 +65,28 @@ def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: p
     about = next(record["run"] for record in there if record["type"] == "run")
     assert "scan-length_cutoff-40/linear_l2_ortho" in json.dumps(about)
     assert about["config"]["update"]["train"]["max_steps"] == 6
+
+
+def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:
+    """The README's `wandb leet`, in a terminal of its own."""
+    raw = config_of(tmp_path, *SMALL, "train.max_steps=2", logger="wandb_offline")
+    assert run_job(raw, quiet=True) == 0
+    terminal, inside = pty.openpty()
+    termios.tcsetwinsize(inside, (40, 120))
+    line = [str(Path(sys.executable).parent / "wandb"), "leet", str(tmp_path / "runs" / "wandb")]
+    environment = os.environ | {"TERM": "xterm-256color"}
+    viewer = subprocess.Popen(line, stdin=inside, stdout=inside, stderr=inside, env=environment, start_new_session=True)
+    seen, deadline = b"", time.monotonic() + 60
+    try:
+        while b"offline-run-" not in seen and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 0.5)[0]:
+                seen += os.read(terminal, 65536)
+    finally:
+        viewer.kill()
+        viewer.wait()
+        os.close(inside)
+        os.close(terminal)
+    assert b"offline-run-" in seen and b"Runs" in seen
 
 
 def test_a_wandb_that_cannot_start_costs_nothing(

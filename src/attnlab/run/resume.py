@@ -53,7 +53,7 @@ def _leave_signals_to_the_parent(worker: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def train_loader(examples: Examples, order: BatchOrder, first: int, workers: int, pin: bool) -> DataLoader:
+def train_loader(examples: Examples, order: BatchOrder, first: int, workers: int, pin: bool = False) -> DataLoader:
     """The stream as a loader; with workers, batch k comes from worker k modulo their number, so the order stays."""
     return DataLoader(
         TrainStream(examples, order, first),
