@@ -23,7 +23,7 @@ BUILDER_ARGUMENTS = {
 }
 """Arguments of an attention that the network builder passes, and the keys that set them."""
 
-_TASK_KEYS = ("_target_", "name", "label")
+TASK_KEYS = ("_target_", "name", "label")
 _GROUP_PLACES = ("encoder", "decoder")
 
 
@@ -94,7 +94,7 @@ def task_problems(task: Mapping[str, Any], conf: Path) -> list[str]:
     for key in ("_target_", "label"):
         if task.get(key) != fixed.get(key):
             problems.append(f"task.{key}={show(task.get(key))}: fixed by conf/task/{task['name']}.yaml")
-    options = {name: value for name, value in task.items() if name not in _TASK_KEYS}
+    options = {name: value for name, value in task.items() if name not in TASK_KEYS}
     return problems + option_problems(options, signature.arguments, "task")
 
 

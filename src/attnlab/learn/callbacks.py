@@ -6,6 +6,7 @@ holds all that was recorded up to its step, and a resumed run repeats what came 
 
 import os
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -63,7 +64,7 @@ def save_atomically(write: Callable[[Path], None], path: Path) -> None:
         ) from error
 
 
-class StepCallback(Callback):
+class StepCallback(Callback, ABC):
     """Calls `on_step` once after each optimiser step, not after each accumulated batch."""
 
     _last_step: int | None = None
@@ -76,8 +77,9 @@ class StepCallback(Callback):
             self._last_step = trainer.global_step
             self.on_step(trainer, pl_module, trainer.global_step)
 
+    @abstractmethod
     def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
-        raise NotImplementedError
+        """What to do after optimiser step number `step`, counted from 1."""
 
 
 class RandomState(Callback):

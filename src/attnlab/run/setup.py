@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from attnlab.config.nodes import TASK_KEYS
 from attnlab.config.schema import Config, Paths
 from attnlab.nn.build import build_network
 from attnlab.run.record import RunError
 from attnlab.tasks.base import Folders, Prepared, Task
 
-# Keys of `task` that are no arguments of its class.
-TASK_META = ("_target_", "name", "label")
 # As torch or OMP_NUM_THREADS set it; a job of a sweep must not inherit what an earlier one chose.
 DEFAULT_THREADS = torch.get_num_threads()
 
@@ -51,7 +50,7 @@ def make_task(options: dict[str, Any]) -> Task:
     """The task that `task._target_` names, with the other keys as its arguments."""
     module, _, name = options["_target_"].rpartition(".")
     task_class = getattr(importlib.import_module(module), name)
-    return task_class(**{key: value for key, value in options.items() if key not in TASK_META})
+    return task_class(**{key: value for key, value in options.items() if key not in TASK_KEYS})
 
 
 def prepare(task: Task, paths: Paths) -> Prepared:
