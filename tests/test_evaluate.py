@@ -1,6 +1,7 @@
 """`python evaluate.py`: other splits, cutoffs and lengths of a trained run, never touching its own result."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_an_official_split(scan_run: Path, monkeypatch: pytest.MonkeyPatch) -> N
     data = real_data("scan/SCAN.tar.gz").parent.parent
     assert evaluate_main([f"run={scan_run}", "task.split=addprim_turn_left", f"paths.data={data}"]) == 0
     assert findings(scan_run, "scan-addprim_turn_left")["counts"]["test"] == 1208
+
+
+def test_data_is_read_where_this_command_says(tmp_path: Path) -> None:
+    """A run moved to another machine: its own paths are gone, for its training data as well."""
+    raw = config_of(tmp_path / "there", *SMALL_CLEVR, *STEPS)
+    assert run_job(raw, quiet=True) == 0
+    shutil.rmtree(raw["paths"]["cache"])
+    assert evaluate_main([f"run={run_folder(raw)}", f"paths.cache={tmp_path / 'here'}"]) == 0
+    assert (tmp_path / "here").exists() and not Path(raw["paths"]["cache"]).exists()
 
 
 def test_examples_of_the_training_set_are_counted(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

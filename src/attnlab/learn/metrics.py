@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnlab.data.batch import SequenceBatch
+from attnlab.data.batch import SequenceBatch, length_mask
 from attnlab.learn.decode import Decoded, greedy
 from attnlab.nn.heads import EncoderDecoder
 
@@ -15,9 +14,7 @@ from attnlab.nn.heads import EncoderDecoder
 def prefix_right(decoded: Decoded, batch: SequenceBatch) -> Bool[Tensor, " B"]:
     """Whether the first tokens of the output, as many as the target has before its end, are the target's."""
     size = min(decoded.tokens.shape[1], batch.targets.shape[1])
-    counted = batch.target_mask[:, :size] & (
-        torch.arange(size, device=batch.targets.device) < (batch.target_lengths - 1)[:, None]
-    )
+    counted = length_mask(batch.target_lengths - 1, size)
     fits = batch.target_lengths - 1 <= decoded.tokens.shape[1]
     return fits & ((decoded.tokens[:, :size] == batch.targets[:, :size]) | ~counted).all(1)
 

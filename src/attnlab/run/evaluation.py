@@ -1,6 +1,7 @@
 """`python evaluate.py run=<folder> ...`: a trained run on any split, cutoff or length of its task, without training."""
 
 import json
+import operator
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 from attnlab.config.check import ConfigError, apply_values, checked
 from attnlab.config.naming import label_options, run_label
+from attnlab.config.schema import Paths
 from attnlab.config.words import hint, listed, nearest
 from attnlab.run.record import RunError, read_config, write_text
 
@@ -73,11 +75,17 @@ def _own_options(argv: Sequence[str]) -> dict[str, str]:
         problems.append(f"checkpoint={own['checkpoint']}: expected selected, last or best")
     if "lengths" in own and not re.fullmatch(r"\d+(-\d+)?", own["lengths"]):
         problems.append(f"lengths={own['lengths']}: expected a number or a range, such as 30 or 24-30")
-    elif "-" in own.get("lengths", "") and int(own["lengths"].split("-")[0]) > int(own["lengths"].split("-")[1]):
+    elif "lengths" in own and operator.gt(*_bounds(own["lengths"])):
         problems.append(f"lengths={own['lengths']}: the smaller number first")
     if problems:
         raise ConfigError(problems, "evaluate.py")
     return own
+
+
+def _bounds(lengths: str) -> tuple[int, int]:
+    """First and last of the lengths asked for: `24-30`, or `30` alone."""
+    low, _, high = lengths.partition("-")
+    return int(low), int(high or low)
 
 
 def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, Any]:
@@ -120,12 +128,13 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
         raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
     reporter = Reporter(config.trainer.progress)
     tester = Tester(config.train, prepared, network.to(device), reporter)
-    found, seen = Findings(), {}
+    trained, found, seen = _trained_on(folder, config.paths), Findings(), {}
     for name in _subsets(own, list(prepared.subsets)):
         numbers = _numbers(own.get("lengths"), prepared.subsets[name], name)
         limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
         found.add(name, *tester.subset(name, numbers, limit, show=True))
-        seen[name] = _seen_in_training(folder, prepared.subsets[name], numbers)
+        identities = prepared.subsets[name].identities()
+        seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
         if seen[name]:
             reporter.say(f"note: the run was trained on {seen[name]} of these {found.counts[name]} examples of {name}")
     asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where, "seen_in_training": seen}
@@ -136,14 +145,15 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     return file, found.metrics
 
 
-def _seen_in_training(folder: Path, examples: Any, numbers: Any) -> int:
-    """How many of these examples the run itself was trained on: another split may hold them as its test."""
+def _trained_on(folder: Path, paths: Paths) -> set[bytes]:
+    """Identities of the examples the run itself was trained on: another split may hold them as its test.
+
+    Read from where this command reads data, which may not be where the run did.
+    """
     from attnlab.run.setup import make_task, prepare
 
-    config = checked(read_config(folder / "config.yaml"))
-    trained = set(prepare(make_task(config.task), config.paths).subsets["train"].identities())
-    identities = examples.identities()
-    return sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
+    task = read_config(folder / "config.yaml")["task"]
+    return set(prepare(make_task(task), paths).subsets["train"].identities())
 
 
 def _weights(folder: Path, wanted: str, rule: str) -> tuple[dict, dict[str, Any]]:
@@ -178,9 +188,9 @@ def _numbers(lengths: str | None, examples: Any, name: str) -> Any:
         return None
     if examples.lengths is None:
         raise RunError(f"lengths={lengths}: {name} of this task has no lengths")
-    low, _, high = lengths.partition("-")
+    low, high = _bounds(lengths)
     all_lengths = np.asarray(examples.lengths)
-    numbers = np.flatnonzero((all_lengths >= int(low)) & (all_lengths <= int(high or low)))
+    numbers = np.flatnonzero((all_lengths >= low) & (all_lengths <= high))
     if not len(numbers):
         raise RunError(
             f"lengths={lengths}: {name} has no such example; its lengths go from "
