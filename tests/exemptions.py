@@ -3,6 +3,6 @@
 Keys are (law, dotted path of the class); laws are those of LAWS. The list is printed at the end of every test run.
 """
 
-LAWS = ("padding", "causality", "step", "reference", "finite", "compile", "vmap")
+LAWS = ("padding", "causality", "step", "reference", "finite", "weights", "compile", "vmap")
 
 EXEMPTIONS: dict[tuple[str, str], str] = {}

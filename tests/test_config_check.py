@@ -231,7 +231,7 @@ def test_a_class_that_lacks_a_form_is_refused_where_it_is_needed(
     (tmp_path / "limited.py").write_text(
         "from attnlab.attention.base import Attention\n"
         "class OneWay(Attention):\n    supports_cross = False\n    supports_bidirectional = False\n"
-        "class Parallel(Attention):\n    supports_step = False\n"
+        "class Parallel(Attention):\n    supports_step = False\n    supports_orthogonality = False\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     found = problems("model.cross._target_=limited.OneWay", "model.ortho.weight=0")
@@ -292,3 +292,18 @@ except ConfigError:
     assert done.stdout.strip() == "[]"
     # Measured 0.6 s; wide, for busy machines.
     assert time.perf_counter() - start < 10
+
+
+def test_an_option_that_costs_a_form_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "optional.py").write_text(
+        "from attnlab.attention.base import Attention\n"
+        "class Sometimes(Attention):\n"
+        "    limits = {'shared': {True: ['supports_causal', 'supports_step']}}\n"
+        "    def __init__(self, d_model: int, n_heads: int, *, shared: bool = False): ...\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    overrides = ["model.cross._target_=optional.Sometimes", "model.ortho.weight=0"]
+    assert not problems(*overrides, "+model.cross.shared=false")
+    found = problems(*overrides, "+model.cross.shared=true")
+    assert len(found) == 1
+    assert found[0].startswith("model.cross=Sometimes: has no step form with shared=true, which a task of kind")

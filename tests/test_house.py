@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "learn": {"nn", "data", "tasks.base", "config"},
     "run": {"config", "data", "attention", "nn", "tasks", "learn"},
 }
-ATTENTION_PARTS = {"base", "linear_core", "normalization", "orthogonality", "position"}
+ATTENTION_PARTS = {"base", "linear_core", "softmax_core", "normalization", "orthogonality", "position", "precision"}
 
 
 def imports(file: Path) -> Iterator[str]:

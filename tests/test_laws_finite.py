@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import product
 
 import pytest
 import torch
@@ -76,3 +77,28 @@ def test_steps_are_finite(case: Case, mode: str, number_format: str) -> None:
             for place in range(6):
                 out, state = attention.step(x[:, place : place + 1], state)
                 assert_finite({"out": out}, f"inputs x {scale}, position {place}")
+
+
+def check_lengths(case: Case, mode: str, lengths: tuple[int, ...], scales: tuple[float, ...]) -> None:
+    """In float32, a full row, a half and one real position; and without a mask."""
+    attention = case.make(longest=max(lengths)).float()
+    for length, scale in product(lengths, scales):
+        x, memory = (
+            (scale * torch.randn(3, n, 8)).requires_grad_() for n in (5 if mode == "cross" else length, length)
+        )
+        for mask in (None, masks([length, (length + 1) // 2, 1], length)):
+            out, penalty = apply(attention, mode, x, memory, mask)
+            values = {"out": out, "penalty": penalty}
+            values |= gradients(out.mean() + penalty, attention, x=x, memory=memory if mode == "cross" else None)
+            assert_finite(values, f"length {length}, inputs x {scale}, {'no' if mask is None else 'a'} mask")
+
+
+@every_attention("finite")
+def test_every_length_is_finite(case: Case, mode: str) -> None:
+    check_lengths(case, mode, (1, 2, 33, 300), (1.0,))
+
+
+@pytest.mark.slow
+@every_attention("finite")
+def test_every_length_is_finite_up_to_4096_and_at_every_scale(case: Case, mode: str) -> None:
+    check_lengths(case, mode, (1, 2, 64, 65, 1000, 4096), WIDE)

@@ -4,14 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of
+from models import MODELS, models_for
+from runs import SMALL_CLEVR, SMALL_SCAN, config_of
 
+from attnlab.config.check import check_config
 from attnlab.config.naming import run_folder
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile
 from attnlab.tasks.sort_of_clevr import KINDS
 
-MODELS = sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml"))
 SMALL = {"scan": SMALL_SCAN, "sort_of_clevr": SMALL_CLEVR}
 SEQUENCE = ("sequence_accuracy", "sequence_accuracy_oracle_end")
 TESTED = {
@@ -28,14 +29,26 @@ def losses(folder: Path, *overrides: str) -> list[float]:
     return [value for _, name, value in MetricsFile(run_folder(raw) / "metrics.csv").rows() if name == "train/loss"]
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("task", SMALL)
+@pytest.mark.parametrize(("task", "model"), [(task, model) for task in SMALL for model in models_for(task)])
 def test_every_pair_trains_and_is_tested(task: str, model: str, tmp_path: Path) -> None:
     short = (*SMALL[task], f"model={model}", "train.max_steps=2")
     assert len(losses(tmp_path, *short)) == 2
     metrics = json.loads((run_folder(config_of(tmp_path, *short)) / "result.json").read_text())["metrics"]
     assert TESTED[task] <= set(metrics)
     assert all(0.0 <= value <= 1.0 for value in metrics.values())
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_a_pair_that_cannot_be_is_refused_with_what_can(task: str, tmp_path: Path) -> None:
+    """One problem for every place without its form, and each names models that are right there."""
+    for model in sorted(set(MODELS) - set(models_for(task))):
+        found = check_config(config_of(tmp_path, *SMALL[task], f"model={model}"))
+        assert found
+        for problem in found:
+            assert "form" in problem
+            able = problem.partition("models that can: ")[2].split(", ")
+            assert {"vanilla", "linear"} <= set(able), problem
+            assert model not in able
 
 
 @pytest.mark.parametrize("task", SMALL)

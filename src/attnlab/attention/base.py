@@ -2,16 +2,23 @@
 
     forward(x, memory, mask, causal) -> (out, penalty)      a whole sequence
     init_state(batch, memory, mask), step(x, state)         one position after another, equal to forward
+    weights(q, k, mask, causal)                             for diagnostics: what `attend` multiplies the values by
+
+A mechanism gives `attend`; what it needs before and after (other projections, a norm after the heads are joined) goes
+into `queries`, `keys_values` and `joined`. Most extend one of two classes that give the rest, decoding included:
+`linear_core.FeatureMapAttention` (sums of features) and `softmax_core.CachedAttention` (all keys are kept).
 
 Masks are boolean, True = keep, and prefixes: real positions first. What stands at padded positions never reaches an
 output: it is replaced by zeros on entry, and mechanisms leave masked keys out of their sums.
-Letters: B batch, N queries, M keys, H heads, D head width, E model width, F features.
+Letters: B batch, N queries, M keys, H heads, D head width, C value width, E model width, F features.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -37,11 +44,25 @@ class State:
         return replace(self, **tensors)
 
 
+@dataclass(frozen=True)
+class Observation:
+    """What an observer of one forward is handed: the arguments of `attend`, and what it gave (B, H, N, C)."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Tensor | None
+    causal: bool
+    out: Tensor
+
+
 class Attention(nn.Module, ABC):
     """Multi-head attention with projections `q_proj, k_proj, v_proj, out_proj` of E x E.
 
-    A subclass gives `attend`, `init_state`, `step` and `state_size`, and declares what it cannot do; asking for it is
-    refused by the config check, which reads these attributes without importing the module.
+    A subclass gives `attend`, and `init_state`, `step` and `state_size` where it can decode; it declares what it cannot
+    do, and asking for it is refused by the config check, which reads these attributes without importing the module:
+
+    supports_*: whether it has a form; limits: options that cost a form, `{option: {value: [supports_...]}}`.
 
     Args:
         d_model: model width E.
@@ -49,6 +70,10 @@ class Attention(nn.Module, ABC):
         bias: biases in the four projections.
         initialization: xavier = xavier-uniform weights and zero biases; torch = PyTorch's default.
         orthogonality: compute the orthogonality loss on the values as the penalty.
+
+    Attributes:
+        redraw_every: optimiser steps between two calls of `redraw`; None = nothing is ever redrawn.
+        observer: handed an `Observation` at every forward; None (costless) unless diagnostics set it.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -59,8 +84,12 @@ class Attention(nn.Module, ABC):
     supports_cross: ClassVar[bool] = True
     supports_step: ClassVar[bool] = True
     supports_relative_positions: ClassVar[bool] = False
-    supports_orthogonality: ClassVar[bool] = False
+    supports_orthogonality: ClassVar[bool] = True
     replaces_feed_forward: ClassVar[bool] = False
+    limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
+
+    redraw_every: int | None = None
+    observer: Callable[[Observation], None] | None = None
 
     def __init__(
         self, d_model: int, n_heads: int, *, bias: bool, initialization: Initialization, orthogonality: bool = False
@@ -68,41 +97,32 @@ class Attention(nn.Module, ABC):
         super().__init__()
         if d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
-        self.n_heads, self.head_width = n_heads, d_model // n_heads
+        self.d_model, self.n_heads, self.head_width = d_model, n_heads, d_model // n_heads
         self.orthogonality = orthogonality
+        self.make_projections(d_model, bias)
+        if initialization == "xavier":
+            for proj in self.children():
+                if isinstance(proj, nn.Linear):
+                    nn.init.xavier_uniform_(proj.weight)
+                    if proj.bias is not None:
+                        nn.init.zeros_(proj.bias)
+
+    def make_projections(self, d_model: int, bias: bool) -> None:
+        """The maps from and to the residual stream; a mechanism with others overrides this."""
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (
             nn.Linear(d_model, d_model, bias=bias) for _ in range(4)
         )
-        if initialization == "xavier":
-            for proj in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
-                nn.init.xavier_uniform_(proj.weight)
-                if proj.bias is not None:
-                    nn.init.zeros_(proj.bias)
 
     @abstractmethod
     def attend(
         self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M D"],
-        v: Float[Tensor, "B H M D"],
+        q: Float[Tensor, "B H N Q"],
+        k: Float[Tensor, "B H M K"],
+        v: Float[Tensor, "B H M C"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-    ) -> Float[Tensor, "B H N D"]:
-        """The mechanism itself, on projected heads; zero where a query has no key to attend to."""
-
-    @abstractmethod
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> State:
-        """State before the first position: empty for self-attention, made from the memory for cross-attention."""
-
-    @abstractmethod
-    def step(self, x: Float[Tensor, "B 1 E"], state: State) -> tuple[Float[Tensor, "B 1 E"], State]:
-        """One position: equals the same row of `forward(causal=True)`, or of cross-attention over the memory."""
-
-    @abstractmethod
-    def state_size(self, length: int) -> int:
-        """Numbers a self-attention state holds for one example after `length` tokens."""
+    ) -> Float[Tensor, "B H N C"]:
+        """The mechanism itself, on projected heads; linear in v; zero where a query has no key to attend to."""
 
     def forward(
         self,
@@ -120,24 +140,68 @@ class Attention(nn.Module, ABC):
         if mask is not None:
             source = source.masked_fill(~mask[:, :, None], 0.0)
             x = source if memory is None else x
-        q = self.split_heads(self.q_proj(x))
+        q = self.queries(x)
         k, v = self.keys_values(source)
-        out = self.join_heads(self.attend(q, k, v, mask, causal))
+        out = self.attend(q, k, v, mask, causal)
+        if self.observer is not None:
+            self.observer(Observation(q, k, v, mask, causal, out))
         penalty = orthogonality_loss(v, mask) if self.orthogonality else x.new_zeros(())
-        return self.out_proj(out), penalty
+        return self.joined(out, x), penalty
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M D"]]:
+    def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N Q"]:
+        """Projected queries, split into heads."""
+        return self.split_heads(self.q_proj(x))
+
+    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
         """Projected keys and values, split into heads."""
         return self.split_heads(self.k_proj(source)), self.split_heads(self.v_proj(source))
 
+    def joined(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+        """Heads joined and projected; x is what the queries were made from."""
+        return self.out_proj(self.join_heads(out))
+
     def memory_keys_values(
         self, memory: Float[Tensor, "B M E"], mask: Bool[Tensor, "B M"] | None
-    ) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M D"]]:
+    ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
         """Keys and values of a memory whose padding is replaced by zeros, as `forward` does."""
         return self.keys_values(memory if mask is None else memory.masked_fill(~mask[:, :, None], 0.0))
 
-    def split_heads(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N D"]:
-        return x.unflatten(-1, (self.n_heads, self.head_width)).transpose(1, 2)
+    def split_heads(self, x: Float[Tensor, "B N HD"]) -> Float[Tensor, "B H N D"]:
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
-    def join_heads(self, x: Float[Tensor, "B H N D"]) -> Float[Tensor, "B N E"]:
+    def join_heads(self, x: Float[Tensor, "B H N D"]) -> Float[Tensor, "B N HD"]:
         return x.transpose(1, 2).flatten(-2)
+
+    def init_state(
+        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
+    ) -> State:
+        """State before the first position: empty for self-attention, made from the memory for cross-attention."""
+        raise NotImplementedError(f"{type(self).__name__} has no step form")
+
+    def step(self, x: Float[Tensor, "B 1 E"], state: State) -> tuple[Float[Tensor, "B 1 E"], State]:
+        """One position: equals the same row of `forward(causal=True)`, or of cross-attention over the memory."""
+        raise NotImplementedError(f"{type(self).__name__} has no step form")
+
+    def state_size(self, length: int) -> int:
+        """Numbers a self-attention state holds for one example after `length` tokens."""
+        raise NotImplementedError(f"{type(self).__name__} has no step form")
+
+    def redraw(self, generator: torch.Generator) -> None:
+        """Draw random features or hashes anew, between optimiser steps; nothing where there are none."""
+
+    def weights(
+        self,
+        q: Float[Tensor, "B H N Q"],
+        k: Float[Tensor, "B H M K"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+        tap: Callable[[Tensor], Tensor] | None = None,
+    ) -> Float[Tensor, "B H N M"]:
+        """The matrix that `attend` multiplies the values by, written out: for diagnostics, at a cost of O(N M).
+
+        A mechanism whose weights are a function of scores (B, H, N, M) overrides this, passes the scores through `tap`
+        where it is given, and uses what that returns; so their gradient can be taken. Where scores are not defined the
+        weights are read off by attending to one value after another, which any `attend` linear in v allows.
+        """
+        one_hot = torch.eye(k.shape[2], dtype=q.dtype, device=q.device)
+        return self.attend(q, k, one_hot.expand(*k.shape[:3], -1), mask, causal)

@@ -10,7 +10,7 @@ of V V^T (N x N). The smaller of the two is formed, so the cost is O(N D min(N, 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnlab.attention.linear_core import full_precision
+from attnlab.attention.precision import full_precision
 
 # Squared length below which a value counts as having no direction; keeps gradients finite at zero vectors.
 EPS = 1e-12

@@ -1,7 +1,7 @@
 """The parts of a configuration typed by the classes they name: `task` and every attention of the model."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,23 @@ def attention_nodes(model: Mapping[str, Any]) -> Iterator[tuple[str, str, Mappin
                 yield f"model.{place}.{i}.attention", place, group["attention"]
     if isinstance(model.get("cross"), Mapping):
         yield "model.cross", "cross", model["cross"]
+
+
+def node_signature(node: Mapping[str, Any]) -> Signature:
+    """The class of a node, without the capabilities that the node's options cost it (its `limits`).
+
+    The attribute `lost` says for each of those what costs it, in words.
+
+    Raises:
+        TargetError: no such class.
+    """
+    signature = read_signature(str(node.get("_target_", "")))
+    lost: dict[str, str] = {}
+    for option, by_value in (signature.attributes.get("limits") or {}).items():
+        for value, capabilities in by_value.items():
+            if option in node and node[option] == value:
+                lost |= dict.fromkeys(capabilities, f" with {option}={show(value)}")
+    return replace(signature, attributes={**signature.attributes, **dict.fromkeys(lost, False), "lost": lost})
 
 
 def attention_options(signature: Signature) -> dict[str, Argument]:

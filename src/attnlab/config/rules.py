@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from attnlab.config.nodes import attention_nodes, task_yaml
+from attnlab.config.nodes import attention_nodes, node_signature, task_yaml
 from attnlab.config.shipped import models_that_can
-from attnlab.config.target import Signature, TargetError, read_signature
+from attnlab.config.target import Signature, TargetError
 from attnlab.config.words import listed, show
 
 CAPABILITIES = {
@@ -44,7 +44,7 @@ class View:
 
     @property
     def task(self) -> Signature:
-        return _signature(self["task._target_"])
+        return _signature(self["task"])
 
     @property
     def kind(self) -> str:
@@ -59,14 +59,14 @@ class View:
         """Key, place and class of every attention in use, at these places only when any are named."""
         for key, place, node in attention_nodes({name: self[f"model.{name}"] for name in self.places}):
             if not places or place in places:
-                yield key, place, _signature(node["_target_"])
+                yield key, place, _signature(node)
 
 
-def _signature(path: str) -> Signature:
+def _signature(node: Mapping[str, Any]) -> Signature:
     try:
-        return read_signature(path)
+        return node_signature(node)
     except TargetError:
-        raise Unknown(path) from None
+        raise Unknown(str(node.get("_target_"))) from None
 
 
 def can(signature: Signature, capability: str) -> bool:
@@ -109,7 +109,8 @@ def _directions(view: View) -> Iterator[str]:
         for need in needs[place]:
             if not can(signature, f"supports_{need}"):
                 able = models_that_can(view.conf, lambda found, p=place, n=need: _all(found[p], f"supports_{n}"))
-                why = f"has no {need} form, which a task of kind {view.kind} needs there"
+                cost = signature.attributes.get("lost", {}).get(f"supports_{need}", "")
+                why = f"has no {need} form{cost}, which a task of kind {view.kind} needs there"
                 yield f"{key}={_class_name(signature)}: {why}; {able}"
 
 
@@ -192,7 +193,7 @@ def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[tuple[str, 
 
     A task option called like one of the splits belongs to that split alone (SCAN's length_cutoff is both).
     """
-    signature, defaults = _signature(task["_target_"]), task_yaml(task["name"], conf)
+    signature, defaults = _signature(task), task_yaml(task["name"], conf)
     for chooser in task["label"]:
         annotation = signature.arguments[chooser].annotation if chooser in signature.arguments else None
         for choice in get_args(annotation) if get_origin(annotation) is Literal else ():

@@ -8,8 +8,8 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from attnlab.config.compose import group_choices, load_yaml, plain, unresolved
-from attnlab.config.nodes import attention_nodes
-from attnlab.config.target import TargetError, read_signature
+from attnlab.config.nodes import attention_nodes, node_signature
+from attnlab.config.target import TargetError
 from attnlab.config.words import listed
 
 
@@ -27,7 +27,7 @@ def _model_classes(name: str, conf: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"encoder": [], "decoder": [], "cross": [], "ortho": where}
     try:
         for _, place, node in attention_nodes(model):
-            found[place].append(read_signature(node.get("_target_", "")))
+            found[place].append(node_signature(node))
     except TargetError:
         return {}
     return found

@@ -31,6 +31,7 @@ def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> EncoderDe
         feed_forward=model.feed_forward or backbone.feed_forward,
         layer_norm=model.layer_norm or backbone.layer_norm,
         positions=model.positions or backbone.positions,
+        share_layers=backbone.share_layers if model.share_layers is None else model.share_layers,
     )
     match spec.kind, spec.modality:
         case "encoder_decoder", "tokens":
@@ -49,8 +50,9 @@ def _encoder_decoder(backbone: Backbone, model: Model, spec: TaskSpec) -> Encode
         dropout=backbone.embedding_dropout,
     )
     source, target = embed(spec.input_vocabulary), embed(spec.output_vocabulary)
-    encoder = _stack(backbone, model, "encoder", backbone.n_layers)
-    decoder = _stack(backbone, model, "decoder", backbone.n_decoder_layers or backbone.n_layers)
+    longest = max(spec.max_input_length, spec.max_output_length)
+    encoder = _stack(backbone, model, "encoder", backbone.n_layers, longest)
+    decoder = _stack(backbone, model, "decoder", backbone.n_decoder_layers or backbone.n_layers, longest)
     output = Output(
         backbone.d_model,
         spec.output_vocabulary,
@@ -68,17 +70,19 @@ def _image_question_classifier(backbone: Backbone, model: Model, spec: TaskSpec)
         absolute=backbone.positions == "sinusoidal",
         dropout=backbone.embedding_dropout,
     )
-    encoder = _stack(backbone, model, "encoder", backbone.n_layers)
+    encoder = _stack(backbone, model, "encoder", backbone.n_layers, embedding.n_tokens)
     return ImageQuestionClassifier(embedding, encoder, spec.n_classes, backbone.d_model)
 
 
-def _stack(backbone: Backbone, model: Model, place: Literal["encoder", "decoder"], n_layers: int) -> Stack:
+def _stack(
+    backbone: Backbone, model: Model, place: Literal["encoder", "decoder"], n_layers: int, longest: int
+) -> Stack:
     groups: list[LayerGroup] = getattr(model, place)
     shape = BlockShape(**{name: getattr(backbone, name) for name in BlockShape.__dataclass_fields__})
 
     def make_layer(kind: tuple[int, ...]) -> Layer:
-        parts = [make_attention(groups[i].attention, place, backbone, model) for i in kind]
-        cross = make_attention(model.cross, "cross", backbone, model) if place == "decoder" else None
+        parts = [make_attention(groups[i].attention, place, backbone, model, longest) for i in kind]
+        cross = make_attention(model.cross, "cross", backbone, model, longest) if place == "decoder" else None
         return Layer(shape, parts[0] if len(parts) == 1 else ParallelAttention(parts), cross)
 
     norm = make_norm(backbone.layer_norm, backbone.d_model) if backbone.final_norm else None
@@ -86,11 +90,14 @@ def _stack(backbone: Backbone, model: Model, place: Literal["encoder", "decoder"
     return Stack(plan, make_layer, backbone.share_layers, norm)
 
 
-def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, model: Model) -> Attention:
+def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, model: Model, longest: int) -> Attention:
     """The attention that a model yaml's node names, for one place of the network.
 
     The node's own keys win over what the backbone and the model offer (dropout, normalisation, ...); of the offers a
     mechanism gets those its constructor names.
+
+    Args:
+        longest: positions of the longest sequence of the task, over all its splits; offered as `max_length`.
     """
     module, _, name = node["_target_"].rpartition(".")
     mechanism = getattr(importlib.import_module(module), name)
@@ -100,6 +107,7 @@ def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, mo
         "initialization": backbone.initialization,
         "normalization": model.normalization,
         "relative_positions": backbone.positions == "relative" and place != "cross",
+        "max_length": longest,
         "orthogonality": model.ortho.weight > 0 and place in model.ortho.where,
     }
     accepted = inspect.signature(mechanism).parameters

@@ -77,6 +77,7 @@ class ImageQuestionEmbedding(nn.Module):
         self.class_token = nn.Parameter(torch.randn(1, 1, half))
         self.mapping = nn.Linear(2 * half, width)
         self.absolute, self.dropout = absolute, nn.Dropout(dropout)
+        self.n_tokens = 1 + (image_shape[0] // patch) * (image_shape[1] // patch)
 
     def forward(
         self, images: UInt8[Tensor, "B height width channels"], questions: UInt8[Tensor, "B question"]

@@ -1,0 +1,99 @@
+"""Attention that keeps all keys: fused softmax, its weights written out, and the cache for decoding, in one place."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlab.attention.base import Attention, State
+
+
+def fused_softmax(
+    q: Float[Tensor, "*heads N D"],
+    k: Float[Tensor, "*heads M D"],
+    v: Float[Tensor, "*heads M C"],
+    mask: Bool[Tensor, "B M"] | None,
+    causal: bool,
+    dropout: float = 0.0,
+) -> Float[Tensor, "*heads N C"]:
+    """softmax(q k^T / sqrt(D)) v by torch's kernels, without an N x M matrix where they can; heads begin with B, H."""
+    if causal:
+        # Masks are prefixes: a real query never sees padded keys, so the fused causal kernel needs no mask.
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+    keep = None if mask is None else mask[:, None, None, :]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=dropout)
+
+
+def kept(scores: Float[Tensor, "B H N M"], mask: Bool[Tensor, "B M"] | None, causal: bool) -> Bool[Tensor, "#B 1 N M"]:
+    """Which keys each query may see."""
+    keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
+    keep = (keep.tril() if causal else keep)[None, None]
+    return keep if mask is None else keep & mask[:, None, None, :]
+
+
+def softmax_weights(scores: Float[Tensor, "*rest M"], keep: Bool[Tensor, "*#rest M"]) -> Float[Tensor, "*rest M"]:
+    """Softmax over kept keys; zeros for a query that has none."""
+    # The smallest number instead of -inf, and zeros after: a query without any key gives 0, not NaN.
+    return scores.masked_fill(~keep, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~keep, 0.0)
+
+
+def scaled_dot_weights(
+    q: Float[Tensor, "B H N D"],
+    k: Float[Tensor, "B H M D"],
+    mask: Bool[Tensor, "B M"] | None,
+    causal: bool,
+    tap: Callable[[Tensor], Tensor] | None,
+) -> Float[Tensor, "B H N M"]:
+    """The weights of `fused_softmax`, written out (`Attention.weights` says what `tap` is)."""
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    scores = scores if tap is None else tap(scores)
+    return softmax_weights(scores, kept(scores, mask, causal))
+
+
+@dataclass(frozen=True)
+class KeyValueState(State):
+    """Keys and values of the tokens read so far, or of the memory (then with its mask)."""
+
+    k: Float[Tensor, "B H M K"]
+    v: Float[Tensor, "B H M C"]
+    mask: Bool[Tensor, "B M"] | None
+    cross: bool
+
+
+class CachedAttention(Attention):
+    """Decoding by a growing cache of keys and values: a step costs O(position)."""
+
+    def attend_last(
+        self,
+        q: Float[Tensor, "B H 1 Q"],
+        k: Float[Tensor, "B H M K"],
+        v: Float[Tensor, "B H M C"],
+        mask: Bool[Tensor, "B M"] | None,
+        position: int,
+    ) -> Float[Tensor, "B H 1 C"]:
+        """The query at `position` against all keys so far, or all of a memory."""
+        return self.attend(q, k, v, mask, False)
+
+    def init_state(
+        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
+    ) -> KeyValueState:
+        if memory is not None:
+            k, v = self.memory_keys_values(memory, mask)
+            return KeyValueState(0, k, v, mask, cross=True)
+        # The shapes of no position at all.
+        nothing = next(self.parameters()).new_zeros(batch, 0, self.d_model)
+        return KeyValueState(0, *self.keys_values(nothing), None, cross=False)
+
+    def step(self, x: Float[Tensor, "B 1 E"], state: KeyValueState) -> tuple[Float[Tensor, "B 1 E"], KeyValueState]:
+        q, k, v = self.queries(x), state.k, state.v
+        if not state.cross:
+            new_k, new_v = self.keys_values(x)
+            k, v = torch.cat((k, new_k), dim=2), torch.cat((v, new_v), dim=2)
+        out = self.attend_last(q, k, v, state.mask, state.position)
+        return self.joined(out, x), KeyValueState(state.position + 1, k, v, state.mask, state.cross)
+
+    def state_size(self, length: int) -> int:
+        return 2 * self.d_model * length
