@@ -303,7 +303,7 @@ def test_an_option_that_costs_a_form_is_named(tmp_path: Path, monkeypatch: pytes
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     overrides = ["model.cross._target_=optional.Sometimes", "model.ortho.weight=0"]
-    assert not problems(*overrides, "+model.cross.shared=false")
+    check_command([*overrides, "+model.cross.shared=false"])
     found = problems(*overrides, "+model.cross.shared=true")
     assert len(found) == 1
     assert found[0].startswith("model.cross=Sometimes: has no step form with shared=true, which a task of kind")
