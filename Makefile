@@ -30,6 +30,8 @@ test-all: setup  ## also the slow ones: long sequences, every pair of task and m
 	$(PYTEST) $(ARGS)
 
 bench: setup  ## speed and memory, short form; tables on the screen, csv in benchmarks/results
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[bench]' || \
+	  echo "performer-pytorch could not be installed; its rows are left out"
 	$(RUN) -m benchmarks.all
 
 lint: setup  ## ruff

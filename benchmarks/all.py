@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SHORT = (
     "startup --seconds 10",
     "ortho --seconds 5",
-    "attention --seconds 8 --lengths 64,512,2048 --models vanilla,linear,linear_l2",
+    "attention --seconds 6 --lengths 1024,4096 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
     "train_step --task scan --seconds 60",
     "train_step --task sort_of_clevr --seconds 40",
     "decode",

@@ -1,115 +1,168 @@
-"""Attention by length: every shipped mechanism against fused softmax and naive forms, forward and backward, in turns.
+"""Attention by length: time and peak memory of every shipped mechanism beside fused softmax and other code's forms.
 
-The mechanisms are those of `conf/model/*.yaml`, each once (models that share one are named by the first). Timed is
+The mechanisms are those of `conf/model/*.yaml`, each once (models that share one are named by the first). Measured is
 `attend`: from projected queries, keys and values, feature map and normalisation included, to the heads' outputs; a
-mechanism with a `forward` of its own is timed whole, its projections included, and marked so. About 4,096 positions
-altogether at every length (64 sequences of 64, one of 4,096), 4 heads of width 32, no padding, no dropout (with dropout
-torch's softmax is not fused on the CPU), float32.
+mechanism with a `forward` of its own is measured whole, and marked so. Forward is without gradients; forward + backward
+with those of queries, keys and values. No padding, no dropout, float32, models as initialised.
 
-    python -m benchmarks.attention --lengths 512,4096 --models linear,vanilla
+A form that would take longer than --limit seconds or more memory than --memory GB at a length, judged by the length
+before, is left out there and at longer ones (-).
+
+    python -m benchmarks.attention --lengths 1024,4096 --models linear,vanilla,transnormer_t2
 """
 
-import dataclasses
-import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import torch
-from torch import Tensor, nn
 
-from attnlab.attention.base import Attention
-from attnlab.config.check import checked
-from attnlab.config.compose import compose_config, group_choices
-from attnlab.nn.build import make_attention
-from benchmarks.naive import LINEAR, SOFTMAX, Form
+from attnlab.config.compose import group_choices
+from benchmarks.contestants import Contestant, Shape, contestants
+from benchmarks.naive import BASELINE, PUBLISHED
 from benchmarks.tables import show
-from benchmarks.timing import Timings, begin, interleaved, parser
+from benchmarks.timing import Timings, begin, interleaved, parser, peak_of
 
-HEADS, WIDTH, POSITIONS = 4, 32, 4096
-BASELINE = next(iter(SOFTMAX))
 MODES = {False: "bidirectional", True: "causal"}
+PARTS = ("forward", "forward + backward")
+# What the mechanisms are built to beat; the first names our form, the second the yardstick.
+PAIRS = (
+    ("attnlab linear", BASELINE),
+    ("attnlab linear", "linear, performer-pytorch"),
+    ("attnlab linear", "performer, performer-pytorch"),
+    ("attnlab linear", "linear, cumulative sum"),
+    ("attnlab performer", "performer, performer-pytorch"),
+    ("attnlab transnormer_t2, group 1", BASELINE),
+    ("attnlab transnormer_t2, group 1", "softmax, fused, blocks by an N x N mask"),
+    ("attnlab transnormer_t2, group 2", BASELINE),
+)
 
 
-def mechanisms(models: list[str]) -> dict[str, Attention]:
-    """Every attention that encoders of these models use, once."""
-    found: dict[str, tuple[str, Attention]] = {}
-    for name in models:
-        config = checked(compose_config([f"model={name}"]))
-        backbone = dataclasses.replace(config.backbone, d_model=HEADS * WIDTH, n_heads=HEADS, attention_dropout=0.0)
-        backbone = dataclasses.replace(backbone, positions=config.model.positions or backbone.positions)
-        model = dataclasses.replace(config.model, ortho=dataclasses.replace(config.model.ortho, weight=0.0))
-        for place, group in enumerate(model.encoder, start=1):
-            same = json.dumps([group.attention, dataclasses.asdict(model.normalization), backbone.positions])
-            label = name if len(model.encoder) == 1 else f"{name}, group {place}"
-            if same not in found:
-                found[same] = (label, make_attention(group.attention, "encoder", backbone, model))
-    return dict(found.values())
+@dataclass
+class Findings:
+    """Of one mode: times by part and length, and peak bytes by part, contestant and length."""
+
+    times: dict[str, dict[int, Timings]] = field(default_factory=lambda: {part: {} for part in PARTS})
+    bytes: dict[str, dict[str, dict[int, float]]] = field(default_factory=lambda: {part: {} for part in PARTS})
+
+    def ms(self, part: str, name: str, length: int) -> float:
+        timings = self.times[part].get(length)
+        return 1000 * timings.median(name) if timings and name in timings.seconds else math.nan
+
+    def mb(self, part: str, name: str, length: int) -> float:
+        return self.bytes[part].get(name, {}).get(length, math.nan) / 1e6
 
 
-def attend_of(mechanism: Attention) -> Form:
-    return lambda q, k, v, causal: mechanism.attend(q, k, v, None, causal)
+def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, limits: Mapping[str, float]) -> Findings:
+    """All contestants at all lengths, in turns, as far as time and memory allow."""
+    found, running = Findings(), list(chosen)
+    for length, before in zip(lengths, [None, *lengths[:-1]], strict=True):
+        running = [one for one in running if before is None or _affordable(found, one.name, before, length, limits)]
+        for part in PARTS:
+            tensors = {one.name: one.inputs(length) for one in running}
+            runs = {
+                one.name: (one.forward if part == "forward" else one.forward_backward)(tensors[one.name])
+                for one in running
+            }
+            for name, run in runs.items():
+                run()
+                found.bytes[part].setdefault(name, {})[length] = peak_of(run)
+            what = f"{mode}, {part}, N = {length}"
+            found.times[part][length] = interleaved(runs, limits["seconds"], what, least=3)
+    return found
 
 
-def whole_of(mechanism: nn.Module) -> Form:
-    """A mechanism that has no separate `attend`; what it reads is as wide as all heads together."""
-    return lambda q, k, v, causal: mechanism(q.transpose(1, 2).flatten(2), None, None, causal)[0]
+def _affordable(found: Findings, name: str, before: int, length: int, limits: Mapping[str, float]) -> bool:
+    """As if every form were quadratic."""
+    growth = (length / before) ** 2
+    seconds = growth * found.ms(PARTS[1], name, before) / 1000
+    gigabytes = growth * found.mb(PARTS[1], name, before) / 1000
+    return seconds <= limits["limit"] and not gigabytes > limits["memory"]
 
 
-def contestants(models: list[str], causal: bool) -> dict[str, Form]:
-    """Yardsticks first, the baseline before all."""
-    chosen: dict[str, Form] = {**SOFTMAX, **LINEAR[causal]}
-    for name, mechanism in mechanisms(models).items():
-        if not (mechanism.supports_causal if causal else mechanism.supports_bidirectional):
-            continue
-        if type(mechanism).forward is Attention.forward:
-            chosen[f"attnlab {name}"] = attend_of(mechanism)
-        else:
-            chosen[f"attnlab {name} (with projections)"] = whole_of(mechanism)
-    return chosen
+def length_table(
+    names: Sequence[str], lengths: Sequence[int], value: Callable[[str, int], float]
+) -> list[dict[str, object]]:
+    """A row a contestant, a column a length; - where it was left out."""
+    rows = []
+    for name in names:
+        values = {f"N={n}": value(name, n) for n in lengths}
+        rows.append({"form": name} | {key: "-" if math.isnan(x) else x for key, x in values.items()})
+    return rows
 
 
-def check_equal(forms: dict[str, Form], causal: bool) -> None:
-    """Yardsticks compute what they stand for: otherwise a ratio would mean nothing."""
-    q, k, v = (torch.randn(2, HEADS, 64, WIDTH) for _ in range(3))
-    for kind, model in (("softmax", "attnlab vanilla"), ("linear", "attnlab linear")):
-        for name, form in forms.items():
-            if name.startswith(f"{kind},") and model in forms:
-                torch.testing.assert_close(form(q, k, v, causal), forms[model](q, k, v, causal), rtol=1e-3, atol=1e-4)
+def growth_table(found: Findings, names: Sequence[str], lengths: Sequence[int]) -> list[dict[str, object]]:
+    """The largest factor from any length to its double, forward + backward; 2 is linear, 4 quadratic."""
+    rows = []
+    for name in names:
+        row: dict[str, object] = {"form": name}
+        for column, value in (("time", found.ms), ("memory", found.mb)):
+            pairs = [(value(PARTS[1], name, 2 * n), value(PARTS[1], name, n)) for n in lengths if 2 * n in lengths]
+            factors = [later / earlier for later, earlier in pairs if earlier > 0 and not math.isnan(later)]
+            row[f"{column}, largest 2N / N"] = max(factors) if factors else "-"
+        rows.append(row)
+    return rows
 
 
-def differentiated(form: Form, tensors: list[Tensor], causal: bool) -> Callable[[], None]:
-    """Forward and backward with respect to queries, keys and values."""
-
-    def run() -> None:
-        for x in tensors:
-            x.grad = None
-        form(*tensors, causal).sum().backward()
-
-    return run
-
-
-def measure(forms: dict[str, Form], length: int, causal: bool, seconds: float) -> Timings:
-    shape = (max(1, POSITIONS // length), HEADS, length, WIDTH)
-    tensors = [torch.randn(shape, requires_grad=True) for _ in range(3)]
-    runs = {name: differentiated(form, tensors, causal) for name, form in forms.items()}
-    return interleaved(runs, seconds, f"{MODES[causal]}, N = {length}", least=3)
+def pair_table(found: Findings, lengths: Sequence[int]) -> list[dict[str, object]]:
+    """How many times as fast as its yardstick each of ours is, turn by turn."""
+    rows = []
+    for ours, yardstick in PAIRS:
+        for part in PARTS:
+            row: dict[str, object] = {"ours": ours, "yardstick": yardstick, "part": part}
+            for n in lengths:
+                timings = found.times[part][n]
+                there = ours in timings.seconds and yardstick in timings.seconds
+                row[f"N={n}"] = timings.ratio(yardstick, ours) if there else "-"
+            if any(row[f"N={n}"] != "-" for n in lengths):
+                rows.append(row)
+    return rows
 
 
 def main() -> None:
     shipped = group_choices()["model"]
     options = parser(__doc__, seconds=20)
-    options.add_argument("--lengths", default="64,128,256,512,1024,2048,4096", help="default: %(default)s")
+    options.add_argument("--lengths", default="256,512,1024,2048,4096,8192,16384", help="default: %(default)s")
     options.add_argument("--models", default=",".join(shipped), help="default: every model of conf/model")
+    options.add_argument("--batch", type=int, default=2, help="samples (default: %(default)s)")
+    options.add_argument("--heads", type=int, default=8, help="heads (default: %(default)s)")
+    options.add_argument("--width", type=int, default=32, help="head width (default: %(default)s)")
+    options.add_argument("--limit", type=float, default=10, help="seconds a call may take (default: %(default)s)")
+    options.add_argument("--memory", type=float, default=6, help="GB a call may need (default: %(default)s)")
     given = options.parse_args()
-    place, lengths = begin(given.threads), [int(n) for n in given.lengths.split(",")]
+    place, lengths = begin(given.threads), sorted(int(n) for n in given.lengths.split(","))
+    shape = Shape(given.batch, given.heads, given.width)
     torch.manual_seed(0)
+    if not PUBLISHED:
+        print("performer-pytorch is not installed and left out; pip install 'attnlab[bench]' brings it")
     for causal, mode in MODES.items():
-        forms = contestants(given.models.split(","), causal)
-        check_equal(forms, causal)
-        times = {length: measure(forms, length, causal, given.seconds) for length in lengths}
-        rows = [{"form": name} | {f"N={n}": 1000 * t.median(name) for n, t in times.items()} for name in forms]
-        show(f"attention_{mode}_ms", f"Attention, {mode}, forward and backward: ms", rows, place)
-        rows = [{"form": name} | {f"N={n}": t.ratio(BASELINE, name) for n, t in times.items()} for name in forms]
-        show(f"attention_{mode}_speed", f"Attention, {mode}: how many times as fast as fused softmax", rows, place)
+        chosen = contestants(given.models.split(","), causal, shape, longest=max(lengths))
+        check_equal(chosen)
+        found, names = measure(chosen, lengths, mode, vars(given)), [one.name for one in chosen]
+        title = f"Attention, {mode}, batch {shape.batch}, {shape.heads} heads of {shape.width}"
+        for part, file in zip(PARTS, ("forward", "both"), strict=True):
+            rows = length_table(names, lengths, partial(found.ms, part))
+            show(f"attention_{mode}_{file}_ms", f"{title}, {part}: ms", rows, place)
+            rows = length_table(names, lengths, partial(found.mb, part))
+            show(f"attention_{mode}_{file}_mb", f"{title}, {part}: peak memory, MB", rows, place)
+        if len(lengths) > 1:
+            growth = growth_table(found, names, lengths)
+            show(f"attention_{mode}_growth", f"{title}: growth with length, forward + backward", growth, place)
+        if pairs := pair_table(found, lengths):
+            show(f"attention_{mode}_pairs", f"{title}: how many times as fast as a yardstick", pairs, place)
+
+
+def check_equal(chosen: Sequence[Contestant]) -> None:
+    """Yardsticks compute what they stand for: otherwise a ratio would mean nothing."""
+    forms = {one.name: one for one in chosen}
+    for kind, model in (("softmax", "attnlab vanilla"), ("linear", "attnlab linear")):
+        if model in forms:
+            given = forms[BASELINE].inputs(64)
+            expected = forms[model].form(given)
+            for name, one in forms.items():
+                if name.startswith(f"{kind},"):
+                    torch.testing.assert_close(one.form(given), expected, rtol=1e-3, atol=1e-4)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
 """Forms that other code uses, as yardsticks of `benchmarks.attention`: same results, other costs.
 
 Queries, keys and values [B, H, N, D]; linear attention with phi = elu + 1 and the scaling and eps of
-`attnlab.attention.linear`.
+`attnlab.attention.linear`. performer-pytorch is run itself where it is installed (the extra `bench`).
 """
 
+import importlib.util
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 EPS = 1e-5
 Form = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
@@ -43,6 +47,35 @@ def cumulative_sum(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     return torch.einsum("bhnde,bhnd->bhne", sums, q) / divisor[..., None]
 
 
+def block_mask_softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool, block: int = 64) -> Tensor:
+    """Softmax within blocks of 64 by an N x N mask, as DiagAttention would be without reshaping."""
+    place = torch.arange(q.shape[2], device=q.device) // block
+    mask = place[:, None] == place[None, :]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.tril() if causal else mask)
+
+
+def published_linear(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """performer-pytorch's own functions, on the features of linear attention."""
+    from performer_pytorch import performer_pytorch as published
+
+    q, k = _features(q, k)
+    return published.causal_linear_attention_noncuda(q, k, v) if causal else published.linear_attention(q, k, v)
+
+
+def published_performer(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """performer-pytorch's FastAttention with its default number of features, D ln D."""
+    return _fast_attention(q.shape[-1], causal)(q, k, v)
+
+
+@cache
+def _fast_attention(width: int, causal: bool) -> nn.Module:
+    from performer_pytorch import FastAttention
+
+    # It names itself in a print when it finds no CUDA kernel for its causal form.
+    with redirect_stdout(StringIO()):
+        return FastAttention(width, causal=causal)
+
+
 def cumulative_sum_in_parts(q: Tensor, k: Tensor, v: Tensor, causal: bool, parts: int = 128) -> Tensor:
     """The same in 128 parts, which saves memory, as in performer-pytorch without its CUDA kernel (causal only)."""
     q, k = _features(q, k)
@@ -60,12 +93,25 @@ def _features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     return F.elu(q * q.shape[-1] ** -0.5) + 1.0, F.elu(k) + 1.0
 
 
-SOFTMAX: dict[str, Form] = {"softmax, fused (torch)": fused_softmax, "softmax, N x N": explicit_softmax}
-LINEAR: dict[bool, dict[str, Form]] = {  # by causal
-    False: {"linear, N x N": explicit_linear},
+PUBLISHED = importlib.util.find_spec("performer_pytorch") is not None
+BASELINE = "softmax, fused (torch)"
+
+SOFTMAX: dict[str, Form] = {
+    BASELINE: fused_softmax,
+    "softmax, N x N": explicit_softmax,
+    "softmax, fused, blocks by an N x N mask": block_mask_softmax,
+}
+THEIRS: dict[str, Form] = {
+    "linear, performer-pytorch": published_linear,
+    "performer, performer-pytorch": published_performer,
+}
+YARDSTICKS: dict[bool, dict[str, Form]] = {  # by causal
+    False: {**SOFTMAX, "linear, N x N": explicit_linear, **(THEIRS if PUBLISHED else {})},
     True: {
+        **SOFTMAX,
         "linear, N x N": explicit_linear,
         "linear, cumulative sum": cumulative_sum,
         "linear, cumulative sum in 128 parts": cumulative_sum_in_parts,
+        **(THEIRS if PUBLISHED else {}),
     },
 }

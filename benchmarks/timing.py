@@ -6,6 +6,8 @@ runs. Figures are medians.
 """
 
 import argparse
+import ctypes
+import math
 import os
 import re
 import statistics
@@ -101,6 +103,21 @@ def peak_memory_bytes() -> int:
         return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
     except (OSError, TypeError):
         return machine.peak_memory_bytes(torch.device("cpu"))
+
+
+def peak_of(run: Callable[[], object]) -> float:
+    """Bytes of memory that a call needs at its peak beyond what was in use before it.
+
+    Linux: freed memory is given back first and the kernel's record of the peak is reset; nan elsewhere.
+    """
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+        before = int(re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+    except (OSError, TypeError):
+        return math.nan
+    run()
+    return max(peak_memory_bytes() - before, 0)
 
 
 def parser(description: str | None, seconds: float) -> argparse.ArgumentParser:

@@ -67,7 +67,24 @@ def test_benchmarks_run(tmp_path: Path) -> None:
         "backbone.d_model=16",
         "backbone.n_heads=2",
     ]
-    for arguments in (["all", "--help"], ["startup", "--seconds", "1"], ["train_step", *small]):
+    attention = [
+        "--seconds",
+        "0",
+        "--models",
+        "linear,vanilla",
+        "--threads",
+        "1",
+        "--lengths",
+        "64,128",
+        "--batch",
+        "1",
+    ]
+    for arguments in (
+        ["all", "--help"],
+        ["startup", "--seconds", "1"],
+        ["train_step", *small],
+        ["attention", *attention],
+    ):
         line = [sys.executable, "-m", f"benchmarks.{arguments[0]}", *arguments[1:]]
         done = subprocess.run(
             line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False

@@ -1,0 +1,113 @@
+"""What `benchmarks.attention` compares: every shipped mechanism once, and the forms that other code uses."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnlab.attention.base import Attention
+from attnlab.config.compose import compose_config
+from attnlab.config.conform import build
+from attnlab.config.schema import Config
+from attnlab.nn.build import make_attention
+from benchmarks.naive import YARDSTICKS, Form
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of the comparison: B samples, H heads of width D."""
+
+    batch: int
+    heads: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One form of attention in one mode.
+
+    inputs: fresh leaf tensors for a number of positions.
+    form: the output of those.
+    """
+
+    name: str
+    inputs: Callable[[int], Sequence[Tensor]]
+    form: Callable[[Sequence[Tensor]], Tensor]
+
+    def forward(self, tensors: Sequence[Tensor]) -> Callable[[], object]:
+        """A call without gradients."""
+
+        def run() -> Tensor:
+            with torch.no_grad():
+                return self.form(tensors)
+
+        return run
+
+    def forward_backward(self, tensors: Sequence[Tensor]) -> Callable[[], object]:
+        """A call and the gradients with respect to its inputs."""
+
+        def run() -> None:
+            for x in tensors:
+                x.grad = None
+            self.form(tensors).sum().backward()
+
+        return run
+
+
+def contestants(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> list[Contestant]:
+    """Yardsticks first, then the mechanisms of the models that have this form."""
+    chosen = [_yardstick(name, form, causal, shape) for name, form in YARDSTICKS[causal].items()]
+    for name, mechanism in mechanisms(models, shape, longest).items():
+        if mechanism.supports_causal if causal else mechanism.supports_bidirectional:
+            chosen.append(_mechanism(f"attnlab {name}", mechanism, causal, shape))
+    return chosen
+
+
+def mechanisms(models: Sequence[str], shape: Shape, longest: int) -> dict[str, Attention]:
+    """Every attention that encoders of these models use, once; models that share one are named by the first."""
+    found: dict[str, tuple[str, Attention]] = {}
+    for name in models:
+        # Without the rules: a causal mechanism is refused by the task, not by this benchmark.
+        config = build(Config, compose_config([f"model={name}"]))
+        model = dataclasses.replace(config.model, ortho=dataclasses.replace(config.model.ortho, weight=0.0))
+        backbone = dataclasses.replace(
+            config.backbone,
+            d_model=shape.heads * shape.width,
+            n_heads=shape.heads,
+            attention_dropout=0.0,
+            positions=model.positions or config.backbone.positions,
+        )
+        for place, group in enumerate(model.encoder, start=1):
+            relative = backbone.positions == "relative"
+            same = json.dumps([group.attention, dataclasses.asdict(model.normalization), relative])
+            label = name if len(model.encoder) == 1 else f"{name}, group {place}"
+            if same not in found:
+                found[same] = (label, make_attention(group.attention, "encoder", backbone, model, longest).eval())
+    return dict(found.values())
+
+
+def _yardstick(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:
+    def inputs(length: int) -> list[Tensor]:
+        size = (shape.batch, shape.heads, length, shape.width)
+        return [torch.randn(size, requires_grad=True) for _ in range(3)]
+
+    return Contestant(name, inputs, lambda tensors: form(*tensors, causal))
+
+
+def _mechanism(name: str, mechanism: Attention, causal: bool, shape: Shape) -> Contestant:
+    """`attend` from projected queries, keys and values; the whole where a mechanism has a forward of its own."""
+    width = shape.heads * shape.width
+    if type(mechanism).forward is not Attention.forward:
+        whole = lambda length: [torch.randn(shape.batch, length, width, requires_grad=True)]  # noqa: E731
+        return Contestant(f"{name} (with projections)", whole, lambda x: mechanism(x[0], None, None, causal)[0])
+
+    def inputs(length: int) -> list[Tensor]:
+        x = torch.randn(shape.batch, length, width)
+        with torch.no_grad():
+            made = mechanism.queries(x), *mechanism.keys_values(x)
+        return [t.contiguous().requires_grad_() for t in made]
+
+    return Contestant(name, inputs, lambda tensors: mechanism.attend(*tensors, None, causal))
