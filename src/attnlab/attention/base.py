@@ -135,7 +135,11 @@ class Attention(nn.Module, ABC):
 
         Returns:
             the output and the mechanism's unweighted auxiliary loss (zero where it has none).
+
+        Raises:
+            NotImplementedError: a form that the mechanism does not have.
         """
+        self._require("cross" if memory is not None else "causal" if causal else "bidirectional")
         source = x if memory is None else memory
         if mask is not None:
             source = source.masked_fill(~mask[:, :, None], 0.0)
@@ -147,6 +151,10 @@ class Attention(nn.Module, ABC):
             self.observer(Observation(q, k, v, mask, causal, out))
         penalty = orthogonality_loss(v, mask) if self.orthogonality else x.new_zeros(())
         return self.joined(out, x), penalty
+
+    def _require(self, form: str) -> None:
+        if not getattr(self, f"supports_{form}"):
+            raise NotImplementedError(f"{type(self).__name__} has no {form} form")
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N Q"]:
         """Projected queries, split into heads."""
