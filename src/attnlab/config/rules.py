@@ -106,12 +106,14 @@ def _shares(view: View) -> Iterator[str]:
 def _directions(view: View) -> Iterator[str]:
     needs = {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]}
     for key, place, signature in view.attentions():
-        for need in needs[place]:
-            if not can(signature, f"supports_{need}"):
-                able = models_that_can(view.conf, lambda found, p=place, n=need: _all(found[p], f"supports_{n}"))
-                cost = signature.attributes.get("lost", {}).get(f"supports_{need}", "")
-                why = f"has no {need} form{cost}, which a task of kind {view.kind} needs there"
-                yield f"{key}={_class_name(signature)}: {why}; {able}"
+        needed = [f"supports_{need}" for need in needs[place]]
+        lacking = [name for name in needed if not can(signature, name)]
+        if lacking:
+            forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
+            cost = signature.attributes.get("lost", {}).get(lacking[0], "")
+            able = models_that_can(view.conf, lambda found, p=place, n=needed: all(_all(found[p], name) for name in n))
+            why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
+            yield f"{key}={_class_name(signature)}: {why}; {able}"
 
 
 def _relative(view: View) -> Iterator[str]:

@@ -1,0 +1,211 @@
+"""BigBird: sparse attention in blocks (Zaheer et al. 2020, section 2; blocks: appendix D).
+
+    out_i = sum_j softmax_j(q_i . k_j / sqrt(D)) v_j,   j over the real keys of the blocks that i's block sees
+
+Positions are cut into blocks of b. A block sees its neighbours (a window), the global blocks (the first and the last of
+the sample), and r random ones among the rest; global blocks see all. With g global, w window and r random blocks it
+costs O(N b (g + w + r) D), beside a table of (N / b)^2 entries a head and sample: which block sees which.
+
+Supports bidirectional attention only. Not causal and no step: the global blocks see the whole sequence, the last is
+known only at its end, and the paper is about encoders. Not cross: window and neighbours need one common order.
+
+Blocks are counted on the real positions of each sample, so padding changes nothing. In the published code lengths are
+multiples of b, the last block is that of the padded length, and the random blocks, which depend on that length, come
+from its first 1024 positions (at 1024, 3072 and 4096) or first 2r + 5 blocks. As there, random blocks are drawn without
+replacement from those neither near nor global, independently by head; but from all of the sample.
+Up to `full_length` positions (448 by default) every block sees all: this is softmax attention then.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.softmax_core import fused_softmax, kept, softmax_weights
+
+PRIME = 2**31 - 1
+
+
+class BigBirdAttention(Attention):
+    """Block-sparse attention: window, global and random blocks.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        dropout: on the attention weights, in training.
+        block_size: positions of a block, b.
+        window_blocks: neighbouring blocks a block sees, itself in the middle; an odd number.
+        global_first, global_last: blocks at either end of a sample that see all and that all see.
+        random_blocks: further blocks that a block sees, drawn for each head; fewer where fewer are left.
+        redraw_every: optimiser steps between two draws of the random blocks; None = one draw for good, as published.
+
+    Raises:
+        ValueError: an even number of window blocks.
+    """
+
+    supports_causal = False
+    supports_cross = False
+    supports_step = False
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        block_size: int = 64,
+        window_blocks: int = 3,
+        global_first: int = 1,
+        global_last: int = 1,
+        random_blocks: int = 3,
+        redraw_every: int | None = None,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        if window_blocks % 2 == 0:
+            raise ValueError(f"window_blocks={window_blocks}: expected an odd number, as many blocks on either side")
+        self.dropout, self.redraw_every = dropout, redraw_every
+        self.block_size, self.reach, self.random_blocks = block_size, window_blocks // 2, random_blocks
+        self.global_first, self.global_last = global_first, global_last
+        self.register_buffer("coefficients", _draw(n_heads))
+
+    def redraw(self, generator: torch.Generator) -> None:
+        self.coefficients.copy_(_draw(len(self.coefficients), generator))
+
+    @property
+    def full_length(self) -> int:
+        """Positions up to which every block sees all: itself, neighbours to one side, global and random ones do."""
+        return (1 + self.reach + self.global_first + self.global_last + self.random_blocks) * self.block_size
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        v: Float[Tensor, "B H N C"],
+        mask: Bool[Tensor, "B N"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H N C"]:
+        if causal:
+            raise NotImplementedError("BigBirdAttention has no causal form: its global blocks see the whole sequence")
+        if q.shape[2] <= self.full_length:
+            return fused_softmax(q, k, v, mask, False, self.dropout if self.training else 0.0)
+        return self.attend_sparsely(q, k, v, mask)
+
+    def attend_sparsely(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        v: Float[Tensor, "B H N C"],
+        mask: Bool[Tensor, "B N"] | None,
+    ) -> Float[Tensor, "B H N C"]:
+        """Every block against the keys of the blocks it sees, gathered; then the global blocks against all keys."""
+        lengths = real_lengths(q, mask)
+        q_blocks, k_blocks, v_blocks = (in_blocks(x, self.block_size) for x in (q, k, v))
+        batch, heads, n_blocks = q_blocks.shape[:3]
+        sees = self.sees(n_blocks, lengths).expand(batch, -1, -1, -1)
+        most = 1 + 2 * self.reach + self.global_first + self.global_last + self.random_blocks
+        seen, chosen = sees.int().topk(min(most, n_blocks))
+        place = chosen[..., None] * self.block_size + torch.arange(self.block_size, device=q.device)
+        keep = (place < lengths[:, None, None, None, None]) & seen.bool()[..., None]
+        out = F.scaled_dot_product_attention(
+            q_blocks.flatten(1, 2),
+            gathered(k_blocks, chosen).flatten(1, 2),
+            gathered(v_blocks, chosen).flatten(1, 2),
+            attn_mask=keep.flatten(3).flatten(1, 2)[:, :, None],
+            dropout_p=self.dropout if self.training else 0.0,
+        ).unflatten(1, (heads, n_blocks))
+        for here, rows in self._global_rows(q_blocks, k, v, mask, lengths):
+            out = torch.where(here, rows, out)
+        return out.flatten(2, 3)[:, :, : q.shape[2]]
+
+    def _global_rows(
+        self, q_blocks: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, lengths: Tensor
+    ) -> list[tuple[Tensor, Tensor]]:
+        """For each global block, where it is among all blocks, and what it reads from the whole sequence."""
+        batch, heads, n_blocks = q_blocks.shape[:3]
+        first = torch.arange(self.global_first, device=k.device).expand(batch, -1)
+        last = self._n_real(lengths)[:, None] - 1 - torch.arange(self.global_last, device=k.device)
+        # Blocks that a short sample does not have fall on others that are global in it too.
+        which = torch.cat((first, last.expand(batch, -1)), dim=1).clamp(0, n_blocks - 1)
+        if not which.shape[1]:
+            return []
+        queries = gathered(q_blocks, which[:, None, None].expand(-1, heads, -1, -1))[:, :, 0]
+        rows = fused_softmax(queries, k, v, mask, False, self.dropout if self.training else 0.0)
+        here = torch.arange(n_blocks, device=k.device) == which[:, :, None]
+        pairs = zip(here.unbind(1), rows.unflatten(2, (-1, self.block_size)).split(1, dim=2), strict=True)
+        return [(one[:, None, :, None, None], row) for one, row in pairs]
+
+    def weights(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        mask: Bool[Tensor, "B N"] | None,
+        causal: bool,
+        tap: Callable[[Tensor], Tensor] | None = None,
+    ) -> Float[Tensor, "B H N N"]:
+        length, size = q.shape[2], self.block_size
+        scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
+        scores = scores if tap is None else tap(scores)
+        n_blocks, lengths = -(-length // size), real_lengths(q, mask)
+        sees = self.sees(n_blocks, lengths) | self._is_global(n_blocks, lengths).transpose(-1, -2)
+        sees = sees.repeat_interleave(size, 2).repeat_interleave(size, 3)[:, :, :length, :length]
+        return softmax_weights(scores, sees & kept(scores, mask, causal))
+
+    def sees(self, n_blocks: int, lengths: Int[Tensor, " B"]) -> Bool[Tensor, "B H T T"]:
+        """Which block (row) sees which; right for all but the rows of global blocks, which see all that are real."""
+        block = torch.arange(n_blocks, device=lengths.device)
+        real = block < self._n_real(lengths)[:, None, None, None]
+        near = (block[:, None] - block).abs() <= self.reach
+        fixed = real & (near | self._is_global(n_blocks, lengths))
+        free = real & ~fixed
+        ranked = torch.where(free, self.priorities(n_blocks), -1)
+        drawn = ranked.topk(min(self.random_blocks, n_blocks)).indices
+        return fixed | (free & torch.zeros_like(ranked, dtype=torch.bool).scatter(-1, drawn, True))
+
+    def priorities(self, n_blocks: int) -> Int[Tensor, "H T T"]:
+        """A random number for each head and pair of blocks; the highest of a row are its random blocks.
+
+        Polynomials of degree 3 modulo a prime (four-wise independent: Wegman & Carter 1981), with random coefficients,
+        rather than a table: they depend on no longest length, so no padding can change them.
+        """
+        block = torch.arange(n_blocks, device=self.coefficients.device)
+        pair = block[:, None] * 2**15 + block
+        value = torch.zeros_like(pair)
+        for coefficient in self.coefficients[:, :, None, None].unbind(1):
+            value = (value * pair + coefficient) % PRIME
+        return value
+
+    def _n_real(self, lengths: Tensor) -> Tensor:
+        return (lengths + self.block_size - 1) // self.block_size
+
+    def _is_global(self, n_blocks: int, lengths: Tensor) -> Tensor:
+        """(B, 1, 1, T)"""
+        block = torch.arange(n_blocks, device=lengths.device)
+        return (block < self.global_first) | (block >= self._n_real(lengths)[:, None, None, None] - self.global_last)
+
+
+def _draw(n_heads: int, generator: torch.Generator | None = None) -> Int[Tensor, "H 4"]:
+    device = None if generator is None else generator.device
+    return torch.randint(1, PRIME, (n_heads, 4), generator=generator, device=device)
+
+
+def real_lengths(x: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None) -> Int[Tensor, "#B"]:
+    """Real positions of each sample; one number for all where there is no mask."""
+    return torch.full((1,), x.shape[2], device=x.device) if mask is None else mask.sum(-1)
+
+
+def in_blocks(x: Float[Tensor, "B H N C"], size: int) -> Float[Tensor, "B H T S C"]:
+    """Cut into blocks of `size` positions, filled up with zeros."""
+    return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
+
+
+def gathered(x: Float[Tensor, "B H T S C"], which: Int[Tensor, "B H R K"]) -> Float[Tensor, "B H R KS C"]:
+    """The K blocks of every row side by side."""
+    index = which.flatten(2)[..., None].expand(-1, -1, -1, x[0, 0, 0].numel())
+    # gather, because the gradient of indexing adds up in no fixed order on several threads.
+    found = x.flatten(3).gather(2, index)
+    return found.unflatten(2, which.shape[2:]).unflatten(-1, x.shape[3:]).flatten(3, 4)

@@ -1,0 +1,115 @@
+"""Linformer: keys and values projected along the length (Wang et al. 2020, section 4, equation 7).
+
+    out_i = softmax(q_i (E K)^T / sqrt(D)) F V,   E, F of size k x (longest length), learned
+
+Cost O(N k D), with k = `projected_length` whatever the length. A sequence uses the first columns of E and F, as many as
+it has positions; padded keys and values are zeros there, so they add nothing.
+
+Supports bidirectional and cross, and step in cross-attention, where the memory is projected once. Not causal, and so
+no step in self-attention: each projected key mixes all positions.
+
+The paper shares E and F between heads, with each other, or over layers (not offered here); its code starts them
+xavier-uniform with gain 1/sqrt(2), shares them between heads, and applies them before the projections of keys and
+values, which is the same but for the biases. Nystromformer's code for Long Range Arena, which Skyformer's comparison
+took over, has one E = F for each head (in Nystromformer's the same in all layers), k = 128, started from a normal
+distribution of deviation 0.02: `share_heads: false, share_key_value: true, projected_length: 128`. Where Skyformer's
+moves E to a GPU, it is no parameter any more and stays as it was drawn.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.precision import full_precision
+from attnlab.attention.softmax_core import KeyValueState, fused_softmax
+
+
+class LinformerAttention(Attention):
+    """Softmax attention over a fixed number of mixtures of the keys.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        dropout: on the attention weights, in training.
+        projected_length: rows of E and F, k: the keys that every query sees.
+        max_length: columns of E and F, the most positions that can be attended to; networks give their task's longest.
+        share_heads: the same E and F for all heads.
+        share_key_value: F is E.
+    """
+
+    supports_causal = False
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        projected_length: int = 256,
+        max_length: int = 512,
+        share_heads: bool = True,
+        share_key_value: bool = False,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        self.dropout, self.max_length = dropout, max_length
+        shape = (1 if share_heads else n_heads, projected_length, max_length)
+        bound = (3 / (projected_length + max_length)) ** 0.5
+        self.e_proj = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+        self.f_proj = None if share_key_value else nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H M D"],
+        v: Float[Tensor, "B H M C"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H N C"]:
+        if causal:
+            raise NotImplementedError("LinformerAttention has no causal form: a projected key mixes all positions")
+        k, v = self.projected(k, v, mask)
+        return fused_softmax(q, k, v, None, False, self.dropout if self.training else 0.0)
+
+    def projected(
+        self, k: Float[Tensor, "B H M D"], v: Float[Tensor, "B H M C"], mask: Bool[Tensor, "B M"] | None
+    ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K C"]]:
+        """E K and F V, over real positions.
+
+        Raises:
+            ValueError: a real position beyond max_length.
+        """
+        length, dtype = k.shape[2], v.dtype
+        self._check_length(length, mask)
+        if mask is not None:
+            k, v = (x.masked_fill(~mask[:, None, :, None], 0.0) for x in (k, v))
+        f_proj = self.e_proj if self.f_proj is None else self.f_proj
+        with full_precision(k, v, self.e_proj, f_proj) as (k, v, e, f):
+            k, v = k[:, :, : self.max_length], v[:, :, : self.max_length]
+            return (e[..., :length] @ k).to(dtype), (f[..., :length] @ v).to(dtype)
+
+    def _check_length(self, length: int, mask: Tensor | None) -> None:
+        # Padding may reach beyond the longest sequence; compiled code, which cannot look at a mask, takes none there.
+        if length <= self.max_length:
+            return
+        if mask is None or torch.compiler.is_compiling() or mask[:, self.max_length :].any():
+            raise ValueError(
+                f"a sequence of {length} positions is longer than LinformerAttention's max_length={self.max_length}, "
+                "the longest of the task it was built for: its projections have no columns for more; build it with a "
+                "larger max_length, or take a mechanism without a fixed length, such as linear"
+            )
+
+    def init_state(
+        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
+    ) -> KeyValueState:
+        """The projected keys and values of a memory; there is no state for self-attention."""
+        if memory is None:
+            raise NotImplementedError("LinformerAttention has no causal form, so no steps in self-attention")
+        k, v = self.projected(*self.memory_keys_values(memory, mask), mask)
+        return KeyValueState(0, k, v, None, cross=True)
+
+    def step(self, x: Float[Tensor, "B 1 E"], state: KeyValueState) -> tuple[Float[Tensor, "B 1 E"], KeyValueState]:
+        out = fused_softmax(self.queries(x), state.k, state.v, None, False, self.dropout if self.training else 0.0)
+        return self.joined(out, x), KeyValueState(state.position + 1, state.k, state.v, None, cross=True)
