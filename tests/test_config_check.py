@@ -240,8 +240,7 @@ def test_a_class_that_lacks_a_form_is_refused_where_it_is_needed(
     assert found[0].startswith(
         "model.cross=OneWay: has no cross form, which a task of kind encoder_decoder needs there"
     )
-        able = found[0].partition("models that can: ")[2].split(", ")
-        assert {"linear", "vanilla"} <= set(able)
+    assert {"linear", "vanilla"} <= set(found[0].partition("models that can: ")[2].split(", "))
     found = problems("model.encoder.0.attention._target_=limited.OneWay", "model.ortho.weight=0")
     assert [problem.partition(":")[0] for problem in found] == ["model.encoder.0.attention=OneWay"]
     found = problems("model.encoder.0.attention._target_=limited.Parallel")

@@ -89,8 +89,6 @@ class BigBirdAttention(Attention):
         mask: Bool[Tensor, "B N"] | None,
         causal: bool,
     ) -> Float[Tensor, "B H N C"]:
-        if causal:
-            raise NotImplementedError("BigBirdAttention has no causal form: its global blocks see the whole sequence")
         if q.shape[2] <= self.full_length:
             return fused_softmax(q, k, v, mask, False, self.dropout if self.training else 0.0)
         return self.attend_sparsely(q, k, v, mask)

@@ -68,8 +68,6 @@ class LinformerAttention(Attention):
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
     ) -> Float[Tensor, "B H N C"]:
-        if causal:
-            raise NotImplementedError("LinformerAttention has no causal form: a projected key mixes all positions")
         k, v = self.projected(k, v, mask)
         return fused_softmax(q, k, v, None, False, self.dropout if self.training else 0.0)
 

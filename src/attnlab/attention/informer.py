@@ -1,0 +1,140 @@
+"""ProbSparse attention of the Informer (Zhou et al. 2021, section 3 and algorithm 1): full attention for few queries.
+
+    M(q_i) = max_{j in S} q_i . k_j - mean_{j in S} q_i . k_j,   S a random sample of factor * ceil(ln n) keys
+    out_i  = softmax(q_i K^T / sqrt(D)) V   for the factor * ceil(ln n) queries of the largest M,   mean(V) for the rest
+
+Cost O(N log N D) time and memory. n is the number of real positions of the sample (of the batch), so that sample and
+choice do not depend on padding; at least `factor` keys and queries are taken, at most n. Of equal M, up to sqrt(eps) of
+the largest |q_i . k_j| seen, the earlier position wins.
+
+Supports the bidirectional form. No causal form and no step: a query is chosen by comparison with all others, later ones
+included, so the past would depend on the future (the published decoder's sums over the past change nothing about that).
+No cross-attention: there queries have no mask, and padded ones would compete with real ones.
+
+The sample is one for all queries of a head, as algorithm 1 reads (S = Q K_sample^T); the published code draws one for
+each query, and so gathers N log N keys. There, and in the paper's text, pairs outside the sample count as 0, so the sum
+is divided by n: `mean_over: sequence`; by default M is that of algorithm 1, max(S) - mean(S). Keys are drawn with
+replacement, as published, but between optimiser steps, where the published code draws at every forward. Neither applies
+dropout to the attention weights.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.precision import full_precision
+from attnlab.attention.softmax_core import fused_softmax
+
+# Draws are integers below 2**DRAW_BITS: a model cast to another number format would round fractions.
+DRAW_BITS = 31
+# No sequence is longer than e**LONGEST_LOG.
+LONGEST_LOG = 32
+
+
+class InformerAttention(Attention):
+    """Softmax attention for the queries whose scores vary most, the mean of the values for the others.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        factor: c of the paper: keys sampled, and queries chosen, for each unit of ceil(ln n).
+        mean_over: what the mean in M is over: the sample, or the sequence with 0 for all that is not sampled.
+        redraw_every: optimiser steps between two draws of the samples; None = never. At every step by default: the
+            published code draws more often still, and 32 x factor numbers a head cost next to nothing.
+
+    Raises:
+        ValueError: factor is not positive.
+    """
+
+    supports_causal = False
+    supports_cross = False
+    supports_step = False
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        factor: int = 5,
+        mean_over: Literal["sample", "sequence"] = "sample",
+        redraw_every: int | None = 1,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        if factor < 1:
+            raise ValueError(f"factor={factor}: must be at least 1")
+        self.factor, self.mean_over, self.redraw_every = factor, mean_over, redraw_every
+        self.register_buffer("draws", torch.randint(2**DRAW_BITS, (n_heads, LONGEST_LOG * factor)))
+
+    def redraw(self, generator: torch.Generator) -> None:
+        drawn = torch.randint(2**DRAW_BITS, self.draws.shape, generator=generator, device=generator.device)
+        self.draws.copy_(drawn)
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        v: Float[Tensor, "B H N C"],
+        mask: Bool[Tensor, "B N"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H N C"]:
+        length = q.shape[2]
+        lengths = q.new_full((q.shape[0],), length, dtype=torch.long) if mask is None else mask.sum(-1)
+        counts, most = self.counts(lengths), min(length, self.factor * max(1, math.ceil(math.log(length))))
+        measures = self.measures(q, k, lengths, counts, most)
+        # Stable, and padding behind all real queries: of equal measures the earlier position comes first.
+        chosen = measures.argsort(dim=-1, descending=True, stable=True)[..., :most, None]
+        attended = fused_softmax(torch.take_along_dim(q, chosen, dim=2), k, v, mask, False)
+        average = _mean(v, mask, lengths)
+        active = torch.arange(most, device=q.device) < counts[:, None]
+        rows = torch.where(active[:, None, :, None], attended, average)
+        out = average.expand_as(v).scatter(2, chosen.expand_as(rows), rows)
+        return out if mask is None else out.masked_fill(~mask[:, None, :, None], 0.0)
+
+    def counts(self, lengths: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+        """Keys sampled, and queries chosen, in sequences of these lengths."""
+        # In float64, where no logarithm of a length rounds to an integer that it is not.
+        wanted = self.factor * lengths.clamp(min=1).double().log().ceil().clamp(min=1).long()
+        return torch.minimum(wanted, lengths)
+
+    def measures(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        lengths: Int[Tensor, " B"],
+        counts: Int[Tensor, " B"],
+        most: int,
+    ) -> Float[Tensor, "B H N"]:
+        """M of every query in units of its rounding; the lowest number at padding.
+
+        Args:
+            counts: keys sampled of each sequence; `most` is the largest count a sequence of N positions can have.
+        """
+        with full_precision(q.detach(), k.detach()) as (q, k):
+            lowest = torch.finfo(q.dtype).min
+            sample = (self.draws[:, :most] * lengths[:, None, None]) >> DRAW_BITS
+            scores = q @ torch.take_along_dim(k, sample[..., None], dim=2).transpose(-1, -2)
+            padding = (torch.arange(q.shape[2], device=q.device) >= lengths[:, None])[:, None]
+            unused = (torch.arange(most, device=q.device) >= counts[:, None])[:, None, None]
+            counted = scores.masked_fill(padding[..., None] | unused, 0.0)
+            terms = counts if self.mean_over == "sample" else lengths
+            mean = counted.sum(-1) / terms.clamp(min=1)[:, None, None]
+            measures = scores.masked_fill(unused, lowest).amax(-1) - mean
+            # Equal tokens have equal M but for rounding, which depends on the shapes at hand, so on padding.
+            largest = counted.abs().amax((-1, -2)).clamp(min=torch.finfo(q.dtype).tiny)[..., None]
+            return (measures / largest / torch.finfo(q.dtype).eps ** 0.5).round().masked_fill(padding, lowest)
+
+
+def _mean(
+    v: Float[Tensor, "B H N C"], mask: Bool[Tensor, "B N"] | None, lengths: Int[Tensor, " B"]
+) -> Float[Tensor, "B H 1 C"]:
+    """Mean of the values of real positions; zeros where there is none."""
+    dtype = v.dtype
+    with full_precision(v) as (v,):
+        v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
+        return (v.sum(2, keepdim=True) / lengths.clamp(min=1)[:, None, None, None]).to(dtype)

@@ -1,0 +1,168 @@
+"""LSH attention of the Reformer (Kitaev et al. 2020, section 2): every token attends to tokens of a similar direction.
+
+    out_i = sum_r sum_{j in P_ir} exp(q_i . k_j) v_j / sum_r sum_{j in P_ir} exp(q_i . k_j),   k_j = q_j / |q_j|
+
+In round r tokens are sorted by the hash argmax([q R_r; -q R_r]), R_r random, those of one bucket in their order, and
+cut into chunks; P_ir holds the other tokens of i's chunk and those of the chunk before it. A token attends to itself
+only where there is no other. Queries and keys share one projection. Per round, softmax within chunks; rounds are
+weighted by their logsumexp, which gives the quotient above: a pair that meets in several rounds counts in each.
+Cost O(R N (chunk_size + n_buckets) D + R N log N) for R rounds; a sequence of at most one chunk has full attention.
+
+Supports the bidirectional form. No causal form and no step: sorting all tokens by bucket lets later ones decide which
+earlier ones share a chunk, so the past would depend on the future. No cross-attention: keys are the queries themselves.
+
+As in Hugging Face's LSHSelfAttention, which Skyformer ran on LRA with 2 rounds: chunks of 64, all tokens of the chunks
+are seen, of whatever bucket (the paper's formula masks other buckets), no 1/sqrt(D), pairs met twice are not corrected
+(the paper divides by how often they meet). Ours: padding sorts behind all real tokens, so that borders of chunks
+depend on these alone; the first chunk has none before it, as in the paper's formula, where the code goes round
+to the last chunk of another round; buckets are counted from the task's longest sequence, not from the batch at hand;
+rotations are shared by the heads and redrawn between optimiser steps, where the code draws at every forward.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.precision import full_precision
+
+# Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.
+EPS = 1e-6
+
+
+def unit(x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+    """Scaled to length 1 over the last axis."""
+    return x * (x.square().sum(-1, keepdim=True) + x.shape[-1] * EPS).rsqrt()
+
+
+class ReformerAttention(Attention):
+    """Attention among tokens of similar hashes.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        max_length: positions of the longest sequence; decides on the number of buckets where that is not given.
+        n_hashes: rounds R of hashing.
+        chunk_size: tokens a chunk.
+        n_buckets: buckets of a round, even; None = 2 ceil(max_length / chunk_size): a chunk is two buckets long, as in
+            the paper.
+        redraw_every: optimiser steps between two draws of the rotations; None = never. At every step by default: the
+            published code draws more often still, and n_hashes x D x n_buckets / 2 random numbers cost next to nothing.
+        dropout: on the attention weights, in training.
+
+    Raises:
+        ValueError: n_buckets is not even, or a size is not positive.
+    """
+
+    supports_causal = False
+    supports_cross = False
+    supports_step = False
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        max_length: int = 1024,
+        n_hashes: int = 2,
+        chunk_size: int = 64,
+        n_buckets: int | None = None,
+        redraw_every: int | None = 1,
+        dropout: float = 0.0,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        for name, value in (("n_hashes", n_hashes), ("chunk_size", chunk_size)):
+            if value < 1:
+                raise ValueError(f"{name}={value}: must be at least 1")
+        n_buckets = 2 * math.ceil(max_length / chunk_size) if n_buckets is None else n_buckets
+        if n_buckets < 2 or n_buckets % 2:
+            raise ValueError(f"n_buckets={n_buckets}: must be even and at least 2, a bucket and its opposite")
+        self.n_hashes, self.chunk_size, self.n_buckets = n_hashes, chunk_size, n_buckets
+        self.redraw_every, self.dropout = redraw_every, dropout
+        self.register_buffer("rotations", torch.randn(n_hashes, self.head_width, n_buckets // 2))
+
+    def make_projections(self, d_model: int, bias: bool) -> None:
+        self.qk_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model, bias=bias) for _ in range(3))
+
+    def redraw(self, generator: torch.Generator) -> None:
+        self.rotations.copy_(torch.randn(self.rotations.shape, generator=generator, device=generator.device))
+
+    def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N D"]:
+        return self.split_heads(self.qk_proj(x))
+
+    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M C"]]:
+        """Keys as they are projected: `attend` scales them to length 1."""
+        return self.queries(source), self.split_heads(self.v_proj(source))
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        v: Float[Tensor, "B H N C"],
+        mask: Bool[Tensor, "B N"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H N C"]:
+        dtype = v.dtype
+        with full_precision(q, k, v) as (q, k, v):
+            lengths = q.new_full((q.shape[0],), q.shape[2], dtype=torch.long) if mask is None else mask.sum(-1)
+            one_chunk = q.shape[2] <= self.chunk_size
+            out = self._in_full(q, unit(k), v, lengths) if one_chunk else self._in_rounds(q, unit(k), v, mask, lengths)
+            return (out if mask is None else out.masked_fill(~mask[:, None, :, None], 0.0)).to(dtype)
+
+    def _in_full(self, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
+        """One chunk, whose order does not matter."""
+        slots = torch.arange(q.shape[2], device=q.device)
+        scores = _scores(q, k, slots, slots, lengths[:, None, None])
+        return self._drop(scores.softmax(-1)) @ v
+
+    def _in_rounds(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, lengths: Tensor) -> Tensor:
+        """Every round on its own, then their mean, weighted."""
+        order = self.order(q, mask)
+        rows = torch.take_along_dim(torch.cat((q, k, v), dim=-1)[:, :, None], order[..., None], dim=3)
+        rows = F.pad(rows, (0, 0, 0, -q.shape[2] % self.chunk_size)).unflatten(3, (-1, self.chunk_size))
+        q, k, v = rows.split((q.shape[-1], k.shape[-1], v.shape[-1]), dim=-1)
+        slots = torch.arange(rows.shape[3] * self.chunk_size, device=q.device).unflatten(0, (-1, self.chunk_size))
+        key_slots = torch.cat((slots - self.chunk_size, slots), dim=-1)
+        scores = _scores(q, _with_chunk_before(k), slots, key_slots, lengths[:, None, None, None, None])
+        out = self._drop(scores.softmax(-1)) @ _with_chunk_before(v)
+        back = order.argsort(-1)[..., None]
+        out, total = (
+            torch.take_along_dim(x.flatten(3, 4), back, dim=3) for x in (out, scores.logsumexp(-1, keepdim=True))
+        )
+        return (out * total.softmax(2)).sum(2)
+
+    def buckets(self, q: Float[Tensor, "B H N D"]) -> Int[Tensor, "B H R N"]:
+        """The bucket of every token in every round."""
+        rotated = q.detach()[:, :, None] @ self.rotations.to(q.dtype)
+        return torch.cat((rotated, -rotated), dim=-1).argmax(-1)
+
+    def order(self, q: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None) -> Int[Tensor, "B H R N"]:
+        """Positions sorted by bucket, then by position; padding last."""
+        buckets = self.buckets(q)
+        buckets = buckets if mask is None else buckets.masked_fill(~mask[:, None, None], self.n_buckets)
+        return buckets.argsort(dim=-1, stable=True)
+
+    def _drop(self, weights: Tensor) -> Tensor:
+        return F.dropout(weights, self.dropout, self.training)
+
+
+def _with_chunk_before(x: Float[Tensor, "*rest chunks size D"]) -> Float[Tensor, "*rest chunks 2*size D"]:
+    """Every chunk behind the one before it; zeros before the first."""
+    return torch.cat((F.pad(x[..., :-1, :, :], (0, 0, 0, 0, 1, 0)), x), dim=-2)
+
+
+def _scores(q: Tensor, k: Tensor, query_slots: Tensor, key_slots: Tensor, lengths: Tensor) -> Tensor:
+    """q . k by place in the sorted sequence: lowest where no real token stands, next to lowest for a token itself.
+
+    Both weigh nothing beside any other token or any other round; a token without others has itself.
+    """
+    lowest = torch.finfo(q.dtype).min
+    itself = query_slots[..., :, None] == key_slots[..., None, :]
+    nothing = (key_slots < 0) | (key_slots >= lengths)
+    scores = (q @ k.transpose(-1, -2)).masked_fill(itself, lowest / 2)
+    return scores.masked_fill(nothing[..., None, :], lowest)
