@@ -156,7 +156,8 @@ def cases() -> Mapping[str, Case]:
             case = Case(name, place, text, positions)
             found.setdefault(f"{text}{model.normalization}{ortho}{positions}", case)
             if case.mechanism.supports_relative_positions:
-                found.setdefault(f"{text}{ortho}relative", replace(case, positions="relative"))
+                key = f"{text}{model.normalization}{ortho}relative"
+                found.setdefault(key, replace(case, positions="relative"))
     return {
         f"{case.model}-{case.place}{'-relative' if case.positions == 'relative' else ''}-{number}": case
         for number, case in enumerate(found.values())
@@ -165,8 +166,11 @@ def cases() -> Mapping[str, Case]:
 
 @cache
 def positions_of(model: str) -> list[str]:
-    """Position schemes that make a difference to a model."""
-    relative = any(case.model == model and case.positions == "relative" for case in cases().values())
+    """Position schemes that make a difference to a model: its own where it names one, else those of the backbone."""
+    if own := model_of(model).positions:
+        return [own]
+    raw = _raw(model, "scan")
+    relative = not check_config(raw | {"backbone": raw["backbone"] | {"positions": "relative"}})
     return ["sinusoidal", "none"] + ["relative"] * relative
 
 

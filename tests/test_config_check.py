@@ -57,7 +57,7 @@ WRONG = {
     "-m --cfg job": ["-m with --cfg"],
     "-m seed=0,1,0": ["seed=0,1,0: 0 comes twice"],
     "-m seed=range(3,0)": ["seed=range(3,0): a sweep without values"],
-    "-m model=glob(x*)": ["matches no choice; model: bigbird, "],
+    "-m model=glob(x*)": ["matches no choice; model: ", "linear"],
     # Types.
     "backbone.n_heads=three": ["backbone.n_heads=three: expected a whole number >= 1"],
     "backbone.n_heads=0": ["backbone.n_heads=0: expected a whole number >= 1"],
@@ -110,6 +110,7 @@ WRONG = {
     "model=vanilla model.ortho.weight=0.1": [
         "model.ortho.weight=0.1: model vanilla has no",
         "models that can: ",
+        " linear, linear_l1,",
     ],
     "task=sort_of_clevr model.ortho.where=[cross]": [
         "model.ortho.where=[cross] names no attention of task sort_of_clevr"

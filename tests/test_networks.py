@@ -127,7 +127,8 @@ def test_shared_layers_are_one_layer() -> None:
 @pytest.mark.parametrize("model", models_for("scan"))
 def test_a_network_says_how_large_its_state_is(model: str) -> None:
     network = network_of(model, "scan", n_layers=3)
-    assert network.state_size(5) == sum(layer.attention.state_size(5) for layer in network.decoder.layers)
+    applied = [network.decoder.layers[index] for index in network.decoder.applications]
+    assert network.state_size(5) == sum(layer.attention.state_size(5) for layer in applied)
     if model in models_for("sort_of_clevr"):
         assert network_of(model, "sort_of_clevr").state_size(5) == 0
 

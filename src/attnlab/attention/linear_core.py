@@ -154,6 +154,12 @@ class FeatureMapAttention(Attention):
         features = self.key_map(self.k_norm(k), mask) if self.norm_first else self.k_norm(self.key_map(k, mask))
         return mask_keys(self.placed(features, first), mask)
 
+    def features(
+        self, q: Float[Tensor, "B H N D"], k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None
+    ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
+        """Features of whole sequences: for what needs queries and keys together, such as the longer one's length."""
+        return self.query_features(q), self.key_features(k, mask)
+
     def attend(
         self,
         q: Float[Tensor, "B H N D"],
@@ -164,7 +170,7 @@ class FeatureMapAttention(Attention):
     ) -> Float[Tensor, "B H N C"]:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
-            q, k, v = self.query_features(q), self.key_features(k, mask), self._summed(v)
+            (q, k), v = self.features(q, k, mask), self._summed(v)
             out = causal_sums(q, k, v, self.chunk_size) if causal else bidirectional_sums(q, k, v)
             return self._divided(out, q).to(dtype)
 
@@ -179,7 +185,7 @@ class FeatureMapAttention(Attention):
         """Scores are phi(q) . phi(k)."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
-            q, k = self.query_features(q), self.key_features(k, None)
+            q, k = self.features(q, k, mask)
             scores = q @ k.transpose(-1, -2)
             scores = scores if tap is None else tap(scores)
             scores = scores if mask is None else scores * mask[:, None, None, :]

@@ -1,0 +1,140 @@
+"""cosFormer: linear attention on relu features, with weights that fall with distance as a cosine does (Qin et al. 2022,
+"cosFormer: Rethinking softmax in attention", section 2).
+
+    out_i = sum_j s_ij v_j / max(sum_j s_ij, eps),   s_ij = phi(q_i) . phi(k_j) cos((pi / 2) (i - j) / M),   phi = relu
+
+The cosine of a difference is a sum of products, so s_ij is a product of features again, twice as wide:
+
+    [phi(x) sin(pi i / 2M), phi(x) cos(pi i / 2M)],   positions i from 1, for queries and keys alike
+
+Cost O(N D^2), about twice that of linear attention. Supports bidirectional, causal (in chunks), cross and step
+(constant cost per token: running sums). No scaling by 1/sqrt(D), as published.
+
+M is the longest sequence of the task, over all its splits (`length_from: config`). The published code takes the longer
+of the padded source and target of the current batch (`length_from: batch`): then what a sample gives depends on its
+padding and on its neighbours, and there is no step form, since a step does not know the length. Distances above M would
+have negative weights, so real positions beyond M are refused. A query that shares no feature with any key gives 0.
+"""
+
+import math
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlab.attention.base import Initialization
+from attnlab.attention.linear_core import FEATURE_MAPS, FeatureMapAttention, LinearState, PositiveFeatureMap
+from attnlab.config.schema import Count, Normalization
+
+
+class CosformerAttention(FeatureMapAttention):
+    """Linear attention with cosine re-weighting.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        normalization, chunk_size: as in FeatureMapAttention; features are normalised before they are re-weighted.
+        max_length: M for `length_from=config`.
+        length_from: config: M is max_length; batch: the longer of the queries and the keys given, padding included.
+        feature_map: phi.
+        eps: least denominator.
+
+    Raises:
+        ValueError: length_from=config without max_length; in forward and step, a real position beyond max_length.
+    """
+
+    limits: ClassVar[dict[str, dict[Any, list[str]]]] = {"length_from": {"batch": ["supports_step"]}}
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        normalization: Normalization | None = None,
+        max_length: Count | None = None,
+        length_from: Literal["config", "batch"] = "config",
+        feature_map: PositiveFeatureMap = "relu",
+        eps: float = 1e-6,
+        chunk_size: int = 64,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        super().__init__(
+            d_model,
+            n_heads,
+            bias=bias,
+            initialization=initialization,
+            orthogonality=orthogonality,
+            normalization=normalization,
+            n_features=d_model // n_heads,
+            scale=1.0,
+            eps=eps,
+            chunk_size=chunk_size,
+        )
+        if length_from == "config" and max_length is None:
+            raise ValueError("length_from=config: max_length is missing; expected the longest sequence of the task")
+        self.feature_map = FEATURE_MAPS[feature_map]
+        self.max_length = max_length if length_from == "config" else None
+
+    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+        return self.feature_map(q)
+
+    def divisor(self, total: Float[Tensor, "B H N 1"], q: Float[Tensor, "B H N F"]) -> Float[Tensor, "B H N 1"]:
+        return total.clamp(min=self.eps)
+
+    @property
+    def feature_width(self) -> int:
+        return 2 * self.n_features
+
+    def placed(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F2"]:
+        """Re-weighted features; unchanged with `length_from=batch`, where `features` does it, which sees both sides."""
+        return features if self.max_length is None else _reweighted(features, first, self.max_length)
+
+    def features(
+        self, q: Float[Tensor, "B H N D"], k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None
+    ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
+        longest = max(q.shape[2], k.shape[2])
+        if self.max_length is not None:
+            self._require_room(longest, mask)
+            return super().features(q, k, mask)
+        q, k = super().features(q, k, mask)
+        return _reweighted(q, 0, longest), _reweighted(k, 0, longest)
+
+    def init_state(
+        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
+    ) -> LinearState:
+        if self.max_length is None:
+            raise NotImplementedError("cosFormer with length_from=batch has no step form; use length_from=config")
+        if memory is not None:
+            self._require_room(memory.shape[1], mask)
+        return super().init_state(batch, memory, mask)
+
+    def step(self, x: Float[Tensor, "B 1 E"], state: LinearState) -> tuple[Float[Tensor, "B 1 E"], LinearState]:
+        self._require_room(state.position + 1, None)
+        return super().step(x, state)
+
+    def _require_room(self, longest: int, mask: Tensor | None) -> None:
+        # The mask is looked at in this rare case only: what depends on data cannot be traced in one graph.
+        if longest <= self.max_length or (mask is not None and _only_padding(mask, self.max_length, longest)):
+            return
+        raise ValueError(
+            f"a sequence of {longest} positions with max_length={self.max_length}: cosFormer's weights turn negative "
+            "at distances above max_length; train with a larger max_length (a key of the model's attention nodes), "
+            "or with length_from=batch where nothing is decoded"
+        )
+
+
+def _only_padding(mask: Tensor, first: int, longest: int) -> bool:
+    """Whether no position from `first` on is real; not known of queries that outnumber the keys of the mask."""
+    return mask.shape[1] == longest and not bool(mask[:, first:].any())
+
+
+def _reweighted(features: Tensor, first: int, length: int) -> Tensor:
+    """[x sin(pi i / 2M), x cos(pi i / 2M)] for positions from first + 1 on; M = length."""
+    # Angles at least in float32: half precision tells no two positions above 256 apart.
+    dtype = torch.promote_types(features.dtype, torch.float32)
+    positions = torch.arange(first + 1, first + 1 + features.shape[2], device=features.device, dtype=dtype)
+    # Beyond M lies padding only: held at M, no sum of its weights is negative, so its outputs stay small.
+    angles = positions.clamp(max=length)[:, None] * (math.pi / (2 * length))
+    return torch.cat((features * angles.sin(), features * angles.cos()), dim=-1)

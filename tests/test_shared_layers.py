@@ -1,0 +1,94 @@
+"""The softmax variants of Csordas et al. 2021: `relative`, `universal`, `relative_universal`; and layer sharing."""
+
+import pytest
+import torch
+from models import MODELS, SPECS, TASKS, backbone_of, config_of, masks, network_of
+from torch import Tensor, nn
+
+from attnlab.attention.softmax import SoftmaxAttention
+from attnlab.config.check import checked
+from attnlab.config.compose import compose_config
+from attnlab.nn.build import build_network, count_parameters
+
+UNIVERSAL, RELATIVE = ("universal", "relative_universal"), ("relative", "relative_universal")
+
+
+def attentions(network: nn.Module) -> dict[str, SoftmaxAttention]:
+    return {name: module for name, module in network.named_modules() if isinstance(module, SoftmaxAttention)}
+
+
+@pytest.mark.parametrize("model", UNIVERSAL)
+def test_universal_has_the_parameters_of_one_layer_on_each_side(model: str) -> None:
+    network = network_of(model, "scan", n_layers=4, n_decoder_layers=3)
+    assert (len(network.encoder.layers), len(network.decoder.layers)) == (1, 1)
+    assert (network.encoder.applications, network.decoder.applications) == ([0] * 4, [0] * 3)
+    unshared = {"universal": "vanilla", "relative_universal": "relative"}[model]
+    assert count_parameters(network) == count_parameters(network_of(unshared, "scan", n_layers=1))
+    assert count_parameters(network) < count_parameters(network_of(unshared, "scan", n_layers=2))
+
+
+@pytest.mark.parametrize("model", UNIVERSAL)
+def test_universal_applies_its_layer_again_and_again(model: str) -> None:
+    network = network_of(model, "scan", n_layers=4, n_decoder_layers=3)
+    x, memory = torch.randn(2, 5, 8, dtype=torch.float64), torch.randn(2, 4, 8, dtype=torch.float64)
+    mask, memory_mask = masks([5, 3], 5), masks([1, 4], 4)
+    expected = x
+    for _ in range(4):
+        expected, _ = network.encoder.layers[0](expected, mask, False)
+    torch.testing.assert_close(network.encoder(x, mask, False)[0], expected, rtol=1e-12, atol=1e-12)
+    expected = x
+    for _ in range(3):
+        expected, _ = network.decoder.layers[0](expected, mask, True, memory, memory_mask)
+    found, _ = network.decoder(x, mask, True, memory, memory_mask)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", RELATIVE)
+def test_relative_has_its_positions_in_the_scores_alone(model: str, task: str) -> None:
+    """In self-attention; distances between two sequences mean nothing."""
+    network = network_of(model, task)
+    found = attentions(network)
+    assert {name for name, attention in found.items() if attention.positions is None} == {
+        name for name in found if name.endswith("cross")
+    }
+    embeddings = [module for module in network.modules() if hasattr(module, "absolute")]
+    assert embeddings and not any(embedding.absolute for embedding in embeddings)
+
+
+@pytest.mark.parametrize("model", RELATIVE)
+def test_relative_embeds_a_token_alike_everywhere(model: str) -> None:
+    network = network_of(model, "scan")
+    for embedding in (network.source_embedding, network.target_embedding):
+        rows = embedding(torch.full((1, 5), 3))[0]
+        assert torch.equal(rows, rows[:1].expand(5, -1))
+
+
+def logits(network: nn.Module, images: Tensor, questions: Tensor) -> Tensor:
+    return network(images, questions)[0]
+
+
+@pytest.mark.parametrize("model", RELATIVE)
+def test_relative_tells_patches_apart(model: str) -> None:
+    """Without any positions the order of the patches makes no difference; relative ones see it."""
+    images, questions = torch.randint(256, (2, 30, 30, 3)).byte(), torch.randint(2, (2, 4)).byte()
+    swapped = images.roll(15, dims=2)
+    blind, seeing = network_of("vanilla", "sort_of_clevr", positions="none"), network_of(model, "sort_of_clevr")
+    torch.testing.assert_close(logits(blind, swapped, questions), logits(blind, images, questions), rtol=1e-9, atol=0)
+    assert (logits(seeing, swapped, questions) - logits(seeing, images, questions)).abs().min() > 1e-6
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_any_model_can_share_its_layers(model: str) -> None:
+    """`model.share_layers` is in every model yaml, so it is set without a plus."""
+    assert compose_config(["task=scan", f"model={model}", "model.share_layers=true"])["model"]["share_layers"] is True
+
+
+@pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])
+def test_the_model_decides_over_the_backbone(model: str) -> None:
+    assert config_of(model).model.share_layers is None
+    for task, own in (("scan", False), ("sort_of_clevr", True)):
+        for value, shared in (("null", own), ("true", True), ("false", False)):
+            config = checked(compose_config([f"task={task}", f"model={model}", f"model.share_layers={value}"]))
+            network = build_network(backbone_of(model, task, n_layers=3), config.model, SPECS[task])
+            assert len(network.encoder.layers) == (1 if shared else 3)
