@@ -149,7 +149,7 @@ class Attention(nn.Module, ABC):
         out = self.attend(q, k, v, mask, causal)
         if self.observer is not None:
             self.observer(Observation(q, k, v, mask, causal, out))
-        penalty = orthogonality_loss(v, mask) if self.orthogonality else x.new_zeros(())
+        penalty = orthogonality_loss(self.value_heads(v), mask) if self.orthogonality else x.new_zeros(())
         return self.joined(out, x), penalty
 
     def _require(self, form: str) -> None:
@@ -164,13 +164,17 @@ class Attention(nn.Module, ABC):
         """Projected keys and values, split into heads."""
         return self.split_heads(self.k_proj(source)), self.split_heads(self.v_proj(source))
 
+    def value_heads(self, v: Float[Tensor, "B H M C"]) -> Float[Tensor, "B V M D"]:
+        """Values head by head, as the orthogonality loss compares them: `v` unless its heads are packed otherwise."""
+        return v
+
     def joined(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         """Heads joined and projected; x is what the queries were made from."""
         return self.out_proj(self.join_heads(out))
 
     def memory_keys_values(
         self, memory: Float[Tensor, "B M E"], mask: Bool[Tensor, "B M"] | None
-    ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
+    ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B #H M C"]]:
         """Keys and values of a memory whose padding is replaced by zeros, as `forward` does."""
         return self.keys_values(memory if mask is None else memory.masked_fill(~mask[:, :, None], 0.0))
 

@@ -137,6 +137,10 @@ class FeatureMapAttention(Attention):
         """What weighted sums are divided by, from the sum of weights and the query's features."""
         return total + self.eps
 
+    def handed_on(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
+        """What `joined` gets of the sums: in the format of the values, unless a mechanism has to norm them first."""
+        return out.to(dtype)
+
     @property
     def feature_width(self) -> int:
         """Features of one head as they are summed."""
@@ -172,7 +176,7 @@ class FeatureMapAttention(Attention):
         with full_precision(q, k, v) as (q, k, v):
             (q, k), v = self.features(q, k, mask), self._summed(v)
             out = causal_sums(q, k, v, self.chunk_size) if causal else bidirectional_sums(q, k, v)
-            return self._divided(out, q).to(dtype)
+            return self.handed_on(self._divided(out, q), dtype)
 
     def weights(
         self,
@@ -213,7 +217,7 @@ class FeatureMapAttention(Attention):
         sums = state.sums if state.cross else self._with_token(state.sums, x, state.position)
         with full_precision(self.queries(x)) as (q,):
             q = self.query_features(q, state.position)
-            out = self._divided(q @ sums, q).to(x.dtype)
+            out = self.handed_on(self._divided(q @ sums, q), x.dtype)
         return self.joined(out, x), LinearState(state.position + 1, sums, state.cross)
 
     def _with_token(self, sums: Tensor, x: Tensor, position: int) -> Tensor:

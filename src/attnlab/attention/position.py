@@ -5,13 +5,25 @@ Relative positions of Transformer-XL (Dai et al. 2019, section 3.3), as Csordas 
     score_ij = ((q_i + u) . k_j + (q_i + w) . W r_(i-j)) / sqrt(D)
 
 with r the sinusoid of the signed distance, W a learned map, and u, w learned biases per head that start at 0.
+
+Linearised relative positions (LRPE, Qin et al. 2023, as used by the published code of Qin et al. 2022) act on queries
+and keys one by one, so they suit linear attention: x_i becomes R_i P x_i, with R_i a rotation by angles proportional to
+i and P orthogonal and the same everywhere. The score (R_i P q_i) . (R_j P k_j) depends on positions by i - j only.
+
+Rotary positions (Su et al. 2021, section 3.2): queries and keys turned by angles that grow with the position, so that
+their product depends on i - j. And biases b_(i-j) added to scores, from a table or from two rotated vectors, as FLASH
+has them (Hua et al. 2022).
 """
 
 import math
+from typing import Literal
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+DistanceBias = Literal["table", "rotary"]
 
 
 def sinusoid(positions: Float[Tensor, " N"], width: int) -> Float[Tensor, "N width"]:
@@ -43,3 +55,99 @@ class RelativePositions(nn.Module):
         query, key = (torch.arange(n, device=q.device) for n in (n_queries, n_keys))
         column = query[:, None] - key[None, :] + n_keys - 1
         return by_distance.gather(-1, column.expand(*by_distance.shape[:2], -1, -1))
+
+
+def frequencies(n_pairs: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, " P"]:
+    """Angles of one position, 10000^(-c / P) for pair c = 0 .. P - 1."""
+    pair = torch.arange(n_pairs, dtype=dtype, device=device)
+    return torch.exp(pair * (-math.log(10000.0) / n_pairs))
+
+
+def turned(left: Tensor, right: Tensor, angles: Float[Tensor, "N P"]) -> tuple[Tensor, Tensor]:
+    """Pairs of columns, one of each, rotated by their angles."""
+    cos, sin = angles.cos().to(left.dtype), angles.sin().to(left.dtype)
+    return left * cos - right * sin, right * cos + left * sin
+
+
+class Lrpe(nn.Module):
+    """Rotates pairs of neighbouring columns of queries, keys or features by their position times an angle.
+
+    Args:
+        kind: rotary = the fixed angles 10000^(-2c / width); householder_rotary = learned angles that start there, after
+            the reflection of a fixed random unit vector (both shared by the heads).
+        width: D; of an odd one the last column stays as it is.
+
+    Raises:
+        ValueError: a width of 1, which has no pair.
+    """
+
+    def __init__(self, kind: Literal["rotary", "householder_rotary"], width: int) -> None:
+        super().__init__()
+        if width < 2:
+            raise ValueError(f"lrpe={kind} with a head width of {width}: expected at least 2 columns to rotate")
+        self.n_pairs, learned = width // 2, kind == "householder_rotary"
+        self.angles = nn.Parameter(frequencies(self.n_pairs, torch.float32)) if learned else None
+        self.register_buffer("mirror", F.normalize(torch.randn(width), dim=0) if learned else None)
+
+    def forward(self, x: Float[Tensor, "B H N D"], positions: Int[Tensor, " N"]) -> Float[Tensor, "B H N D"]:
+        # At least float32: in half precision neither positions above 256 nor their angles come out right.
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        angles = frequencies(self.n_pairs, dtype, x.device) if self.angles is None else self.angles.to(dtype)
+        y = x.to(dtype) if self.mirror is None else self._reflected(x.to(dtype))
+        even, odd = y[..., : 2 * self.n_pairs].unflatten(-1, (-1, 2)).unbind(-1)
+        pairs = torch.stack(turned(even, odd, positions.to(dtype)[:, None] * angles), dim=-1).flatten(-2)
+        rest = y[..., 2 * self.n_pairs :]
+        return (torch.cat((pairs, rest), dim=-1) if rest.shape[-1] else pairs).to(x.dtype)
+
+    def _reflected(self, x: Tensor) -> Tensor:
+        mirror = self.mirror.to(x.dtype)
+        return x - 2 * (x * mirror).sum(-1, keepdim=True) * mirror
+
+
+def rotated_halves(x: Float[Tensor, "*rest N D"], first: int = 0) -> Float[Tensor, "*rest N D"]:
+    """Rows turned by their positions, column c with column c + D/2 by the angle position * 10000^(-2c / D); D even.
+
+    Args:
+        first: position of the first row.
+    """
+    # Angles at least in float32, as in RelativePositions.
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    positions = torch.arange(first, first + x.shape[-2], device=x.device, dtype=dtype)
+    angles = positions[:, None] * frequencies(x.shape[-1] // 2, dtype, x.device)
+    return torch.cat(turned(*x.chunk(2, dim=-1), angles), dim=-1)
+
+
+class TableBias(nn.Module):
+    """A learned number for every distance; distances of `reach` and more share the last one."""
+
+    def __init__(self, reach: int) -> None:
+        super().__init__()
+        self.reach = reach
+        self.table = nn.Parameter(0.02 * torch.randn(2 * reach - 1))
+
+    def forward(self, n_queries: int, n_keys: int, first_query: int = 0) -> Float[Tensor, "N M"]:
+        """For queries from position `first_query` on; entry j - i + reach - 1 of the table."""
+        last = first_query + n_queries - 1
+        distances = torch.arange(-last, n_keys - first_query, device=self.table.device)
+        values = self.table[distances.clamp(1 - self.reach, self.reach - 1) + self.reach - 1]
+        # Row i is a window of the values: no index of N x M, whose gradient would add up number by number.
+        return values.unfold(0, n_keys, 1).flip(0)
+
+
+class RotaryBias(nn.Module):
+    """The product of two learned vectors, one turned by the query's position and one by the key's: for any length."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query, self.key = (nn.Parameter(0.02 * torch.randn(width)) for _ in range(2))
+
+    def forward(self, n_queries: int, n_keys: int, first_query: int = 0) -> Float[Tensor, "N M"]:
+        """For queries from position `first_query` on."""
+        query, key = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (self.query, self.key))
+        rows = rotated_halves(query.expand(n_queries, -1), first_query)
+        return rows @ rotated_halves(key.expand(n_keys, -1)).transpose(0, 1)
+
+
+def make_distance_bias(kind: DistanceBias, reach: int, width: int) -> TableBias | RotaryBias:
+    """A table of `reach` distances, or two vectors of `width`."""
+    return TableBias(reach) if kind == "table" else RotaryBias(width)

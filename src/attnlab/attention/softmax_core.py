@@ -55,10 +55,10 @@ def scaled_dot_weights(
 
 @dataclass(frozen=True)
 class KeyValueState(State):
-    """Keys and values of the tokens read so far, or of the memory (then with its mask)."""
+    """Keys and values of the tokens read so far, or of the memory (then with its mask); heads may share values."""
 
     k: Float[Tensor, "B H M K"]
-    v: Float[Tensor, "B H M C"]
+    v: Float[Tensor, "B #H M C"]
     mask: Bool[Tensor, "B M"] | None
     cross: bool
 
@@ -70,7 +70,7 @@ class CachedAttention(Attention):
         self,
         q: Float[Tensor, "B H 1 Q"],
         k: Float[Tensor, "B H M K"],
-        v: Float[Tensor, "B H M C"],
+        v: Float[Tensor, "B #H M C"],
         mask: Bool[Tensor, "B M"] | None,
         position: int,
     ) -> Float[Tensor, "B H 1 C"]:

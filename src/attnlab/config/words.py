@@ -48,7 +48,7 @@ def hint(word: str | None) -> str:
     return f"; nearest: {word}" if word else ""
 
 
-def listed(words: Iterable[str], most: int = 24) -> str:
+def listed(words: Iterable[str], most: int = 60) -> str:
     """Words joined by commas, the tail of a long list left out."""
     words = list(words)
     shown = ", ".join(words[:most])

@@ -1,0 +1,123 @@
+"""Compositional attention (Mittal et al. 2022, arXiv 2110.09419): which positions are searched and what is read there
+are chosen apart from each other.
+
+    O_sr = softmax(Q_s K_s^T / sqrt(D)) V_r             search s = 1..S (heads), retrieval r = 1..R (shared by all s)
+    a_sr = softmax over r of q_s . k_sr / sqrt(W)       q_s = x W_q,s and k_sr = O_sr W_k, both of width W
+    out  = [sum_r a_sr O_sr]_s W_out
+
+Cost O(N M (D + R D)) a search; the R results of a search come from one fused softmax over values laid side by side.
+Supports bidirectional, causal, cross and step: softmax is its only use of positions. Decoding keeps the keys of every
+search and the R values they share; a step costs O(position).
+
+`scorer: mlp` is the published alternative to the dot product: one linear layer on [q_s, O_sr]. What it adds for q_s and
+its bias are the same for every r and cancel in the softmax, so there the input has no say in what is retrieved; so does
+the bias of k_sr in the dot product. These parameters are kept as published. With R = 1 retrieval is a constant 1.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnlab.attention.base import Initialization
+from attnlab.attention.precision import full_precision
+from attnlab.attention.softmax_core import CachedAttention, fused_softmax, scaled_dot_weights
+
+
+class CompositionalAttention(CachedAttention):
+    """Compositional attention; its searches are the heads.
+
+    Values (B, 1, M, R D) hold all retrievals side by side, once for all searches. The projections of the retrieval
+    stage have biases and PyTorch's default weights whatever `bias` and `initialization` say, as in both published
+    versions.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        retrievals: value matrices R.
+        scorer: how results are scored: dot, or a linear layer (mlp).
+        retrieval_width: W.
+        dropout: on the search weights, in training (the published code has none).
+
+    Raises:
+        ValueError: fewer than one retrieval.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        retrievals: int = 2,
+        scorer: Literal["dot", "mlp"] = "dot",
+        retrieval_width: int = 32,
+        dropout: float = 0.0,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        if retrievals < 1:
+            raise ValueError(f"retrievals={retrievals}: expected at least 1")
+        # Before the base class makes the projections: their sizes depend on it.
+        self.retrievals = retrievals
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        self.scorer, self.retrieval_width, self.dropout = scorer, retrieval_width, dropout
+        self.retrieval_query_proj = nn.Linear(d_model, n_heads * retrieval_width)
+        if scorer == "dot":
+            self.retrieval_key_proj = nn.Linear(self.head_width, retrieval_width)
+        else:
+            self.score_proj = nn.Linear(retrieval_width + self.head_width, 1)
+
+    def make_projections(self, d_model: int, bias: bool) -> None:
+        self.q_proj, self.k_proj, self.out_proj = (nn.Linear(d_model, d_model, bias=bias) for _ in range(3))
+        self.v_proj = nn.Linear(d_model, self.retrievals * self.head_width, bias=bias)
+
+    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B S M D"], Float[Tensor, "B 1 M RD"]]:
+        """Keys of every search, and the values of all retrievals, which the searches share."""
+        return self.split_heads(self.k_proj(source)), self.v_proj(source).unsqueeze(1)
+
+    def value_heads(self, v: Float[Tensor, "B 1 M RD"]) -> Float[Tensor, "B R M D"]:
+        return v.squeeze(1).unflatten(-1, (self.retrievals, -1)).transpose(1, 2)
+
+    def attend(
+        self,
+        q: Float[Tensor, "B S N D"],
+        k: Float[Tensor, "B S M D"],
+        v: Float[Tensor, "B #S M C"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B S N C"]:
+        v = v.expand(-1, self.n_heads, -1, -1)
+        return fused_softmax(q, k, v, mask, causal, self.dropout if self.training else 0.0)
+
+    def weights(
+        self,
+        q: Float[Tensor, "B S N D"],
+        k: Float[Tensor, "B S M D"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+        tap: Callable[[Tensor], Tensor] | None = None,
+    ) -> Float[Tensor, "B S N M"]:
+        """The weights of the searches; `retrieval_weights` are the other half."""
+        return scaled_dot_weights(q, k, mask, causal, tap)
+
+    def retrieval_weights(
+        self, results: Float[Tensor, "B S N R D"], x: Float[Tensor, "B N E"]
+    ) -> Float[Tensor, "B S N R"]:
+        """a_sr: how much of every retrieval each search takes."""
+        query = self.split_heads(self.retrieval_query_proj(x)).unsqueeze(-2)
+        if self.scorer == "mlp":
+            pairs = torch.cat((query.expand(-1, -1, -1, self.retrievals, -1), results), dim=-1)
+            return self.score_proj(pairs).squeeze(-1).softmax(-1)
+        with full_precision(query, self.retrieval_key_proj(results)) as (query, key):
+            return ((query * key).sum(-1) * self.retrieval_width**-0.5).softmax(-1)
+
+    def joined(self, out: Float[Tensor, "B S N RD"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+        results = out.unflatten(-1, (self.retrievals, -1))
+        with full_precision(self.retrieval_weights(results, x), results) as (weights, wide):
+            taken = (weights.unsqueeze(-1) * wide).sum(-2).to(out.dtype)
+        return self.out_proj(self.join_heads(taken))
+
+    def state_size(self, length: int) -> int:
+        return (self.d_model + self.retrievals * self.head_width) * length

@@ -1,0 +1,250 @@
+"""The gated attention unit with quadratic attention, and FLASH, its mixed-chunk form (Hua et al. 2022, "Transformer
+Quality in Linear Time", sections 2 and 3; Qin et al. 2022 compare with both).
+
+    z, u, v = swish(X Wz), swish(X Wu), swish(X Wv),   q, k: scaled and shifted copies of z, with rotary positions
+    out = (u * A v) Wo
+    quadratic:   A = relu(q k^T / n + b)^2
+    mixed chunk: A = relu(q k^T / C + b)^2 within chunks of C positions, plus q' k'^T / C between chunks
+
+with q', k' a second pair of copies of z, and b a bias for every distance. One unit is a whole layer, without a
+feed-forward, and has one head, whatever `n_heads` the backbone names; norm and residual sum are the layer's (published:
+pre-norm). Cost O(N^2 (s + e)) and O(N C (s + e) + N s e), widths s of z and e of v. Supports bidirectional (linear part
+over all chunks, the query's own included), causal (over earlier chunks) and step (a cache of all keys; mixed chunk: of
+the current chunk's, and a running sum). No cross: queries and keys are copies of one z. Padding never enters, where
+public code lets it. n is the length in the paper and the longest length in the code of Qin et al.; ours is that, or the
+keys a query sees (`divisor`). C divides the linear part in all forms, as there; some code divides by the length.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.linear_core import key_value_sum
+from attnlab.attention.position import DistanceBias, make_distance_bias, rotated_halves
+from attnlab.attention.precision import full_precision
+from attnlab.attention.softmax_core import CachedAttention, kept
+
+
+class GatedAttentionUnit(Attention):
+    """What both forms share: projections, copies of z, bias, gate.
+
+    Args:
+        d_model, bias, initialization, orthogonality: as in Attention.
+        dropout: on the squared scores, in training (none in the code of Qin et al.).
+        query_width, expansion: s, even because its halves are rotated, and e / d_model.
+        position_bias: table = a number for each distance; rotary = the published form above a length of 512.
+        n_pairs: pairs of a query and a key made from z.
+        reach: distances of the table.
+
+    Raises:
+        ValueError: query_width is odd.
+    """
+
+    supports_cross = False
+    replaces_feed_forward = True
+
+    def __init__(
+        self,
+        d_model: int,
+        bias: bool,
+        dropout: float,
+        query_width: int,
+        expansion: int,
+        position_bias: DistanceBias,
+        orthogonality: bool,
+        initialization: Initialization,
+        *,
+        n_pairs: int,
+        reach: int,
+    ) -> None:
+        if query_width % 2:
+            raise ValueError(f"query_width={query_width}: must be even, its halves are rotated")
+        # First, because make_projections needs them.
+        self.query_width, self.value_width = query_width, expansion * d_model
+        super().__init__(d_model, 1, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        self.dropout = dropout
+        self.q_scale, self.k_scale = (nn.Parameter(0.02 * torch.randn(n_pairs, query_width)) for _ in range(2))
+        self.q_shift, self.k_shift = (nn.Parameter(torch.zeros(n_pairs, query_width)) for _ in range(2))
+        self.position_bias = make_distance_bias(position_bias, reach, query_width)
+
+    def make_projections(self, d_model: int, bias: bool) -> None:
+        self.z_proj = nn.Linear(d_model, self.query_width, bias=bias)
+        self.u_proj, self.v_proj = (nn.Linear(d_model, self.value_width, bias=bias) for _ in range(2))
+        self.out_proj = nn.Linear(self.value_width, d_model, bias=bias)
+
+    def attend(
+        self,
+        q: Float[Tensor, "B 1 N Q"],
+        k: Float[Tensor, "B 1 M K"],
+        v: Float[Tensor, "B 1 M C"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B 1 N C"]:
+        with full_precision(q, k, v) as full:
+            return self.mix(*full, mask, causal).to(v.dtype)
+
+    @abstractmethod
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """A v, in full precision; arguments as of `attend`."""
+
+    def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B 1 N Q"]:
+        """The queries of all pairs, side by side."""
+        return self._copies(x, self.q_scale, self.q_shift)
+
+    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B 1 M K"], Float[Tensor, "B 1 M C"]]:
+        """The keys of all pairs, side by side, and the values."""
+        return self._copies(source, self.k_scale, self.k_shift), F.silu(self.v_proj(source))[:, None]
+
+    def _copies(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        return (F.silu(self.z_proj(x))[:, None, :, None] * scale + shift).flatten(-2)
+
+    def joined(self, out: Float[Tensor, "B 1 N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+        """Gated by u and projected."""
+        return self.out_proj(F.silu(self.u_proj(x)) * out[:, 0])
+
+
+class FlashQuad(GatedAttentionUnit, CachedAttention):
+    """The quadratic form ("FLASH-quad").
+
+    Args:
+        d_model to initialization: as in GatedAttentionUnit; n_heads has no effect.
+        max_length: distances of the table, and n of `divisor: max_length` (512 in the language models of Qin et al.).
+        divisor: n: max_length, or keys = the number of keys the query sees.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        query_width: int = 128,
+        expansion: int = 2,
+        position_bias: DistanceBias = "table",
+        max_length: int = 512,
+        divisor: Literal["max_length", "keys"] = "max_length",
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        shared = (d_model, bias, dropout, query_width, expansion, position_bias, orthogonality, initialization)
+        super().__init__(*shared, n_pairs=1, reach=max_length)
+        self.max_length, self.divisor = max_length, divisor
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, first_query: int = 0) -> Tensor:
+        weights = self.weights(q, k, mask, causal, first_query=first_query)
+        return F.dropout(weights, self.dropout, self.training) @ v
+
+    def attend_last(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, position: int) -> Tensor:
+        with full_precision(q, k, v) as full:
+            return self.mix(*full, mask, False, position).to(v.dtype)
+
+    def weights(
+        self,
+        q: Float[Tensor, "B 1 N S"],
+        k: Float[Tensor, "B 1 M S"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+        tap: Callable[[Tensor], Tensor] | None = None,
+        first_query: int = 0,
+    ) -> Float[Tensor, "B 1 N M"]:
+        dtype = q.dtype
+        with full_precision(q, k) as (q, k):
+            scores = rotated_halves(q, first_query) @ rotated_halves(k).transpose(-1, -2)
+            keep = kept(scores, mask, causal)
+            n = self.max_length if self.divisor == "max_length" else keep.sum(-1, keepdim=True).clamp(min=1)
+            scores = scores / n + self.position_bias(*scores.shape[-2:], first_query)
+            scores = scores if tap is None else tap(scores)
+            return F.relu(scores.masked_fill(~keep, 0.0)).square().to(dtype)
+
+    def state_size(self, length: int) -> int:
+        return (self.query_width + self.value_width) * length
+
+
+@dataclass(frozen=True)
+class ChunkState(State):
+    """Keys and values of the current chunk, and the sum of k' v^T / C over the chunks before it."""
+
+    k: Float[Tensor, "B 1 M K"]
+    v: Float[Tensor, "B 1 M C"]
+    sums: Float[Tensor, "B 1 S C"]
+
+
+class Flash(GatedAttentionUnit):
+    """The mixed-chunk form ("FLASH").
+
+    Args:
+        d_model to initialization: as in GatedAttentionUnit; n_heads has no effect.
+        chunk_size: C; 64 in all experiments of Qin et al., 256 in the paper.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        query_width: int = 128,
+        expansion: int = 2,
+        position_bias: DistanceBias = "table",
+        chunk_size: int = 64,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        shared = (d_model, bias, dropout, query_width, expansion, position_bias, orthogonality, initialization)
+        super().__init__(*shared, n_pairs=2, reach=chunk_size)
+        self.chunk_size = chunk_size
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        length = v.shape[2]
+        # Zero values take padded keys out of both parts.
+        v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
+        q, q_linear, k, k_linear, v = (self._chunks(x) for x in (*_pairs(q, 0), *_pairs(k, 0), v))
+        sums = key_value_sum(k_linear, v) / self.chunk_size
+        # Shifted rather than subtracted, as in linear_core.
+        seen = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2) if causal else sums.sum(2, keepdim=True)
+        return (self._within(q, k, v, causal) + q_linear @ seen).flatten(2, 3)[:, :, :length]
+
+    def _chunks(self, x: Tensor) -> Tensor:
+        """[B, 1, N, C] as [B, 1, N / size, size, C], filled up with zeros; one short chunk where that is all."""
+        size = min(self.chunk_size, x.shape[2])
+        return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
+
+    def _within(self, q: Tensor, k: Tensor, v: Tensor, causal: bool, first_query: int = 0) -> Tensor:
+        scores = q @ k.transpose(-1, -2) / self.chunk_size
+        weights = F.relu(scores + self.position_bias(*scores.shape[-2:], first_query)).square()
+        return F.dropout(weights.tril() if causal else weights, self.dropout, self.training) @ v
+
+    def init_state(self, batch: int, memory: Tensor | None = None, mask: Tensor | None = None) -> ChunkState:
+        k, v = self.keys_values(self.z_proj.weight.new_zeros(batch, 0, self.d_model))
+        dtype = torch.promote_types(v.dtype, torch.float32)
+        return ChunkState(0, k, v, v.new_zeros(batch, 1, self.query_width, self.value_width, dtype=dtype))
+
+    def step(self, x: Float[Tensor, "B 1 E"], state: ChunkState) -> tuple[Float[Tensor, "B 1 E"], ChunkState]:
+        place = state.position % self.chunk_size
+        k, v = (torch.cat(both, dim=2) for both in zip((state.k, state.v), self.keys_values(x), strict=True))
+        with full_precision(self.queries(x), k, v) as (full_q, full_k, full_v):
+            full_q, q_linear = _pairs(full_q, state.position)
+            full_k, k_linear = _pairs(full_k, state.position - place)
+            out = (self._within(full_q, full_k, full_v, False, place) + q_linear @ state.sums).to(x.dtype)
+            sums = state.sums
+            if place + 1 == self.chunk_size:
+                sums, k, v = sums + key_value_sum(k_linear, full_v) / self.chunk_size, k[:, :, :0], v[:, :, :0]
+        return self.joined(out, x), ChunkState(state.position + 1, k, v, sums)
+
+    def state_size(self, length: int) -> int:
+        in_chunk = length % self.chunk_size
+        return self.query_width * self.value_width + in_chunk * (2 * self.query_width + self.value_width)
+
+
+def _pairs(x: Tensor, first: int) -> tuple[Tensor, ...]:
+    """Queries or keys of the quadratic and of the linear part, with their positions."""
+    return tuple(rotated_halves(part, first) for part in x.chunk(2, dim=-1))

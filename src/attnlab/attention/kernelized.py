@@ -1,0 +1,80 @@
+"""Kernelized attention: a Gaussian kernel in place of softmax (Chen et al. 2021, arXiv 2111.00035, there the mechanism
+that Skyformer approximates).
+
+    out_i = sum_j exp(-|q_i - k_j|^2 / (2 sqrt(D))) v_j
+
+These are softmax's exponentials with both lengths taken out, and no denominator: weights lie between 0 and 1 and need
+not add up to 1, so an output grows with the number of keys near its query. Cost O(N M D) time and O(N M) memory: the
+weights are written out. Supports bidirectional, causal, cross and step; decoding keeps all keys and values, so a step
+costs O(position). The published code has the bidirectional form only.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlab.attention.base import Initialization
+from attnlab.attention.precision import full_precision
+from attnlab.attention.softmax_core import CachedAttention, kept
+
+
+class KernelizedAttention(CachedAttention):
+    """Attention with a Gaussian kernel.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        dropout: on the weights, in training.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        self.dropout = dropout
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H M D"],
+        v: Float[Tensor, "B H M C"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H N C"]:
+        dtype = v.dtype
+        with full_precision(q, k, v) as (q, k, v):
+            weights = F.dropout(self._kernel(q, k, mask, causal, None), self.dropout, self.training)
+            return (weights @ v).to(dtype)
+
+    def weights(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H M D"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+        tap: Callable[[Tensor], Tensor] | None = None,
+    ) -> Float[Tensor, "B H N M"]:
+        """Scores are the exponents -|q_i - k_j|^2 / (2 sqrt(D))."""
+        dtype = q.dtype
+        with full_precision(q, k) as (q, k):
+            return self._kernel(q, k, mask, causal, tap).to(dtype)
+
+    def _kernel(
+        self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, tap: Callable[[Tensor], Tensor] | None
+    ) -> Tensor:
+        # (a - b)^2 written out, so that no N x M x D tensor is needed. What cancels can leave a rest above 0 where two
+        # vectors are almost equal and long.
+        q, k = q * self.head_width**-0.25, k * self.head_width**-0.25
+        lengths = q.square().sum(-1)[..., :, None] + k.square().sum(-1)[..., None, :]
+        scores = (q @ k.transpose(-1, -2) - 0.5 * lengths).clamp(max=0.0)
+        scores = scores if tap is None else tap(scores)
+        return scores.masked_fill(~kept(scores, mask, causal), -torch.inf).exp()

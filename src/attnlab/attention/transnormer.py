@@ -1,0 +1,232 @@
+"""TransNormer's two attentions (Qin et al. 2022, "The Devil in Linear Transformer", sections 4.2, 4.3 and appendix D).
+
+    NormAttention   out_i = norm(sum_j (phi(q_i) . phi(k_j)) v_j),   norm(x) = x / (rms(x) + 1e-8)
+    DiagAttention   out_i = sum over j in the block of i of f(q_i . k_j / sqrt(D)) v_j,   f: softmax or relu (ReLA)
+
+NormAttention has no denominator: the norm bounds what it gives, over all heads together, before the output projection.
+T1 takes phi = elu and ReLA blocks, with the same norm after them; T2 takes phi = 1 + elu and softmax blocks. The norm
+has no gain and its eps stands outside the root, as in the published code (appendix D has it inside).
+
+Cost: NormAttention O(N D^2), and supports bidirectional, causal (in chunks), cross and step (running sums).
+DiagAttention O(N W D) for blocks of W positions; supports bidirectional, causal and step (the state holds the current
+block), not cross: the blocks of two sequences do not correspond.
+
+Unlike in the published code padding takes no weight, neither that of the sequence nor that of the last block; linear
+relative positions (`lrpe`), of which the paper does not speak and its language models make use, are a switch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.linear_core import FEATURE_MAPS, FeatureMap, FeatureMapAttention, mask_keys
+from attnlab.attention.position import Lrpe
+from attnlab.attention.precision import full_precision
+from attnlab.attention.softmax_core import fused_softmax, kept, softmax_weights
+from attnlab.config.schema import Count, Normalization
+
+LrpeKind = Literal["none", "rotary", "householder_rotary"]
+
+EPS = 1e-8
+
+
+def simple_rms_norm(x: Float[Tensor, "*rest E"]) -> Float[Tensor, "*rest E"]:
+    """x / (rms(x) + eps) over the last axis; finite, gradients included, for every finite x and for zero vectors."""
+    # Squares are taken of numbers up to 1, so that none overflows; the result does not depend on the peak.
+    peak = x.detach().abs().amax(-1, keepdim=True)
+    nothing = (peak == 0).to(x.dtype)
+    rms = peak * ((x / (peak + nothing)).square().mean(-1, keepdim=True) + nothing).sqrt()
+    return x / (rms + EPS)
+
+
+def lrpe_of(kind: LrpeKind, width: int) -> Lrpe | None:
+    return None if kind == "none" else Lrpe(kind, width)
+
+
+class NormAttention(FeatureMapAttention):
+    """Linear attention with a norm in place of the denominator.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        normalization: kind and placement as in FeatureMapAttention; there is no denominator, whatever it says.
+        feature_map: phi, also such as can be negative.
+        norm: rms_norm = the norm above; layer_norm = LayerNorm with gain and bias. Either over all heads together.
+        lrpe: positions worked into the features (attnlab.attention.position).
+        chunk_size: as in FeatureMapAttention.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        normalization: Normalization | None = None,
+        feature_map: FeatureMap = "one_plus_elu",
+        norm: Literal["rms_norm", "layer_norm"] = "rms_norm",
+        lrpe: LrpeKind = "none",
+        chunk_size: int = 64,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        width = d_model // n_heads
+        super().__init__(
+            d_model,
+            n_heads,
+            bias=bias,
+            initialization=initialization,
+            orthogonality=orthogonality,
+            normalization=replace(normalization or Normalization(), denominator=False),
+            n_features=width,
+            scale=1.0,
+            eps=0.0,
+            chunk_size=chunk_size,
+        )
+        self.feature_map = feature_map
+        self.layer_norm = nn.LayerNorm(d_model) if norm == "layer_norm" else None
+        self.lrpe = lrpe_of(lrpe, width)
+
+    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+        return FEATURE_MAPS[self.feature_map](q)
+
+    def placed(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F"]:
+        if self.lrpe is None:
+            return features
+        return self.lrpe(features, torch.arange(first, first + features.shape[2], device=features.device))
+
+    def handed_on(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
+        # Undivided sums grow with the length and pass the largest float16; after the norm they fit again.
+        return out
+
+    def joined(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+        with full_precision(self.join_heads(out)) as (y,):
+            y = simple_rms_norm(y) if self.layer_norm is None else self._layer_normed(y)
+        return self.out_proj(y.to(x.dtype))
+
+    def _layer_normed(self, y: Tensor) -> Tensor:
+        weight, bias = self.layer_norm.weight.to(y.dtype), self.layer_norm.bias.to(y.dtype)
+        return F.layer_norm(y, self.layer_norm.normalized_shape, weight, bias, self.layer_norm.eps)
+
+
+@dataclass(frozen=True)
+class BlockState(State):
+    """Keys (with their positions worked in) and values of the block of the last token read, up to that token."""
+
+    k: Float[Tensor, "B H W D"]
+    v: Float[Tensor, "B H W D"]
+
+
+class DiagAttention(Attention):
+    """Attention within blocks of neighbouring positions that do not overlap.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        dropout: on the weights, in training.
+        block_size: positions of a block.
+        scores: softmax, or rela = relu of the scores and the norm of NormAttention once heads are joined.
+        lrpe: positions worked into queries and keys, counted from the beginning of each block.
+    """
+
+    supports_cross = False
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        block_size: Count = 64,
+        scores: Literal["softmax", "rela"] = "softmax",
+        lrpe: LrpeKind = "none",
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        self.dropout, self.block_size, self.scores = dropout, block_size, scores
+        self.lrpe = lrpe_of(lrpe, self.head_width)
+
+    def placed(self, x: Float[Tensor, "B H N D"], first: int) -> Float[Tensor, "B H N D"]:
+        """Queries or keys with their positions worked in; `first` is the position of the first row."""
+        if self.lrpe is None:
+            return x
+        return self.lrpe(x, torch.arange(first, first + x.shape[2], device=x.device) % self.block_size)
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        v: Float[Tensor, "B H N C"],
+        mask: Bool[Tensor, "B N"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H N C"]:
+        batch, length = v.shape[0], v.shape[2]
+        size = min(self.block_size, length)
+        if mask is None and length % size:
+            mask = torch.ones(batch, length, dtype=torch.bool, device=v.device)
+        mask = None if mask is None else F.pad(mask, (0, -length % size)).reshape(-1, size)
+        q, k, v = (_blocks(x, size) for x in (self.placed(q, 0), self.placed(k, 0), v))
+        out = self._within(q, k, v, mask, causal).transpose(1, 2)
+        return out.unflatten(0, (batch, -1)).flatten(1, 2)[:, :length].transpose(1, 2)
+
+    def _within(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """Attention inside blocks, whatever their number; the mask is one of each block."""
+        dropout = self.dropout if self.training else 0.0
+        if self.scores == "softmax":
+            return fused_softmax(q, k, v, mask, causal, dropout)
+        # A key of zeros has score 0, and that is ReLA's weight 0.
+        with full_precision(q, mask_keys(k, mask), v) as (q, k, v):
+            weights = F.relu(q @ k.transpose(-1, -2) * self.head_width**-0.5)
+            return F.dropout(weights.tril() if causal else weights, dropout) @ v
+
+    def joined(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+        if self.scores == "softmax":
+            return super().joined(out, x)
+        with full_precision(self.join_heads(out)) as (y,):
+            y = simple_rms_norm(y)
+        return self.out_proj(y.to(x.dtype))
+
+    def weights(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        mask: Bool[Tensor, "B N"] | None,
+        causal: bool,
+        tap: Callable[[Tensor], Tensor] | None = None,
+    ) -> Float[Tensor, "B H N N"]:
+        """Scores are those of all pairs; the weights outside of blocks are 0."""
+        scores = self.placed(q, 0) @ self.placed(k, 0).transpose(-1, -2) * self.head_width**-0.5
+        scores = scores if tap is None else tap(scores)
+        block = torch.arange(q.shape[2], device=q.device) // self.block_size
+        keep = kept(scores, mask, causal) & (block[:, None] == block)
+        return softmax_weights(scores, keep) if self.scores == "softmax" else F.relu(scores).masked_fill(~keep, 0.0)
+
+    def init_state(
+        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
+    ) -> BlockState:
+        # The shapes of no position at all.
+        return BlockState(0, *self.keys_values(self.v_proj.weight.new_zeros(batch, 0, self.d_model)))
+
+    def step(self, x: Float[Tensor, "B 1 E"], state: BlockState) -> tuple[Float[Tensor, "B 1 E"], BlockState]:
+        k, v = self.keys_values(x)
+        q, k = self.placed(self.queries(x), state.position), self.placed(k, state.position)
+        if state.position % self.block_size:
+            k, v = torch.cat((state.k, k), dim=2), torch.cat((state.v, v), dim=2)
+        return self.joined(self._within(q, k, v, None, False), x), BlockState(state.position + 1, k, v)
+
+    def state_size(self, length: int) -> int:
+        """At most one block: the tokens since its beginning."""
+        return 2 * self.d_model * min(length, (length - 1) % self.block_size + 1)
+
+
+def _blocks(x: Float[Tensor, "B H N C"], size: int) -> Float[Tensor, "BK H W C"]:
+    """The blocks of all samples, one after another as a batch; the last one of each filled up with zeros."""
+    x = F.pad(x, (0, 0, 0, -x.shape[2] % size)) if x.shape[2] % size else x
+    # In this order no number moves: heads lie behind positions in memory.
+    return x.transpose(1, 2).unflatten(1, (-1, size)).flatten(0, 1).transpose(1, 2)

@@ -1,0 +1,57 @@
+"""Slow reference of compositional attention: every search reads R values at every position and weighs the results."""
+
+import math
+
+import torch
+from reference.heads import project, real_positions, split
+from reference.orthogonality import orthogonality_loss
+from torch import Tensor, nn
+
+
+def attention(
+    module: nn.Module, x: Tensor, memory: Tensor | None, mask: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor]:
+    """Output and penalty; padded queries see no key."""
+    source = x if memory is None else memory
+    q = split(module.q_proj, x, module.n_heads)
+    k = split(module.k_proj, source, module.n_heads)
+    v = split(module.v_proj, source, module.retrievals)
+    real = real_positions(mask, source)
+    out = []
+    for b in range(len(x)):
+        rows = []
+        values = [torch.stack([head[j] for head in v[b]]) for j in range(source.shape[1])]
+        for i in range(x.shape[1]):
+            seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
+            queries = project(module.retrieval_query_proj, x[b, i]).chunk(module.n_heads)
+            taken = []
+            for s in range(module.n_heads):
+                results = search(q[b][s][i], k[b][s], values, seen)
+                weights = softmax([score(module, queries[s], result) for result in results])
+                taken.append(sum(w * result for w, result in zip(weights, results, strict=True)))
+            rows.append(project(module.out_proj, torch.cat(taken)))
+        out.append(torch.stack(rows))
+    penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)
+    return torch.stack(out), penalty
+
+
+def search(q: Tensor, k: list[Tensor], v: list[Tensor], seen: list[int]) -> Tensor:
+    """sum_j softmax(q . k_j / sqrt(D)) v_j, one row a retrieval; zeros where no key is seen."""
+    found = torch.zeros_like(v[0])
+    for weight, j in zip(softmax([q @ k[j] / math.sqrt(len(q)) for j in seen]), seen, strict=True):
+        found = found + weight * v[j]
+    return found
+
+
+def score(module: nn.Module, query: Tensor, result: Tensor) -> Tensor:
+    """How well a result fits a retrieval query."""
+    if module.scorer == "mlp":
+        return project(module.score_proj, torch.cat((query, result)))[0]
+    return query @ project(module.retrieval_key_proj, result) / math.sqrt(len(query))
+
+
+def softmax(scores: list[Tensor]) -> list[Tensor]:
+    """exp(s_r) / sum of them."""
+    powers = [torch.exp(value) for value in scores]
+    total = sum(powers)
+    return [power / total for power in powers]
