@@ -4,10 +4,12 @@ import torch
 from torch import Tensor
 
 
-def squared_cosine(a: Tensor, b: Tensor) -> Tensor:
-    """cos(a, b)^2; 0 where one of them has no direction."""
-    lengths = (a @ a) * (b @ b)
-    return (a @ b) ** 2 / lengths if lengths > 0 else 0.0 * (a @ b)
+def squared_cosines(v: list[Tensor], i: int) -> Tensor:
+    """cos(v_i, v_j)^2 for all j > i; 0 where one of the two has no direction."""
+    later = torch.stack(v[i + 1 :])
+    dots, lengths = later @ v[i], (v[i] @ v[i]) * (later * later).sum(-1)
+    nothing = lengths == 0
+    return torch.where(nothing, 0.0 * dots, dots**2 / (lengths + nothing.to(v[i].dtype)))
 
 
 def orthogonality_loss(values: list[list[list[Tensor]]], real: list[list[int]]) -> Tensor:
@@ -21,6 +23,7 @@ def orthogonality_loss(values: list[list[list[Tensor]]], real: list[list[int]]) 
     for heads, positions in zip(values, real, strict=True):
         if len(positions) < 2:
             continue
-        pairs = [squared_cosine(v[i], v[j]) for v in heads for i in positions for j in positions if i < j]
-        per_sample.append(sum(pairs) / len(pairs))
+        kept = [[v[j] for j in positions] for v in heads]
+        pairs = torch.cat([squared_cosines(v, i) for v in kept for i in range(len(v) - 1)])
+        per_sample.append(pairs.sum() / len(pairs))
     return sum(per_sample) / len(per_sample) if per_sample else torch.zeros((), dtype=torch.float64)

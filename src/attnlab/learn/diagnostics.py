@@ -28,7 +28,7 @@ class Diagnosis:
     """One use of one attention, detached; None is what was not asked for. What stands at padding means nothing.
 
     query_norms, key_norms: L2 norms of projected queries and keys (`norms`).
-    values: projected values, of width C.
+    values: projected values, head by head (compositional attention: retrieval by retrieval).
     weights: what the values are multiplied by.
     score_gradients: of the loss, by the scores that the weights are made from (q . k / sqrt(D) of softmax attention,
         phi(q) . phi(k) of linear attention); None also where a mechanism has no scores.
@@ -38,7 +38,7 @@ class Diagnosis:
 
     query_norms: Float[Tensor, "B H N"] | None
     key_norms: Float[Tensor, "B H M"] | None
-    values: Float[Tensor, "B H M C"] | None
+    values: Float[Tensor, "B V M D"] | None
     weights: Float[Tensor, "B H N M"] | None
     score_gradients: Float[Tensor, "B H N M"] | None
     mask: Bool[Tensor, "B M"] | None
@@ -88,7 +88,7 @@ def _diagnosis(use: Application, flow: Tensor | None, wanted: Collection[str]) -
     return Diagnosis(
         query_norms=seen.q.detach().norm(dim=-1) if norms else None,
         key_norms=seen.k.detach().norm(dim=-1) if norms else None,
-        values=seen.v.detach() if "values" in wanted else None,
+        values=use.attention.value_heads(seen.v).detach() if "values" in wanted else None,
         weights=weights if "weights" in wanted else None,
         score_gradients=score_gradients,
         mask=seen.mask,

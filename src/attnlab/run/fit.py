@@ -12,6 +12,7 @@ from attnlab.data.order import BatchOrder
 from attnlab.learn import callbacks
 from attnlab.learn.module import LabModule
 from attnlab.learn.progress import TrainProgress
+from attnlab.learn.redraw import Redraw, redrawn_modules
 from attnlab.run.resume import train_loader
 from attnlab.run.run import Run
 from attnlab.run.signals import StopRequest
@@ -97,6 +98,8 @@ def _callbacks(run: Run, sink: callbacks.MetricsSink, tester: Tester, order: Bat
         TrainProgress(run.reporter, train.max_steps),
         callbacks.TrainMetrics(sink, train.log_every, train.max_steps),
     ]
+    if redrawn_modules(run.network):
+        chosen.append(Redraw(run.config.seed))
     if train.validate_every is not None:
         every = order.batches_per_epoch // train.accumulate if train.validate_every == "epoch" else train.validate_every
         groups = tuple(run.prepared.subsets["val"].groups) if train.paper_rule else ()

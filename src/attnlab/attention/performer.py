@@ -1,0 +1,175 @@
+"""Performer: attention on random features, FAVOR+ (Choromanski et al. 2021, sections 2.2 to 2.4).
+
+    out_i = phi(q_i) S_i / (phi(q_i) (z_i + eps)),   S_i = sum_j phi(k_j) v_j^T,   z_i = sum_j phi(k_j)
+    softmax kernel: phi(x) = (exp(W x~ - |x~|^2 / 2 - shift) + eps') / sqrt(F),   x~ = x / D^(1/4)
+    relu kernel:    phi(x) = relu(W x~) + eps'
+
+With shift = 0 and eps' = 0 the mean of phi(q) . phi(k) over the draws of W is exp(q . k / sqrt(D)), softmax attention's
+weight. The rows of W [F, D], one W for all heads, are standard normal; by default those of a block of D are orthogonal,
+which lowers the variance. W is a buffer in the state dict, drawn anew every `redraw_every` optimiser steps.
+
+Cost O(N F D). Supports bidirectional, causal (in chunks), cross and step (constant cost per token: running sums).
+Queries are shifted by the largest entry of their own W x~. Published code (performer-pytorch 1.1.4) shifts keys by the
+largest entry of the whole sequence: `key_stabilizer: sequence`; here it is that of the real positions. The causal form
+then looks ahead, and a step cannot know it, so by default keys are not shifted: they need no shift, since
+w . k~ - |k~|^2 / 2 <= |w|^2 / 2. Published code also adds eps to z in the causal form only (`key_sum_eps`).
+"""
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlab.attention.base import Initialization
+from attnlab.attention.linear_core import FeatureMapAttention, LinearState
+from attnlab.config.schema import Count, NonNegative, Normalization
+
+MAX_EXPONENT = 40.0
+"""Largest exponent of a key without a shift. Few keys come near it: |w|^2 / 2 is about D / 2, and only a key close to w
+itself reaches it. Sums over any sequence of exp(40) = 2e17 stay finite in float32, and so do those of its square, which
+the norms of features need."""
+
+FEATURE_EPS = {"softmax": 1e-4, "relu": 1e-3}
+
+
+def default_features(width: int) -> int:
+    """D ln D rounded down, at least 1, as in performer-pytorch."""
+    return max(1, int(width * math.log(width)))
+
+
+def draw_projection(
+    n_features: int, width: int, orthogonal: bool, generator: torch.Generator | None = None
+) -> Float[Tensor, "F D"]:
+    """W in float64, drawn on the CPU: standard normal rows, orthogonal within blocks of `width` rows where asked for.
+
+    Args:
+        generator: of the CPU; None = torch's global one.
+    """
+
+    def gaussian(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64, device="cpu")
+
+    if not orthogonal:
+        return gaussian(n_features, width)
+    blocks, upper = torch.linalg.qr(gaussian(-(-n_features // width), width, width))
+    # QR as computed fixes the signs of its first factor; only with these is every direction equally likely.
+    blocks = blocks * upper.diagonal(dim1=-2, dim2=-1).sign()[:, None, :]
+    lengths = gaussian(n_features, width).norm(dim=-1, keepdim=True)
+    return lengths * blocks.flatten(0, 1)[:n_features]
+
+
+class PerformerAttention(FeatureMapAttention):
+    """Linear attention on random features.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        normalization, chunk_size: as in FeatureMapAttention.
+        kernel: softmax (features whose products estimate softmax attention's weights) or relu.
+        n_features: rows of W; None = D ln D, rounded down.
+        orthogonal: rows of W orthogonal in blocks of D; false = independent.
+        redraw_every: optimiser steps between two draws of W; None = W stays as first drawn.
+        key_stabilizer: of the softmax kernel; sequence = keys are shifted by the maximum over features and real
+            positions, per sample and head (published).
+        feature_eps: eps'; None = the published 1e-4 (softmax) or 1e-3 (relu).
+        key_sum_eps: eps, added to each entry of z.
+
+    Raises:
+        ValueError: key_stabilizer=sequence with the relu kernel, which has no exponents.
+    """
+
+    # In the causal form every key would depend on those after it.
+    limits: ClassVar = {"key_stabilizer": {"sequence": ["supports_causal"]}}
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        normalization: Normalization | None = None,
+        kernel: Literal["softmax", "relu"] = "softmax",
+        n_features: Count | None = None,
+        orthogonal: bool = True,
+        redraw_every: Count | None = 1000,
+        key_stabilizer: Literal["none", "sequence"] = "none",
+        feature_eps: NonNegative | None = None,
+        key_sum_eps: NonNegative = 1e-6,
+        chunk_size: int = 64,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        width = d_model // n_heads
+        super().__init__(
+            d_model,
+            n_heads,
+            bias=bias,
+            initialization=initialization,
+            orthogonality=orthogonality,
+            normalization=normalization,
+            n_features=default_features(width) if n_features is None else n_features,
+            scale=1.0,
+            eps=key_sum_eps,
+            chunk_size=chunk_size,
+        )
+        if kernel == "relu" and key_stabilizer != "none":
+            raise ValueError(f"key_stabilizer={key_stabilizer} is for kernel=softmax: relu features are not shifted")
+        self.kernel, self.key_stabilizer = kernel, key_stabilizer
+        self.feature_eps = FEATURE_EPS[kernel] if feature_eps is None else feature_eps
+        self.orthogonal, self.redraw_every = orthogonal, redraw_every
+        projection = draw_projection(self.n_features, width, orthogonal)
+        self.register_buffer("projection", projection.to(torch.get_default_dtype()))
+
+    def redraw(self, generator: torch.Generator) -> None:
+        """Draw W anew, in place.
+
+        Args:
+            generator: of the CPU, so that W is the same on every device.
+        """
+        with torch.no_grad():
+            self.projection.copy_(draw_projection(self.n_features, self.head_width, self.orthogonal, generator))
+
+    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+        projected = self._projected(q)
+        if self.kernel == "relu":
+            return F.relu(projected) + self.feature_eps
+        return self._exponential(projected - self._half_square(q) - projected.amax(-1, keepdim=True))
+
+    def key_map(self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
+        if self.kernel == "relu":
+            return self.query_map(k)
+        projected = self._projected(k)
+        exponents = projected - self._half_square(k)
+        if self.key_stabilizer == "none":
+            return self._exponential(exponents.clamp(max=MAX_EXPONENT))
+        if mask is None:
+            return self._exponential(exponents - projected.amax((-2, -1), keepdim=True))
+        padding = ~mask[:, None, :, None]
+        shift = projected.masked_fill(padding, torch.finfo(projected.dtype).min).amax((-2, -1), keepdim=True)
+        # Filled again: without a real key the shift is that smallest number.
+        return self._exponential((exponents - shift).masked_fill(padding, 0.0))
+
+    def _projected(self, x: Tensor) -> Tensor:
+        """W x~"""
+        return F.linear(x, self.projection.to(x.dtype) * self.head_width**-0.25)
+
+    def _half_square(self, x: Tensor) -> Tensor:
+        """|x~|^2 / 2"""
+        return x.square().sum(-1, keepdim=True) * (0.5 * self.head_width**-0.5)
+
+    def _exponential(self, exponents: Tensor) -> Tensor:
+        return (exponents.exp() + self.feature_eps) * self.n_features**-0.5
+
+    def divisor(self, total: Float[Tensor, "B H N 1"], q: Float[Tensor, "B H N F"]) -> Float[Tensor, "B H N 1"]:
+        total = total + self.eps * q.sum(-1, keepdim=True)
+        # A query without any key has zeros above as well; with eps = 0 it must not give 0 / 0.
+        return total.masked_fill(total == 0, 1.0)
+
+    def init_state(
+        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
+    ) -> LinearState:
+        if memory is None and self.key_stabilizer == "sequence":
+            raise NotImplementedError("key_stabilizer=sequence has no step form over its own tokens: use none")
+        return super().init_state(batch, memory, mask)

@@ -1,0 +1,83 @@
+"""Slow reference of Performer: out_i = sum_j s_ij v_j / (sum_j s_ij + phi(q_i) . eps), s_ij = phi(q_i) . phi(k_j).
+
+softmax: phi(x)_f = (exp(w_f . x~ - |x~|^2 / 2 - shift) + eps') / sqrt(F); relu: phi(x)_f = max(w_f . x~, 0) + eps'.
+The shift of a query is the largest w_f . x~; that of keys 0, or the largest over features and real positions.
+"""
+
+import torch
+from reference.heads import join, real_positions, split
+from reference.normalization import normalize
+from reference.orthogonality import orthogonality_loss
+from torch import Tensor, nn
+
+LARGEST_EXPONENT = 40.0
+
+
+def attention(
+    module: nn.Module, x: Tensor, memory: Tensor | None, mask: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor]:
+    """Output and penalty; padded queries see no key."""
+    source = x if memory is None else memory
+    q = split(module.q_proj, x, module.n_heads)
+    k = split(module.k_proj, source, module.n_heads)
+    v = split(module.v_proj, source, module.n_heads)
+    real = real_positions(mask, source)
+    out = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
+    for b in range(len(x)):
+        for h in range(module.n_heads):
+            keys = key_features(module, k[b][h], real[b])
+            for i in range(x.shape[1]):
+                query = query_features(module, q[b][h][i])
+                seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
+                out[b][h].append(one_output(module, query, keys, v[b][h], seen))
+    penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)
+    return join(module.out_proj, out), penalty
+
+
+def one_output(module: nn.Module, query: Tensor, keys: dict[int, Tensor], values: list[Tensor], seen: list[int]):
+    """The weighted mean of the values that a query sees, or their weighted sum; 0 where it sees none."""
+    weighted, total = torch.zeros_like(values[0]), module.eps * sum(query)
+    for j in seen:
+        weight = query @ keys[j]
+        weighted, total = weighted + weight * values[j], total + weight
+    return weighted / total if module.denominator and seen else weighted
+
+
+def query_features(module: nn.Module, row: Tensor) -> Tensor:
+    """phi of one query of one head, normalised before or after it."""
+    row = before(module, row, module.q_norm)
+    inner = products(module, row)
+    return after(module, features(module, row, inner, max(inner)), module.q_norm)
+
+
+def key_features(module: nn.Module, rows: list[Tensor], real: list[int]) -> dict[int, Tensor]:
+    """phi of the real keys of one head of one sample, normalised before or after it."""
+    rows = {j: before(module, rows[j], module.k_norm) for j in real}
+    inner = {j: products(module, row) for j, row in rows.items()}
+    largest = max((value for values in inner.values() for value in values), default=None)
+    shift = largest if module.key_stabilizer == "sequence" else None
+    return {j: after(module, features(module, rows[j], inner[j], shift), module.k_norm) for j in real}
+
+
+def products(module: nn.Module, row: Tensor) -> list[Tensor]:
+    """w . x~ for every feature's w."""
+    return [w @ row / len(row) ** 0.25 for w in module.projection]
+
+
+def features(module: nn.Module, row: Tensor, inner: list[Tensor], shift: Tensor | None) -> Tensor:
+    """phi of one row from its products; without a shift its exponents are cut off at a constant."""
+    if module.kernel == "relu":
+        return torch.stack([value.clamp(min=0.0) + module.feature_eps for value in inner])
+    half = sum(value * value for value in row / len(row) ** 0.25) / 2
+    exponents = [
+        value - half - shift if shift is not None else (value - half).clamp(max=LARGEST_EXPONENT) for value in inner
+    ]
+    return torch.stack([torch.exp(value) + module.feature_eps for value in exponents]) / len(inner) ** 0.5
+
+
+def before(module: nn.Module, row: Tensor, norm: nn.Module) -> Tensor:
+    return normalize(norm.kind, row, norm.gain) if module.norm_first else row
+
+
+def after(module: nn.Module, values: Tensor, norm: nn.Module) -> Tensor:
+    return values if module.norm_first else normalize(norm.kind, values, norm.gain)
