@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SHORT = (
     "startup --seconds 10",
     "ortho --seconds 5",
-    "attention --seconds 6 --lengths 1024,4096 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
+    "attention --seconds 2 --lengths 512,2048 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
     "train_step --task scan --seconds 60",
     "train_step --task sort_of_clevr --seconds 40",
     "decode",
@@ -23,7 +23,7 @@ SHORT = (
 FULL = (
     "startup --seconds 60",
     "ortho --seconds 30",
-    "attention --seconds 60",
+    "attention --seconds 20",
     "train_step --task scan --seconds 300",
     "train_step --task sort_of_clevr --seconds 200",
     "decode",

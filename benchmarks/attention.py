@@ -66,10 +66,9 @@ def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, lim
                 for one in running
             }
             for name, run in runs.items():
-                run()
                 found.bytes[part].setdefault(name, {})[length] = peak_of(run)
             what = f"{mode}, {part}, N = {length}"
-            found.times[part][length] = interleaved(runs, limits["seconds"], what, least=3)
+            found.times[part][length] = interleaved(runs, limits["seconds"], what, least=limits["turns"])
     return found
 
 
@@ -129,7 +128,8 @@ def main() -> None:
     options.add_argument("--heads", type=int, default=8, help="heads (default: %(default)s)")
     options.add_argument("--width", type=int, default=32, help="head width (default: %(default)s)")
     options.add_argument("--limit", type=float, default=10, help="seconds a call may take (default: %(default)s)")
-    options.add_argument("--memory", type=float, default=6, help="GB a call may need (default: %(default)s)")
+    options.add_argument("--turns", type=int, default=3, help="turns at least (default: %(default)s)")
+    options.add_argument("--memory", type=float, default=8, help="GB a call may need (default: %(default)s)")
     given = options.parse_args()
     place, lengths = begin(given.threads), sorted(int(n) for n in given.lengths.split(","))
     shape = Shape(given.batch, given.heads, given.width)

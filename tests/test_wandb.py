@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -82,7 +83,8 @@ def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:
             if select.select([terminal], [], [], 0.5)[0]:
                 seen += os.read(terminal, 65536)
     finally:
-        viewer.kill()
+        # `wandb` starts the viewer as a process of its own, which would outlive it.
+        os.killpg(viewer.pid, signal.SIGKILL)
         viewer.wait()
         os.close(inside)
         os.close(terminal)
