@@ -60,14 +60,14 @@ class Contestant:
 def contestants(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> list[Contestant]:
     """Yardsticks first, then the mechanisms of the models that have this form."""
     chosen = [_yardstick(name, form, causal, shape) for name, form in YARDSTICKS[causal].items()]
-    for name, mechanism in mechanisms(models, shape, longest).items():
+    for name, mechanism in mechanisms(models, causal, shape, longest).items():
         if mechanism.supports_causal if causal else mechanism.supports_bidirectional:
             chosen.append(_mechanism(f"attnlab {name}", mechanism, causal, shape))
     return chosen
 
 
-def mechanisms(models: Sequence[str], shape: Shape, longest: int) -> dict[str, Attention]:
-    """Every attention that encoders of these models use, once; models that share one are named by the first."""
+def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> dict[str, Attention]:
+    """Every attention that encoders (causal: decoders) of these models use, once; named by the first that has it."""
     found: dict[str, tuple[str, Attention]] = {}
     for name in models:
         # Without the rules: a causal mechanism is refused by the task, not by this benchmark.
@@ -80,10 +80,11 @@ def mechanisms(models: Sequence[str], shape: Shape, longest: int) -> dict[str, A
             attention_dropout=0.0,
             positions=model.positions or config.backbone.positions,
         )
-        for place, group in enumerate(model.encoder, start=1):
+        groups = model.decoder if causal else model.encoder
+        for place, group in enumerate(groups, start=1):
             relative = backbone.positions == "relative"
             same = json.dumps([group.attention, dataclasses.asdict(model.normalization), relative])
-            label = name if len(model.encoder) == 1 else f"{name}, group {place}"
+            label = name if len(groups) == 1 else f"{name}, group {place}"
             if same not in found:
                 found[same] = (label, make_attention(group.attention, "encoder", backbone, model, longest).eval())
     return dict(found.values())

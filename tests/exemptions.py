@@ -3,7 +3,7 @@
 Keys are (law, dotted path of the class); laws are those of LAWS. The list is printed at the end of every test run.
 """
 
-LAWS = ("padding", "causality", "step", "reference", "finite", "weights", "compile", "vmap")
+LAWS = ("padding", "causality", "step", "reference", "finite", "weights", "diagnostics", "compile", "vmap")
 
 EXEMPTIONS: dict[tuple[str, str], str] = {
     ("weights", "attnlab.attention.long_short.LongShortAttention"): (

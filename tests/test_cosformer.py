@@ -136,7 +136,7 @@ def test_a_length_is_needed() -> None:
 def test_the_published_length_has_no_step_form() -> None:
     with pytest.raises(NotImplementedError, match="use length_from=config"):
         make(length_from="batch").init_state(1)
-    overrides = [f"+model.{key}.length_from=batch" for key in ("encoder.0.attention", "cross")]
+    overrides = [f"model.{key}.length_from=batch" for key in ("encoder.0.attention", "cross")]
     assert not check_config(compose_config(["task=sort_of_clevr", "model=cosformer", *overrides]))
     found = check_config(compose_config(["task=scan", "model=cosformer", *overrides]))
     assert len(found) == 2

@@ -76,8 +76,9 @@ def test_every_model_can_be_diagnosed(task: str, model: str) -> None:
     found = diagnosed(network, task)
     assert set(found) == expected_names(network)
     for name, item in found.items():
-        assert item.weights.shape == (*item.query_norms.shape, item.key_norms.shape[2]), name
-        assert item.values.shape[:3] == item.key_norms.shape, name
+        batch, _, n_queries = item.query_norms.shape
+        assert (batch, n_queries, item.key_norms.shape[2]) == (*item.weights.shape[::2], item.weights.shape[3]), name
+        assert item.values.shape[::2] == (batch, item.weights.shape[3]), name
         for value in (item.query_norms, item.key_norms, item.values, item.weights, item.score_gradients):
             assert value is None or (value.isfinite().all() and not value.requires_grad), name
         if item.mask is not None:

@@ -102,3 +102,18 @@ def test_every_length_is_finite(case: Case, mode: str) -> None:
 @every_attention("finite")
 def test_every_length_is_finite_up_to_4096_and_at_every_scale(case: Case, mode: str) -> None:
     check_lengths(case, mode, (1, 2, 64, 65, 1000, 4096), WIDE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number_format", ["bfloat16", "float16"])
+@every_attention("finite")
+def test_long_sequences_are_finite_in_half_precision(case: Case, mode: str, number_format: str) -> None:
+    dtype, _, scales = FORMATS[number_format]
+    attention = case.make(longest=4096).to(dtype)
+    mask = masks([4096, 3000, 1], 4096)
+    for scale in (scales[0], scales[-1]):
+        x, memory = ((scale * torch.randn(3, n, 8)).to(dtype).requires_grad_() for n in (4096, 4096))
+        out, penalty = apply(attention, mode, x, memory, mask)
+        values = {"out": out, "penalty": penalty}
+        values |= gradients(out.float().mean() + penalty, attention, x=x, memory=memory if mode == "cross" else None)
+        assert_finite(values, f"inputs x {scale}")

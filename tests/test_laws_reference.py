@@ -44,7 +44,7 @@ def compare(attention: Attention, mode: str, length: int, lengths: Sequence[int]
     assert_same(*results, tolerance=1e-9)
 
 
-@pytest.mark.parametrize("length", [1, 2, 63, pytest.param(65, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("length", [1, 2, 63, 65])
 @every_attention("reference")
 def test_equals_its_reference(case: Case, mode: str, length: int) -> None:
     compare(case.make(), mode, length)

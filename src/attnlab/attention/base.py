@@ -164,6 +164,14 @@ class Attention(nn.Module, ABC):
         """Projected keys and values, split into heads."""
         return self.split_heads(self.k_proj(source)), self.split_heads(self.v_proj(source))
 
+    def query_heads(self, q: Float[Tensor, "B H N Q"]) -> Float[Tensor, "B P N D"]:
+        """Queries head by head, without what else `queries` packs beside them: for diagnostics."""
+        return q
+
+    def key_heads(self, k: Float[Tensor, "B H M K"]) -> Float[Tensor, "B P M D"]:
+        """Keys head by head, likewise."""
+        return k
+
     def value_heads(self, v: Float[Tensor, "B H M C"]) -> Float[Tensor, "B V M D"]:
         """Values head by head, as the orthogonality loss compares them: `v` unless its heads are packed otherwise."""
         return v

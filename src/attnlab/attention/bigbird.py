@@ -25,6 +25,7 @@ from torch import Tensor
 
 from attnlab.attention.base import Attention, Initialization
 from attnlab.attention.softmax_core import fused_softmax, kept, softmax_weights
+from attnlab.config.schema import Count, Natural
 
 PRIME = 2**31 - 1
 
@@ -56,12 +57,12 @@ class BigBirdAttention(Attention):
         *,
         bias: bool = True,
         dropout: float = 0.0,
-        block_size: int = 64,
-        window_blocks: int = 3,
-        global_first: int = 1,
-        global_last: int = 1,
-        random_blocks: int = 3,
-        redraw_every: int | None = None,
+        block_size: Count = 64,
+        window_blocks: Count = 3,
+        global_first: Natural = 1,
+        global_last: Natural = 1,
+        random_blocks: Natural = 3,
+        redraw_every: Count | None = None,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
     ) -> None:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from attnlab.attention.base import Initialization
 from attnlab.attention.precision import full_precision
 from attnlab.attention.softmax_core import CachedAttention, fused_softmax, scaled_dot_weights
+from attnlab.config.schema import Count
 
 
 class CompositionalAttention(CachedAttention):
@@ -50,9 +51,9 @@ class CompositionalAttention(CachedAttention):
         n_heads: int,
         *,
         bias: bool = True,
-        retrievals: int = 2,
+        retrievals: Count = 2,
         scorer: Literal["dot", "mlp"] = "dot",
-        retrieval_width: int = 32,
+        retrieval_width: Count = 32,
         dropout: float = 0.0,
         orthogonality: bool = False,
         initialization: Initialization = "torch",

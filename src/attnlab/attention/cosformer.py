@@ -56,7 +56,7 @@ class CosformerAttention(FeatureMapAttention):
         length_from: Literal["config", "batch"] = "config",
         feature_map: PositiveFeatureMap = "relu",
         eps: float = 1e-6,
-        chunk_size: int = 64,
+        chunk_size: Count = 64,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
     ) -> None:

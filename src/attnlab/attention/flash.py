@@ -10,9 +10,8 @@ with q', k' a second pair of copies of z, and b a bias for every distance. One u
 feed-forward, and has one head, whatever `n_heads` the backbone names; norm and residual sum are the layer's (published:
 pre-norm). Cost O(N^2 (s + e)) and O(N C (s + e) + N s e), widths s of z and e of v. Supports bidirectional (linear part
 over all chunks, the query's own included), causal (over earlier chunks) and step (a cache of all keys; mixed chunk: of
-the current chunk's, and a running sum). No cross: queries and keys are copies of one z. Padding never enters, where
-public code lets it. n is the length in the paper and the longest length in the code of Qin et al.; ours is that, or the
-keys a query sees (`divisor`). C divides the linear part in all forms, as there; some code divides by the length.
+the current chunk's, a running sum). No cross: queries and keys are copies of one z. n is the length in the paper and
+the longest length in the code of Qin et al.; ours is that, or the keys a query sees (`divisor`). C divides all forms.
 """
 
 from abc import abstractmethod
@@ -26,10 +25,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, State
-from attnlab.attention.linear_core import key_value_sum
+from attnlab.attention.linear_core import chunks, key_value_sum
 from attnlab.attention.position import DistanceBias, make_distance_bias, rotated_halves
-from attnlab.attention.precision import full_precision
+from attnlab.attention.precision import full_precision, projected, saturated
 from attnlab.attention.softmax_core import CachedAttention, kept
+from attnlab.config.schema import Count
 
 
 class GatedAttentionUnit(Attention):
@@ -42,9 +42,6 @@ class GatedAttentionUnit(Attention):
         position_bias: table = a number for each distance; rotary = the published form above a length of 512.
         n_pairs: pairs of a query and a key made from z.
         reach: distances of the table.
-
-    Raises:
-        ValueError: query_width is odd.
     """
 
     supports_cross = False
@@ -88,7 +85,7 @@ class GatedAttentionUnit(Attention):
         causal: bool,
     ) -> Float[Tensor, "B 1 N C"]:
         with full_precision(q, k, v) as full:
-            return self.mix(*full, mask, causal).to(v.dtype)
+            return saturated(self.mix(*full, mask, causal), v.dtype)
 
     @abstractmethod
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
@@ -105,9 +102,17 @@ class GatedAttentionUnit(Attention):
     def _copies(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
         return (F.silu(self.z_proj(x))[:, None, :, None] * scale + shift).flatten(-2)
 
+    def query_heads(self, q: Float[Tensor, "B 1 N Q"]) -> Float[Tensor, "B P N S"]:
+        return q.squeeze(1).unflatten(-1, (-1, self.query_width)).transpose(1, 2)
+
+    key_heads = query_heads
+
     def joined(self, out: Float[Tensor, "B 1 N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         """Gated by u and projected."""
-        return self.out_proj(F.silu(self.u_proj(x)) * out[:, 0])
+        gate = F.silu(self.u_proj(x))
+        with full_precision(gate, out[:, 0]) as (wide, y):
+            y = wide * y
+        return projected(self.out_proj, y, gate.dtype)
 
 
 class FlashQuad(GatedAttentionUnit, CachedAttention):
@@ -126,10 +131,10 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
         *,
         bias: bool = True,
         dropout: float = 0.0,
-        query_width: int = 128,
-        expansion: int = 2,
+        query_width: Count = 128,
+        expansion: Count = 2,
         position_bias: DistanceBias = "table",
-        max_length: int = 512,
+        max_length: Count = 512,
         divisor: Literal["max_length", "keys"] = "max_length",
         orthogonality: bool = False,
         initialization: Initialization = "torch",
@@ -139,12 +144,11 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
         self.max_length, self.divisor = max_length, divisor
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, first_query: int = 0) -> Tensor:
-        weights = self.weights(q, k, mask, causal, first_query=first_query)
-        return F.dropout(weights, self.dropout, self.training) @ v
+        return F.dropout(self.weights(q, k, mask, causal, first_query=first_query), self.dropout, self.training) @ v
 
     def attend_last(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, position: int) -> Tensor:
         with full_precision(q, k, v) as full:
-            return self.mix(*full, mask, False, position).to(v.dtype)
+            return saturated(self.mix(*full, mask, False, position), v.dtype)
 
     def weights(
         self,
@@ -192,10 +196,10 @@ class Flash(GatedAttentionUnit):
         *,
         bias: bool = True,
         dropout: float = 0.0,
-        query_width: int = 128,
-        expansion: int = 2,
+        query_width: Count = 128,
+        expansion: Count = 2,
         position_bias: DistanceBias = "table",
-        chunk_size: int = 64,
+        chunk_size: Count = 64,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
     ) -> None:
@@ -207,16 +211,12 @@ class Flash(GatedAttentionUnit):
         length = v.shape[2]
         # Zero values take padded keys out of both parts.
         v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
-        q, q_linear, k, k_linear, v = (self._chunks(x) for x in (*_pairs(q, 0), *_pairs(k, 0), v))
+        size = min(self.chunk_size, length)
+        q, q_linear, k, k_linear, v = (chunks(x, size) for x in (*_pairs(q, 0), *_pairs(k, 0), v))
         sums = key_value_sum(k_linear, v) / self.chunk_size
         # Shifted rather than subtracted, as in linear_core.
         seen = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2) if causal else sums.sum(2, keepdim=True)
         return (self._within(q, k, v, causal) + q_linear @ seen).flatten(2, 3)[:, :, :length]
-
-    def _chunks(self, x: Tensor) -> Tensor:
-        """[B, 1, N, C] as [B, 1, N / size, size, C], filled up with zeros; one short chunk where that is all."""
-        size = min(self.chunk_size, x.shape[2])
-        return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
 
     def _within(self, q: Tensor, k: Tensor, v: Tensor, causal: bool, first_query: int = 0) -> Tensor:
         scores = q @ k.transpose(-1, -2) / self.chunk_size

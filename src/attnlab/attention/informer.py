@@ -28,6 +28,7 @@ from torch import Tensor
 from attnlab.attention.base import Attention, Initialization
 from attnlab.attention.precision import full_precision
 from attnlab.attention.softmax_core import fused_softmax
+from attnlab.config.schema import Count
 
 # Draws are integers below 2**DRAW_BITS: a model cast to another number format would round fractions.
 DRAW_BITS = 31
@@ -59,9 +60,9 @@ class InformerAttention(Attention):
         n_heads: int,
         *,
         bias: bool = True,
-        factor: int = 5,
+        factor: Count = 5,
         mean_over: Literal["sample", "sequence"] = "sample",
-        redraw_every: int | None = 1,
+        redraw_every: Count | None = 1,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
     ) -> None:

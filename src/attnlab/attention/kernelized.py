@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.precision import full_precision
+from attnlab.attention.precision import full_precision, saturated
 from attnlab.attention.softmax_core import CachedAttention, kept
 
 
@@ -53,7 +53,7 @@ class KernelizedAttention(CachedAttention):
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
             weights = F.dropout(self._kernel(q, k, mask, causal, None), self.dropout, self.training)
-            return (weights @ v).to(dtype)
+            return saturated(weights @ v, dtype)
 
     def weights(
         self,

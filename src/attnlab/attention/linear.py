@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.linear_core import FEATURE_MAPS, FeatureMapAttention, PositiveFeatureMap
-from attnlab.config.schema import Normalization
+from attnlab.config.schema import Count, Normalization
 
 
 class LinearAttention(FeatureMapAttention):
@@ -37,7 +37,7 @@ class LinearAttention(FeatureMapAttention):
         feature_map: PositiveFeatureMap = "one_plus_elu",
         scale_queries: bool = True,
         eps: float = 1e-5,
-        chunk_size: int = 64,
+        chunk_size: Count = 64,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
     ) -> None:

@@ -66,7 +66,7 @@ def causal_sums(
     length = q.shape[2]
     if length <= chunk_size:
         return (q @ k.transpose(-1, -2)).tril() @ v
-    q, k, v = (_chunks(x, chunk_size) for x in (q, k, v))
+    q, k, v = (chunks(x, chunk_size) for x in (q, k, v))
     sums = key_value_sum(k, v)
     # Shifted rather than subtracted: what a large key of the chunk itself rounds away must not reach earlier queries.
     before = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2)
@@ -74,7 +74,7 @@ def causal_sums(
     return out.flatten(2, 3)[:, :, :length]
 
 
-def _chunks(x: Tensor, size: int) -> Tensor:
+def chunks(x: Tensor, size: int) -> Tensor:
     """[B, H, N, C] as [B, H, N / size, size, C], filled up with zeros, which add nothing to any sum."""
     return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from attnlab.attention.base import Attention, Initialization
 from attnlab.attention.precision import full_precision
 from attnlab.attention.softmax_core import KeyValueState, fused_softmax
+from attnlab.config.schema import Count
 
 
 class LinformerAttention(Attention):
@@ -46,8 +47,8 @@ class LinformerAttention(Attention):
         *,
         bias: bool = True,
         dropout: float = 0.0,
-        projected_length: int = 256,
-        max_length: int = 512,
+        projected_length: Count = 256,
+        max_length: Count = 512,
         share_heads: bool = True,
         share_key_value: bool = False,
         orthogonality: bool = False,

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from attnlab.attention.base import Attention, Initialization, State
 from attnlab.attention.precision import full_precision
 from attnlab.attention.softmax_core import softmax_weights
+from attnlab.config.schema import Count
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class LongShortAttention(Attention):
         *,
         bias: bool = True,
         dropout: float = 0.0,
-        window_size: int = 8,
-        rank: int = 32,
-        segment_size: int = 512,
+        window_size: Count = 8,
+        rank: Count = 32,
+        segment_size: Count = 512,
         normalized_projection: bool = False,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
@@ -83,6 +84,9 @@ class LongShortAttention(Attention):
         """Keys side by side with the logits of P, and values."""
         k, v = super().keys_values(source)
         return torch.cat((k, self.split_heads(self.p_proj(source))), dim=-1), v
+
+    def key_heads(self, k: Float[Tensor, "B H M K"]) -> Float[Tensor, "B H M D"]:
+        return k[..., : self.head_width]
 
     def attend(
         self,

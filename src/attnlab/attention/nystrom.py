@@ -26,8 +26,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization
-from attnlab.attention.precision import full_precision
+from attnlab.attention.precision import full_precision, saturated
 from attnlab.attention.softmax_core import fused_softmax, softmax_weights
+from attnlab.config.schema import Count
 
 # Random numbers are whole, below 2^31: a buffer of them survives a cast of the module to half precision.
 RANDOM_BITS = 31
@@ -58,9 +59,9 @@ class NystromAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        n_landmarks: int = 64,
-        pinv_iterations: int = 6,
-        conv_kernel: int | None = 35,
+        n_landmarks: Count = 64,
+        pinv_iterations: Count = 6,
+        conv_kernel: Count | None = 35,
         bias: bool = True,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
@@ -129,11 +130,11 @@ class SkyformerAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        n_landmarks: int = 128,
-        inverse_iterations: int = 6,
+        n_landmarks: Count = 128,
+        inverse_iterations: Count = 6,
         ridge: float = 0.1,
         sampling: Literal["uniform", "segments"] = "uniform",
-        redraw_every: int | None = 1,
+        redraw_every: Count | None = 1,
         bias: bool = True,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
@@ -167,7 +168,7 @@ class SkyformerAttention(Attention):
             if mask is not None:
                 q_kernel, k_kernel = q_kernel * real[:, None, None, :], k_kernel * mask[:, None, :, None]
             context = self._inverse(landmarks, real) @ (k_kernel.transpose(-1, -2) @ v)
-            return (q_kernel @ context).to(dtype)
+            return saturated(q_kernel @ context, dtype)
 
     def _places(self, lengths: Tensor, size: int) -> tuple[Int[Tensor, "B 2 half"], Bool[Tensor, "B L"]]:
         """Positions of sampled queries and of sampled keys, and which landmarks there are, of both together."""

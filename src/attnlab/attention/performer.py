@@ -12,7 +12,8 @@ Cost O(N F D). Supports bidirectional, causal (in chunks), cross and step (const
 Queries are shifted by the largest entry of their own W x~. Published code (performer-pytorch 1.1.4) shifts keys by the
 largest entry of the whole sequence: `key_stabilizer: sequence`; here it is that of the real positions. The causal form
 then looks ahead, and a step cannot know it, so by default keys are not shifted: they need no shift, since
-w . k~ - |k~|^2 / 2 <= |w|^2 / 2. Published code also adds eps to z in the causal form only (`key_sum_eps`).
+w . k~ - |k~|^2 / 2 <= |w|^2 / 2. Published code adds eps to z in the causal form only; here all forms have it
+(`key_sum_eps`). And it takes the shifts for constants in the backward pass; here gradients are those of the formula.
 """
 
 import math
@@ -97,7 +98,7 @@ class PerformerAttention(FeatureMapAttention):
         key_stabilizer: Literal["none", "sequence"] = "none",
         feature_eps: NonNegative | None = None,
         key_sum_eps: NonNegative = 1e-6,
-        chunk_size: int = 64,
+        chunk_size: Count = 64,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
     ) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 
 @contextmanager
@@ -12,3 +13,19 @@ def full_precision(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Autocast off, and the tensors in float32 where they came in a shorter format: half precision loses long sums."""
     with torch.autocast(device_type=tensors[0].device.type, enabled=False):
         yield tuple(t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors)
+
+
+def saturated(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in another format; in float16, whose range sums without a denominator leave, its largest number at most."""
+    if dtype == torch.float16:
+        x = x.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max)
+    return x.to(dtype)
+
+
+def projected(linear: nn.Linear, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The linear map of x in a format; for float16 computed in float32, so that no sum is infinite on the way."""
+    if dtype != torch.float16:
+        return linear(x.to(dtype))
+    with full_precision(x) as (x,):
+        weights = {name: value.float() for name, value in linear.named_parameters()}
+        return saturated(functional_call(linear, weights, x), dtype)

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization
 from attnlab.attention.precision import full_precision
+from attnlab.config.schema import Count
 
 # Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.
 EPS = 1e-6
@@ -66,11 +67,11 @@ class ReformerAttention(Attention):
         n_heads: int,
         *,
         bias: bool = True,
-        max_length: int = 1024,
-        n_hashes: int = 2,
-        chunk_size: int = 64,
-        n_buckets: int | None = None,
-        redraw_every: int | None = 1,
+        max_length: Count = 1024,
+        n_hashes: Count = 2,
+        chunk_size: Count = 64,
+        n_buckets: Count | None = None,
+        redraw_every: Count | None = 1,
         dropout: float = 0.0,
         orthogonality: bool = False,
         initialization: Initialization = "torch",

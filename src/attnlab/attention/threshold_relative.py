@@ -63,6 +63,9 @@ class ThresholdRelativeAttention(CachedAttention):
         """Normalised queries, and the gate's logit in the last column."""
         return torch.cat((self._normalized(super().queries(x)), self.split_heads(self.gate_proj(x))), dim=-1)
 
+    def query_heads(self, q: Float[Tensor, "B H N Q"]) -> Float[Tensor, "B H N D"]:
+        return q[..., :-1]
+
     def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M D"]]:
         k, v = super().keys_values(source)
         return self._normalized(k), v

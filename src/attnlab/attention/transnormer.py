@@ -71,7 +71,7 @@ class NormAttention(FeatureMapAttention):
         feature_map: FeatureMap = "one_plus_elu",
         norm: Literal["rms_norm", "layer_norm"] = "rms_norm",
         lrpe: LrpeKind = "none",
-        chunk_size: int = 64,
+        chunk_size: Count = 64,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
     ) -> None:

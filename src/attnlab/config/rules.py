@@ -105,13 +105,14 @@ def _shares(view: View) -> Iterator[str]:
 
 def _directions(view: View) -> Iterator[str]:
     needs = {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]}
+    all_needs = [(place, f"supports_{need}") for place in view.places for need in needs[place]]
     for key, place, signature in view.attentions():
         needed = [f"supports_{need}" for need in needs[place]]
         lacking = [name for name in needed if not can(signature, name)]
         if lacking:
             forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
             cost = signature.attributes.get("lost", {}).get(lacking[0], "")
-            able = models_that_can(view.conf, lambda found, p=place, n=needed: all(_all(found[p], name) for name in n))
+            able = models_that_can(view.conf, lambda found: all(_all(found[p], name) for p, name in all_needs))
             why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
             yield f"{key}={_class_name(signature)}: {why}; {able}"
 

@@ -27,7 +27,8 @@ QUANTITIES = ("norms", "values", "weights", "score_gradients")
 class Diagnosis:
     """One use of one attention, detached; None is what was not asked for. What stands at padding means nothing.
 
-    query_norms, key_norms: L2 norms of projected queries and keys (`norms`).
+    query_norms, key_norms: L2 norms of queries and keys, head by head, as `attend` gets them (`norms`): projected,
+        before any normalisation that goes with a feature map; FLASH has one head for each of its pairs.
     values: projected values, head by head (compositional attention: retrieval by retrieval).
     weights: what the values are multiplied by.
     score_gradients: of the loss, by the scores that the weights are made from (q . k / sqrt(D) of softmax attention,
@@ -36,8 +37,8 @@ class Diagnosis:
     causal: whether keys after the query are out of sight.
     """
 
-    query_norms: Float[Tensor, "B H N"] | None
-    key_norms: Float[Tensor, "B H M"] | None
+    query_norms: Float[Tensor, "B P N"] | None
+    key_norms: Float[Tensor, "B P M"] | None
     values: Float[Tensor, "B V M D"] | None
     weights: Float[Tensor, "B H N M"] | None
     score_gradients: Float[Tensor, "B H N M"] | None
@@ -86,8 +87,8 @@ def _diagnosis(use: Application, flow: Tensor | None, wanted: Collection[str]) -
         weights = use.attention.weights(seen.q, seen.k, seen.mask, seen.causal)
     norms = "norms" in wanted
     return Diagnosis(
-        query_norms=seen.q.detach().norm(dim=-1) if norms else None,
-        key_norms=seen.k.detach().norm(dim=-1) if norms else None,
+        query_norms=use.attention.query_heads(seen.q).detach().norm(dim=-1) if norms else None,
+        key_norms=use.attention.key_heads(seen.k).detach().norm(dim=-1) if norms else None,
         values=use.attention.value_heads(seen.v).detach() if "values" in wanted else None,
         weights=weights if "weights" in wanted else None,
         score_gradients=score_gradients,
