@@ -41,7 +41,7 @@ def test_weights_times_values_are_the_output(case: Case, mode: str) -> None:
 def test_heads_of_queries_and_keys_can_be_compared(case: Case, mode: str) -> None:
     """What else a mechanism packs beside them is left out, and with it what would spoil their norms."""
     attention = case.make()
-    seen = observed(attention, mode, masks((7, 3), 7))
+    seen = observed(attention, mode, masks((7, 3, 1), 7))
     q, k = attention.query_heads(seen.q), attention.key_heads(seen.k)
     assert q.shape[:2] == k.shape[:2] and q.shape[2:] == (7, k.shape[3])
     values = attention.value_heads(seen.v)
