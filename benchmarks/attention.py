@@ -22,7 +22,7 @@ from attnlab.config.compose import group_choices
 from benchmarks.contestants import Contestant, Shape, contestants
 from benchmarks.naive import BASELINE, PUBLISHED
 from benchmarks.tables import show
-from benchmarks.timing import Timings, begin, interleaved, parser, peak_of
+from benchmarks.timing import Timings, begin, interleaved, keep_memory, parser, peak_of
 
 MODES = {False: "bidirectional", True: "causal"}
 PARTS = ("forward", "forward + backward")
@@ -124,6 +124,7 @@ def main() -> None:
     options = parser(__doc__, seconds=20)
     options.add_argument("--lengths", default="256,512,1024,2048,4096,8192,16384", help="default: %(default)s")
     options.add_argument("--models", default=",".join(shipped), help="default: every model of conf/model")
+    options.add_argument("--modes", default=",".join(MODES.values()), help="default: %(default)s")
     options.add_argument("--batch", type=int, default=2, help="samples (default: %(default)s)")
     options.add_argument("--heads", type=int, default=8, help="heads (default: %(default)s)")
     options.add_argument("--width", type=int, default=32, help="head width (default: %(default)s)")
@@ -131,12 +132,13 @@ def main() -> None:
     options.add_argument("--turns", type=int, default=3, help="turns at least (default: %(default)s)")
     options.add_argument("--memory", type=float, default=8, help="GB a call may need (default: %(default)s)")
     given = options.parse_args()
+    keep_memory()
     place, lengths = begin(given.threads), sorted(int(n) for n in given.lengths.split(","))
     shape = Shape(given.batch, given.heads, given.width)
     torch.manual_seed(0)
     if not PUBLISHED:
         print("performer-pytorch is not installed and left out; pip install 'attnlab[bench]' brings it")
-    for causal, mode in MODES.items():
+    for causal, mode in [item for item in MODES.items() if item[1] in given.modes.split(",")]:
         chosen = contestants(given.models.split(","), causal, shape, longest=max(lengths))
         check_equal(chosen)
         found, names = measure(chosen, lengths, mode, vars(given)), [one.name for one in chosen]

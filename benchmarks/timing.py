@@ -6,6 +6,7 @@ runs. Figures are medians.
 """
 
 import argparse
+import contextlib
 import ctypes
 import math
 import os
@@ -21,6 +22,7 @@ import torch
 
 from attnlab.run import machine
 
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of mallopt(3)
 SAMPLE_SECONDS = 0.005
 """calls shorter than this are repeated within one sample"""
 
@@ -131,6 +133,18 @@ def parser(description: str | None, seconds: float) -> argparse.ArgumentParser:
     made.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads (default: torch's own)")
     made.add_argument("--seconds", type=float, default=seconds, help="time for each comparison (default: %(default)s)")
     return made
+
+
+def keep_memory() -> None:
+    """Tell glibc to keep freed memory for the next call; elsewhere nothing.
+
+    By default it gives back tensors above 32 MiB, and fetching them page by page at every call can take longer than
+    what is computed with them: times jump at the length at which a form's tensors pass that size.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(_M_MMAP_MAX, 0)
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def begin(threads: int) -> dict[str, object]:
