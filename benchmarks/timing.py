@@ -14,7 +14,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,16 +135,26 @@ def parser(description: str | None, seconds: float) -> argparse.ArgumentParser:
     return made
 
 
-def keep_memory() -> None:
-    """Tell glibc to keep freed memory for the next call; elsewhere nothing.
+@contextlib.contextmanager
+def memory_kept() -> Iterator[None]:
+    """glibc keeps freed memory for the next call; nothing changes where there is no glibc.
 
     By default it gives back tensors above 32 MiB, and fetching them page by page at every call can take longer than
     what is computed with them: times jump at the length at which a form's tensors pass that size.
     """
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(_M_MMAP_MAX, 0)
-        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+    try:
+        set_option = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        yield
+        return
+    for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1)):
+        set_option(option, value)
+    try:
+        yield
+    finally:
+        # The defaults of mallopt(3).
+        for option, value in ((_M_MMAP_MAX, 65536), (_M_TRIM_THRESHOLD, 128 * 1024)):
+            set_option(option, value)
 
 
 def begin(threads: int) -> dict[str, object]:
