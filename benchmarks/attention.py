@@ -1,9 +1,9 @@
 """Attention by length: time and peak memory of every shipped mechanism beside fused softmax and other code's forms.
 
 The mechanisms are those of `conf/model/*.yaml`, each once (models that share one are named by the first). Measured is
-`attend`: from projected queries, keys and values, feature map and normalisation included, to the heads' outputs; a
-mechanism with a `forward` of its own is measured whole, and marked so. Forward is without gradients; forward + backward
-with those of queries, keys and values. No padding, no dropout, float32, models as initialised.
+`attend`: from projected queries, keys and values, feature map and normalisation included, to the heads' outputs.
+Forward is without gradients; forward + backward with those of queries, keys and values. No padding, no
+dropout, float32, models as initialised.
 
 A form that would take longer than --limit seconds or more memory than --memory GB at a length, judged by the length
 before, is left out there and at longer ones (-).

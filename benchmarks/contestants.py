@@ -99,14 +99,10 @@ def _yardstick(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:
 
 
 def _mechanism(name: str, mechanism: Attention, causal: bool, shape: Shape) -> Contestant:
-    """`attend` from projected queries, keys and values; the whole where a mechanism has a forward of its own."""
-    width = shape.heads * shape.width
-    if type(mechanism).forward is not Attention.forward:
-        whole = lambda length: [torch.randn(shape.batch, length, width, requires_grad=True)]  # noqa: E731
-        return Contestant(f"{name} (with projections)", whole, lambda x: mechanism(x[0], None, None, causal)[0])
+    """`attend` from projected queries, keys and values."""
 
     def inputs(length: int) -> list[Tensor]:
-        x = torch.randn(shape.batch, length, width)
+        x = torch.randn(shape.batch, length, shape.heads * shape.width)
         with torch.no_grad():
             made = mechanism.queries(x), *mechanism.keys_values(x)
         return [t.contiguous().requires_grad_() for t in made]

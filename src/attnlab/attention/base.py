@@ -44,6 +44,11 @@ class State:
         return replace(self, **tensors)
 
 
+def real_lengths(x: Tensor, mask: Bool[Tensor, "B M"] | None) -> Int[Tensor, " _"]:
+    """Real positions of each sample of x (B, H, M, ...)."""
+    return torch.full(x.shape[:1], x.shape[2], device=x.device) if mask is None else mask.sum(-1)
+
+
 @dataclass(frozen=True)
 class Observation:
     """What an observer of one forward is handed: the arguments of `attend`, and what it gave (B, H, N, C)."""
@@ -163,6 +168,10 @@ class Attention(nn.Module, ABC):
     def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
         """Projected keys and values, split into heads."""
         return self.split_heads(self.k_proj(source)), self.split_heads(self.v_proj(source))
+
+    def no_keys_values(self, batch: int) -> tuple[Float[Tensor, "B H 0 K"], Float[Tensor, "B #H 0 C"]]:
+        """Keys and values of no position at all: their shapes, for the state before the first one."""
+        return self.keys_values(next(self.parameters()).new_zeros(batch, 0, self.d_model))
 
     def query_heads(self, q: Float[Tensor, "B H N Q"]) -> Float[Tensor, "B P N D"]:
         """Queries head by head, without what else `queries` packs beside them: for diagnostics."""

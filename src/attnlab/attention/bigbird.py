@@ -23,7 +23,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.linear_core import chunks
 from attnlab.attention.softmax_core import fused_softmax, kept, softmax_weights
 from attnlab.config.schema import Count, Natural
 
@@ -102,8 +103,9 @@ class BigBirdAttention(Attention):
         mask: Bool[Tensor, "B N"] | None,
     ) -> Float[Tensor, "B H N C"]:
         """Every block against the keys of the blocks it sees, gathered; then the global blocks against all keys."""
-        lengths = real_lengths(q, mask)
-        q_blocks, k_blocks, v_blocks = (in_blocks(x, self.block_size) for x in (q, k, v))
+        # Without a mask one table of blocks serves all samples.
+        lengths = real_lengths(q[:1], mask)
+        q_blocks, k_blocks, v_blocks = (chunks(x, self.block_size) for x in (q, k, v))
         batch, heads, n_blocks = q_blocks.shape[:3]
         sees = self.sees(n_blocks, lengths).expand(batch, -1, -1, -1)
         most = 1 + 2 * self.reach + self.global_first + self.global_last + self.random_blocks
@@ -149,7 +151,7 @@ class BigBirdAttention(Attention):
         length, size = q.shape[2], self.block_size
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
         scores = scores if tap is None else tap(scores)
-        n_blocks, lengths = -(-length // size), real_lengths(q, mask)
+        n_blocks, lengths = -(-length // size), real_lengths(q[:1], mask)
         sees = self.sees(n_blocks, lengths) | self._is_global(n_blocks, lengths).transpose(-1, -2)
         sees = sees.repeat_interleave(size, 2).repeat_interleave(size, 3)[:, :, :length, :length]
         return softmax_weights(scores, sees & kept(scores, mask, causal))
@@ -190,16 +192,6 @@ class BigBirdAttention(Attention):
 def _draw(n_heads: int, generator: torch.Generator | None = None) -> Int[Tensor, "H 4"]:
     device = None if generator is None else generator.device
     return torch.randint(1, PRIME, (n_heads, 4), generator=generator, device=device)
-
-
-def real_lengths(x: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None) -> Int[Tensor, "#B"]:
-    """Real positions of each sample; one number for all where there is no mask."""
-    return torch.full((1,), x.shape[2], device=x.device) if mask is None else mask.sum(-1)
-
-
-def in_blocks(x: Float[Tensor, "B H N C"], size: int) -> Float[Tensor, "B H T S C"]:
-    """Cut into blocks of `size` positions, filled up with zeros."""
-    return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
 
 
 def gathered(x: Float[Tensor, "B H T S C"], which: Int[Tensor, "B H R K"]) -> Float[Tensor, "B H R KS C"]:

@@ -224,7 +224,7 @@ class Flash(GatedAttentionUnit):
         return F.dropout(weights.tril() if causal else weights, self.dropout, self.training) @ v
 
     def init_state(self, batch: int, memory: Tensor | None = None, mask: Tensor | None = None) -> ChunkState:
-        k, v = self.keys_values(self.z_proj.weight.new_zeros(batch, 0, self.d_model))
+        k, v = self.no_keys_values(batch)
         dtype = torch.promote_types(v.dtype, torch.float32)
         return ChunkState(0, k, v, v.new_zeros(batch, 1, self.query_width, self.value_width, dtype=dtype))
 

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.base import Attention, Initialization, real_lengths
 from attnlab.attention.precision import full_precision
 from attnlab.attention.softmax_core import fused_softmax
 from attnlab.config.schema import Count
@@ -85,7 +85,7 @@ class InformerAttention(Attention):
         causal: bool,
     ) -> Float[Tensor, "B H N C"]:
         length = q.shape[2]
-        lengths = q.new_full((q.shape[0],), length, dtype=torch.long) if mask is None else mask.sum(-1)
+        lengths = real_lengths(q, mask)
         counts, most = self.counts(lengths), min(length, self.factor * max(1, math.ceil(math.log(length))))
         measures = self.measures(q, k, lengths, counts, most)
         # Stable, and padding behind all real queries: of equal measures the earlier position comes first.

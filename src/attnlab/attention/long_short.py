@@ -192,7 +192,7 @@ class LongShortAttention(Attention):
         return real.any(-1)[:, None, None, None, None]
 
     def init_state(self, batch: int, memory: Tensor | None = None, mask: Tensor | None = None) -> LongShortState:
-        k, v = self.keys_values(self.v_proj.weight.new_zeros(batch, 0, self.d_model))
+        k, v = self.no_keys_values(batch)
         none = v.to(torch.promote_types(v.dtype, torch.float32))
         return LongShortState(0, k, v, none, none)
 

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.base import Attention, Initialization, real_lengths
 from attnlab.attention.precision import full_precision, saturated
 from attnlab.attention.softmax_core import fused_softmax, softmax_weights
 from attnlab.config.schema import Count
@@ -185,11 +185,6 @@ class SkyformerAttention(Attention):
         root = matrix.sum(-1).rsqrt()
         both = root[..., :, None] * root[..., None, :]
         return pseudo_inverse(matrix * both, self.inverse_iterations) * both
-
-
-def real_lengths(x: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None) -> Int[Tensor, " B"]:
-    """Real positions of each sample."""
-    return torch.full(x.shape[:1], x.shape[2], device=x.device) if mask is None else mask.sum(-1)
 
 
 def segments(lengths: Int[Tensor, " B"], number: int) -> tuple[Int[Tensor, "B L"], Int[Tensor, "B L"]]:

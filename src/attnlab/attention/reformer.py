@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.base import Attention, Initialization, real_lengths
 from attnlab.attention.precision import full_precision
 from attnlab.config.schema import Count
 
@@ -110,7 +110,7 @@ class ReformerAttention(Attention):
     ) -> Float[Tensor, "B H N C"]:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
-            lengths = q.new_full((q.shape[0],), q.shape[2], dtype=torch.long) if mask is None else mask.sum(-1)
+            lengths = real_lengths(q, mask)
             one_chunk = q.shape[2] <= self.chunk_size
             out = self._in_full(q, unit(k), v, lengths) if one_chunk else self._in_rounds(q, unit(k), v, mask, lengths)
             return (out if mask is None else out.masked_fill(~mask[:, None, :, None], 0.0)).to(dtype)

@@ -83,9 +83,7 @@ class CachedAttention(Attention):
         if memory is not None:
             k, v = self.memory_keys_values(memory, mask)
             return KeyValueState(0, k, v, mask, cross=True)
-        # The shapes of no position at all.
-        nothing = next(self.parameters()).new_zeros(batch, 0, self.d_model)
-        return KeyValueState(0, *self.keys_values(nothing), None, cross=False)
+        return KeyValueState(0, *self.no_keys_values(batch), None, cross=False)
 
     def step(self, x: Float[Tensor, "B 1 E"], state: KeyValueState) -> tuple[Float[Tensor, "B 1 E"], KeyValueState]:
         q, k, v = self.queries(x), state.k, state.v

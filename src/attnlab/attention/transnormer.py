@@ -210,8 +210,7 @@ class DiagAttention(Attention):
     def init_state(
         self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
     ) -> BlockState:
-        # The shapes of no position at all.
-        return BlockState(0, *self.keys_values(self.v_proj.weight.new_zeros(batch, 0, self.d_model)))
+        return BlockState(0, *self.no_keys_values(batch))
 
     def step(self, x: Float[Tensor, "B 1 E"], state: BlockState) -> tuple[Float[Tensor, "B 1 E"], BlockState]:
         k, v = self.keys_values(x)
