@@ -18,11 +18,13 @@ from attnlab.attention.base import Attention
 from attnlab.config.check import check_config, checked
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.conform import build
-from attnlab.config.schema import Backbone, Config, Model, TaskSpec
+from attnlab.config.schema import Backbone, Config, Model
+from attnlab.config.spec import TaskSpec
 from attnlab.nn.build import build_network, make_attention
 
 MODELS = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
 TASKS = ("scan", "sort_of_clevr")
+"""two kinds of network with every form of attention between them"""
 SPECS = {
     "scan": TaskSpec(
         kind="encoder_decoder",
@@ -34,6 +36,22 @@ SPECS = {
     ),
     "sort_of_clevr": TaskSpec(
         kind="classification", modality="image_question", n_classes=3, image_shape=(30, 30, 3), question_size=4
+    ),
+    "lra_listops": TaskSpec(
+        kind="classification", modality="tokens", input_vocabulary=7, n_classes=3, max_input_length=100
+    ),
+    "lra_retrieval": TaskSpec(
+        kind="classification", modality="token_pairs", input_vocabulary=7, n_classes=2, max_input_length=100
+    ),
+    "flip_flop": TaskSpec(kind="language_model", modality="tokens", input_vocabulary=7, max_input_length=100),
+    "wikitext103_masked": TaskSpec(
+        kind="masked_language_model",
+        modality="tokens",
+        input_vocabulary=7,
+        max_input_length=100,
+        mask_id=3,
+        n_special=4,
+        mask_share=0.3,
     ),
 }
 TINY = {

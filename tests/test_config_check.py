@@ -62,7 +62,7 @@ WRONG = {
     "backbone.n_heads=three": ["backbone.n_heads=three: expected a whole number >= 1"],
     "backbone.n_heads=0": ["backbone.n_heads=0: expected a whole number >= 1"],
     "backbone.dropout=1.0": ["backbone.dropout=1.0: expected a number >= 0 and < 1"],
-    "train.max_steps=1e5": ["train.max_steps=100000.0: expected a whole number >= 1; write 100000"],
+    "train.max_steps=1e5": ["train.max_steps=100000.0: expected a whole number >= 1 or null; write 100000"],
     "train.precision=bf16": ["train.precision=bf16: expected one of 32-true", "nearest: bf16-mixed"],
     "train.validate_every=epohc": ["expected a whole number >= 1 or epoch or null; nearest: epoch"],
     "optim.lr=0": ["optim.lr=0: expected a number > 0"],

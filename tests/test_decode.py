@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attnlab.attention.base import State
 from attnlab.data.batch import SequenceBatch
 from attnlab.learn.decode import greedy
-from attnlab.learn.metrics import sequences_right
+from attnlab.learn.judge import sequences_right
 from attnlab.nn.heads import DecodeState, EncoderDecoder
 
 END = 1

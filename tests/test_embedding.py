@@ -17,7 +17,8 @@ XAVIER_RANGE = math.sqrt(6 / (VOCABULARY + WIDTH))
 
 
 def make(variant: str, absolute: bool = True) -> TokenEmbedding:
-    return TokenEmbedding(VOCABULARY, WIDTH, variant, absolute=absolute, dropout=0.0)
+    positions = "sinusoidal" if absolute else "none"
+    return TokenEmbedding(VOCABULARY, WIDTH, variant, positions=positions, longest=64, dropout=0.0)
 
 
 @pytest.mark.parametrize(

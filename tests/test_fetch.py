@@ -5,7 +5,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import tarfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.data.fetch import DataError, OfficialFile, disk_errors, fetch, read_members
+from attnlab.data.fetch import DataError, OfficialFile, disk_errors, fetch
 
 CONTENT = bytes(range(256)) * 2000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -201,28 +200,3 @@ def test_processes_that_fetch_together_download_once(server: Server, tmp_path: P
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     assert [(process.communicate(timeout=60)[1], process.returncode) for process in processes] == [("", 0)] * 2
     assert server.ranges == [None]
-
-
-def make_archive(path: Path, top: str, files: dict[str, bytes]) -> None:
-    for name, content in files.items():
-        (path.parent / top / name).parent.mkdir(parents=True, exist_ok=True)
-        (path.parent / top / name).write_bytes(content)
-    with tarfile.open(path, "w:gz") as tar:
-        tar.add(path.parent / top, arcname=top)
-
-
-@pytest.mark.parametrize("top", ["SCAN", "SCAN-master"])
-def test_members_are_read_below_any_top_folder(tmp_path: Path, top: str) -> None:
-    make_archive(tmp_path / "a.tar.gz", top, {"b/c.txt": b"c", "d.txt": b"d"})
-    assert read_members(tmp_path / "a.tar.gz", ["b/c.txt", "absent.txt"]) == {"b/c.txt": b"c"}
-
-
-def test_a_cut_archive_is_named(tmp_path: Path) -> None:
-    archive = tmp_path / "a.tar.gz"
-    make_archive(archive, "top", {"b.bin": os.urandom(50_000)})
-    archive.write_bytes(archive.read_bytes()[:20_000])
-    with pytest.raises(DataError, match=r"a\.tar\.gz is cut short"):
-        read_members(archive, ["b.bin"])
-    archive.write_bytes(b"no archive at all")
-    with pytest.raises(DataError, match=r"a\.tar\.gz .* no tar archive"):
-        read_members(archive, ["b.bin"])

@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
 from runs import ROOT, environment
+
+from attnlab.config import schema
 
 SOURCE = ROOT / "src" / "attnlab"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -71,6 +74,16 @@ def test_names_of_yamls_are_their_files() -> None:
             text = yaml.safe_load(file.read_text())
             name = text["task"]["name"] if group == "task" else text["name"]
             assert name == file.stem and re.fullmatch(r"[a-z0-9_]+", name)
+
+
+def test_every_task_sets_every_key_it_owns() -> None:
+    """So that each can be set without a plus; what a network of its kind does not read may be left out."""
+    optional = {"pooling", "d_classifier"}
+    for file in sorted((ROOT / "conf" / "task").glob("*.yaml")):
+        text = yaml.safe_load(file.read_text())
+        for section in (schema.Backbone, schema.Optim, schema.Train):
+            missing = {field.name for field in fields(section)} - set(text[section.__name__.lower()]) - optional
+            assert not missing, f"{file.name}: {section.__name__} lacks {sorted(missing)}"
 
 
 def targets(node: object) -> Iterator[str]:

@@ -189,6 +189,12 @@ def test_the_folder() -> None:
     assert run_folder(config) == Path("/runs/scan-length_cutoff-26/vanilla/lr=0.01/seed4")
 
 
+def test_a_key_that_is_new_with_null_is_no_difference() -> None:
+    old, new = {"optim": {"lr": 1.0, "gone": None}}, {"optim": {"lr": 1.0, "clip_value": None}}
+    assert differences(old, new) == [] == differences(new, old)
+    assert differences(old, {"optim": {"lr": None}}) == ["optim.lr: 1.0 -> null"]
+
+
 def test_differences_are_readable() -> None:
     old, new = composed("seed=1"), composed("optim.betas=[0.8,0.9]", "optim.clip_norm=null", "+model.cross.eps=0.1")
     assert differences(comparable(old), comparable(new)) == [

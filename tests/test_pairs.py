@@ -1,4 +1,4 @@
-"""Vocabularies, padded tables, and batches of pairs."""
+"""Vocabularies, and batches of pairs."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.data.batch import pad_sequences
 from attnlab.data.fetch import DataError
 from attnlab.data.pairs import SequencePairs
 from attnlab.data.vocabulary import Vocabulary
@@ -33,23 +32,9 @@ def test_a_word_given_twice_is_an_error() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(SEQUENCES)
-def test_padding_keeps_every_token(sequences: list[list[int]]) -> None:
-    table, lengths = pad_sequences(sequences, 0)
-    assert table.dtype == torch.int16
-    assert [row[:length].tolist() for row, length in zip(table, lengths, strict=True)] == sequences
-    assert int((table != 0).sum()) == sum(map(len, sequences))
-
-
-def test_large_ids_and_no_sequences() -> None:
-    assert pad_sequences([[40_000], []], 0)[0].tolist() == [[40_000], [0]]
-    assert pad_sequences([], 0)[0].shape == (0, 0)
-
-
-@settings(max_examples=50, deadline=None)
 @given(SEQUENCES, st.data())
 def test_a_batch_is_trimmed_to_its_longest(sequences: list[list[int]], data: st.DataObject) -> None:
-    pairs = SequencePairs.padded(sequences, sequences[::-1], 0)
+    pairs = SequencePairs.of(sequences, sequences[::-1], 0)
     numbers = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=6))
     batch = pairs.batch(np.array(numbers))
     assert batch.index.tolist() == numbers

@@ -11,8 +11,8 @@ from real_data import real_data
 from runs import ROOT, environment, run_command, settings
 
 from attnlab.config.compose import CONF, group_choices
-from attnlab.config.rules import can
 from attnlab.config.shipped import models_that_can
+from attnlab.config.view import can
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)

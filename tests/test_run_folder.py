@@ -14,7 +14,8 @@ from attnlab.config.naming import run_folder
 from attnlab.learn.callbacks import SaveError, save_atomically
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile, RunError, write_text
-from attnlab.run.setup import make_task, prepare
+from attnlab.run.setup import prepare
+from attnlab.tasks.base import make_task
 
 SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=3")
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_data import real_data
 
-from attnlab.data.fetch import DataError, read_members
+from attnlab.data.fetch import DataError, Folders
+from attnlab.data.trees import open_archive
 from attnlab.tasks import scan
-from attnlab.tasks.base import Folders, Prepared
+from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan import Scan, parse_pairs
 from attnlab.tasks.scan_grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, all_pairs, interpret
 
@@ -64,7 +65,7 @@ def test_the_grammar_has_all_pairs_once() -> None:
 
 
 def test_the_grammar_is_the_official_list() -> None:
-    text = read_members(real_data("scan/SCAN.tar.gz"), ["tasks.txt"])["tasks.txt"].decode()
+    text = open_archive(real_data("scan/SCAN.tar.gz")).read(["tasks.txt"])["tasks.txt"].decode()
     assert {f"IN: {' '.join(command)} OUT: {' '.join(actions)}" for command, actions in PAIRS} == set(text.splitlines())
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from real_data import real_data
 
+from attnlab.data.fetch import Folders
 from attnlab.tasks import sort_of_clevr, sort_of_clevr_scene
-from attnlab.tasks.base import Folders
 from attnlab.tasks.sort_of_clevr import KINDS, ImageQuestions, SortOfClevr, generate
 from attnlab.tasks.sort_of_clevr_scene import NO_COLOR, answer_questions, paint, question_bits
 
@@ -165,7 +165,7 @@ def test_a_cut_picture_file_is_made_anew(tmp_path: Path, capsys: pytest.CaptureF
 def test_processes_that_prepare_together_agree(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from attnlab.tasks.sort_of_clevr import SortOfClevr;"
-        "from attnlab.tasks.base import Folders;"
+        "from attnlab.data.fetch import Folders;"
         "p = pathlib.Path(sys.argv[1]); t = SortOfClevr(300, 5, 5, 10, 1); print(t.prepare(Folders(p, p)).data_hash())"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

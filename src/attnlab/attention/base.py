@@ -27,6 +27,10 @@ from attnlab.attention.orthogonality import orthogonality_loss
 Initialization = Literal["xavier", "torch"]
 
 
+class TooLong(ValueError):
+    """A sequence is longer than what the network was made for; the message says what to do."""
+
+
 @dataclass(frozen=True)
 class State:
     """What decoding carries from one position to the next; every tensor field is batch first.

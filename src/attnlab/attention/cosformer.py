@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization
+from attnlab.attention.base import Initialization, TooLong
 from attnlab.attention.linear_core import FEATURE_MAPS, FeatureMapAttention, LinearState, PositiveFeatureMap
 from attnlab.config.schema import Count, Normalization
 
@@ -40,7 +40,8 @@ class CosformerAttention(FeatureMapAttention):
         eps: least denominator.
 
     Raises:
-        ValueError: length_from=config without max_length; in forward and step, a real position beyond max_length.
+        ValueError: length_from=config without max_length.
+        TooLong: in forward and step, a real position beyond max_length.
     """
 
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {"length_from": {"batch": ["supports_step"]}}
@@ -118,7 +119,7 @@ class CosformerAttention(FeatureMapAttention):
         # The mask is looked at in this rare case only: what depends on data cannot be traced in one graph.
         if longest <= self.max_length or (mask is not None and _only_padding(mask, self.max_length, longest)):
             return
-        raise ValueError(
+        raise TooLong(
             f"a sequence of {longest} positions with max_length={self.max_length}: cosFormer's weights turn negative "
             "at distances above max_length; train with a larger max_length (a key of the model's attention nodes), "
             "or with length_from=batch where nothing is decoded"

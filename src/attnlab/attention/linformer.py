@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization
+from attnlab.attention.base import Attention, Initialization, TooLong
 from attnlab.attention.precision import full_precision
 from attnlab.attention.softmax_core import KeyValueState, fused_softmax
 from attnlab.config.schema import Count
@@ -78,7 +78,7 @@ class LinformerAttention(Attention):
         """E K and F V, over real positions.
 
         Raises:
-            ValueError: a real position beyond max_length.
+            TooLong: a real position beyond max_length.
         """
         length, dtype = k.shape[2], v.dtype
         self._check_length(length, mask)
@@ -94,7 +94,7 @@ class LinformerAttention(Attention):
         if length <= self.max_length:
             return
         if mask is None or torch.compiler.is_compiling() or mask[:, self.max_length :].any():
-            raise ValueError(
+            raise TooLong(
                 f"a sequence of {length} positions is longer than LinformerAttention's max_length={self.max_length}, "
                 "the longest of the task it was built for: its projections have no columns for more; build it with a "
                 "larger max_length, or take a mechanism without a fixed length, such as linear"

@@ -11,9 +11,10 @@ from attnlab.config.compose import CONF
 from attnlab.config.conform import build, conform
 from attnlab.config.nodes import addable_keys, model_problems, task_problems
 from attnlab.config.overrides import read_overrides
-from attnlab.config.rules import View, ignored_options, rule_problems
+from attnlab.config.rules import ignored_options, rule_problems
 from attnlab.config.schema import Config
 from attnlab.config.setting import Setter
+from attnlab.config.view import View
 from attnlab.config.words import listed, show
 
 _MOST_LINES = 40

@@ -27,3 +27,12 @@ def layer_plan(shares: Sequence[float], pattern: str, n_layers: int) -> list[tup
         rounds = range(max(counts, default=0))
         return [(group,) for turn in rounds for group, count in enumerate(counts) if turn < count]
     raise ValueError(f"pattern={pattern}: expected sequential, alternating or parallel")
+
+
+def covered_places(where: Sequence[str], places: Sequence[str]) -> list[str]:
+    """The places of attention in a network that a list such as `model.ortho.where` means.
+
+    A network that has a decoder alone takes `encoder` for it: a model's file is for both kinds.
+    """
+    alone = "decoder" in places and "encoder" not in places
+    return [place for place in places if place in where or (alone and place == "decoder" and "encoder" in where)]

@@ -64,9 +64,13 @@ def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Readable lines `key: old -> new`, for keys whose values differ."""
+    """Readable lines `key: old -> new`, for keys whose values differ; null is as good as no key.
+
+    So a key that a later version adds, with null for what was always done, changes no run.
+    """
     old, new = flatten(a), flatten(b)
-    changed = [key for key in sorted(old.keys() | new.keys()) if _text(old, key) != _text(new, key)]
+    keys = [key for key in sorted(old.keys() | new.keys()) if not old.get(key) is new.get(key) is None]
+    changed = [key for key in keys if _text(old, key) != _text(new, key)]
     return [f"{key}: {' -> '.join(show(values.get(key, '(none)')) for values in (old, new))}" for key in changed]
 
 
@@ -84,7 +88,7 @@ def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any
     with hydra_session(conf):
         node, _ = compose_node([f"task={task}", f"model={model}"])
     keys = flatten(comparable(plain(node)))
-    shorts = [key.partition(".")[2] for key in keys]
+    shorts = [key.partition(".")[2] or key for key in keys]
     suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}
     return unresolved(node), suffixes
 

@@ -4,74 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from attnlab.config.nodes import attention_nodes, node_signature, task_yaml
+from attnlab.config.layers import covered_places
+from attnlab.config.nodes import task_yaml
 from attnlab.config.shipped import models_that_can
-from attnlab.config.target import Signature, TargetError
+from attnlab.config.view import NEEDS, Unknown, View, all_can, can, class_name, signature_of
 from attnlab.config.words import listed, show
-
-CAPABILITIES = {
-    "supports_bidirectional": True,
-    "supports_causal": True,
-    "supports_cross": True,
-    "supports_step": True,
-    "supports_relative_positions": False,
-    "supports_orthogonality": False,
-    "has_validation": False,
-    "has_groups": False,
-}
-"""What a task or attention class can do when it does not say so."""
-
-
-class Unknown(Exception):
-    """A rule asked for a value that is itself wrong, so the rule has nothing to say."""
-
-
-class View:
-    """A configuration as the rules see it: `view["backbone.d_model"]`, without the values known to be wrong."""
-
-    def __init__(self, config: Mapping[str, Any], broken: set[str], conf: Path) -> None:
-        self.config, self.broken, self.conf = config, broken, conf
-
-    def __getitem__(self, key: str) -> Any:
-        if any(wrong == key or wrong.startswith(f"{key}.") or key.startswith(f"{wrong}.") for wrong in self.broken):
-            raise Unknown(key)
-        value = self.config
-        for name in key.split("."):
-            if not isinstance(value, Mapping) or name not in value:
-                raise Unknown(key)
-            value = value[name]
-        return value
-
-    @property
-    def task(self) -> Signature:
-        return _signature(self["task"])
-
-    @property
-    def kind(self) -> str:
-        return self.task.attributes.get("kind") or "encoder_decoder"
-
-    @property
-    def places(self) -> list[str]:
-        """Where this task's network has attention."""
-        return ["encoder"] if self.kind == "classification" else ["encoder", "decoder", "cross"]
-
-    def attentions(self, *places: str) -> Iterator[tuple[str, str, Signature]]:
-        """Key, place and class of every attention in use, at these places only when any are named."""
-        for key, place, node in attention_nodes({name: self[f"model.{name}"] for name in self.places}):
-            if not places or place in places:
-                yield key, place, _signature(node)
-
-
-def _signature(node: Mapping[str, Any]) -> Signature:
-    try:
-        return node_signature(node)
-    except TargetError:
-        raise Unknown(str(node.get("_target_"))) from None
-
-
-def can(signature: Signature, capability: str) -> bool:
-    """Whether a class has a capability, as declared by it or by default."""
-    return bool(signature.attributes.get(capability, CAPABILITIES[capability]))
 
 
 def rule_problems(view: View) -> list[str]:
@@ -104,17 +41,17 @@ def _shares(view: View) -> Iterator[str]:
 
 
 def _directions(view: View) -> Iterator[str]:
-    needs = {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]}
-    all_needs = [(place, f"supports_{need}") for place in view.places for need in needs[place]]
+    needs = NEEDS[view.kind]
+    all_needs = [(place, f"supports_{need}") for place, forms in needs.items() for need in forms]
     for key, place, signature in view.attentions():
         needed = [f"supports_{need}" for need in needs[place]]
         lacking = [name for name in needed if not can(signature, name)]
         if lacking:
             forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
             cost = signature.attributes.get("lost", {}).get(lacking[0], "")
-            able = models_that_can(view.conf, lambda found: all(_all(found[p], name) for p, name in all_needs))
+            able = models_that_can(view.conf, lambda found: all(all_can(found[p], name) for p, name in all_needs))
             why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
-            yield f"{key}={_class_name(signature)}: {why}; {able}"
+            yield f"{key}={class_name(signature)}: {why}; {able}"
 
 
 def _relative(view: View) -> Iterator[str]:
@@ -123,8 +60,8 @@ def _relative(view: View) -> Iterator[str]:
     need = "supports_relative_positions"
     lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not can(item, need)]
     if value == "relative" and lacking:
-        able = models_that_can(view.conf, lambda found: _all(found["encoder"] + found["decoder"], need))
-        yield f"{key}=relative: not possible with {_class_name(lacking[0])} (model {view['model.name']}); {able}"
+        able = models_that_can(view.conf, lambda found: all_can(found["encoder"] + found["decoder"], need))
+        yield f"{key}=relative: not possible with {class_name(lacking[0])} (model {view['model.name']}); {able}"
 
 
 def _ortho(view: View) -> Iterator[str]:
@@ -132,8 +69,8 @@ def _ortho(view: View) -> Iterator[str]:
     if not weight > 0:
         return
     claim, name = f"model.ortho.weight={show(weight)}", view["model.name"]
-    used = [place for place in where if place in view.places]
-    lacking = {_class_name(item) for _, _, item in view.attentions(*used) if not can(item, "supports_orthogonality")}
+    used = covered_places(where, view.places)
+    lacking = {class_name(item) for _, _, item in view.attentions(*used) if not can(item, "supports_orthogonality")}
     able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
     if not where:
         name_it = "" if lacking else f", or name its places: model.ortho.where=[{view.places[0]}]"
@@ -175,14 +112,41 @@ def _validation(view: View) -> Iterator[str]:
         yield f"train.paper_rule={paper}: task {name} has no groups of examples to select for; write null"
 
 
-def _decoder_only(view: View) -> Iterator[str]:
-    if view.kind == "encoder_decoder":
-        return
-    for key, plain in (("tied_output", False), ("n_decoder_layers", None)):
-        value = view[f"backbone.{key}"]
+def _unread(view: View) -> Iterator[str]:
+    """Settings of the backbone that the network of this kind of task has no use for."""
+    kind, name = view.kind, view["task.name"]
+    modality = view.task.attributes.get("modality")
+    of_sequences = kind == "classification" and modality != "image_question"
+    unread = []
+    if kind == "classification":
+        unread.append(("tied_output", False, "has no output tokens"))
+    if kind != "encoder_decoder":
+        unread.append(("n_decoder_layers", None, "has no second stack"))
+    if not of_sequences:
+        unread += [("pooling", "mean", "does not classify token sequences"), ("d_classifier", None, "likewise")]
+    for key, plain, why in unread:
+        try:
+            value = view[f"backbone.{key}"]
+        except Unknown:
+            continue
         if value != plain:
-            name = view["task.name"]
-            yield f"backbone.{key}={show(value)}: task {name} ({view.kind}) has no decoder; write {show(plain)}"
+            yield f"backbone.{key}={show(value)}: task {name} ({kind}) {why}; write {show(plain)}"
+    own = view["model.positions"]
+    key, value = ("model.positions", own) if own else ("backbone.positions", view["backbone.positions"])
+    if value == "learned" and modality == "image_question":
+        yield f"{key}=learned: the patches of task {name} have no learned positions; write sinusoidal or none"
+
+
+def _from_run(view: View) -> Iterator[str]:
+    folder = view["from_run"]
+    if folder is not None and not (Path(folder) / "config.yaml").is_file():
+        expected = "experiments/runs/<task>/<model>/<tag>/seed<k>"
+        yield f"from_run={folder}: no run folder (no config.yaml there); expected one such as {expected}"
+
+
+def _steps(view: View) -> Iterator[str]:
+    if view["train.max_steps"] is None and view["train.max_epochs"] is None:
+        yield "train.max_steps=null: needs train.max_epochs, the passes over the training data; both are null"
 
 
 def _betas(view: View) -> Iterator[str]:
@@ -196,7 +160,7 @@ def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[tuple[str, 
 
     A task option called like one of the splits belongs to that split alone (SCAN's length_cutoff is both).
     """
-    signature, defaults = _signature(task), task_yaml(task["name"], conf)
+    signature, defaults = signature_of(task), task_yaml(task["name"], conf)
     for chooser in task["label"]:
         annotation = signature.arguments[chooser].annotation if chooser in signature.arguments else None
         for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
@@ -225,14 +189,6 @@ def _paths(view: View) -> Iterator[str]:
 
 
 _RULES: list[Callable[[View], Iterator[str]]] = [
-    _heads, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _decoder_only, _betas,
-    _ignored, _paths,
+    _heads, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _unread, _steps,
+    _betas, _ignored, _paths, _from_run,
 ]  # fmt: skip
-
-
-def _all(signatures: list[Signature], capability: str) -> bool:
-    return bool(signatures) and all(can(signature, capability) for signature in signatures)
-
-
-def _class_name(signature: Signature) -> str:
-    return signature.path.rpartition(".")[2]

@@ -14,37 +14,8 @@ Positive = Annotated[float, "(0, inf)"]
 NonNegative = Annotated[float, "[0, inf)"]
 Probability = Annotated[float, "[0, 1)"]
 
-Kind = Literal["encoder_decoder", "classification"]
-Modality = Literal["tokens", "image_question"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskSpec:
-    """What a model must know of a task; made by the task in `prepare()`; a network is built from it.
-
-    kind             encoder_decoder: sequence in, sequence out; classification: one class an example
-    modality         tokens: integer sequences; image_question: an image and a question vector
-    input_vocabulary number of input token ids, special ones included (0 where the input is no token)
-    output_vocabulary number of output token ids, special ones included (0 for classification)
-    n_classes        number of classes (0 for sequences)
-    pad_id           id that fills padded places, in inputs and outputs alike
-    end_id           id that ends an output and also starts the decoder (joint, as in Csordas et al. 2021)
-    max_input_length, max_output_length  longest sequences over all splits, framing tokens included
-    image_shape      height, width, channels of an image
-    question_size    entries of a question vector
-    """
-
-    kind: Kind
-    modality: Modality
-    input_vocabulary: int = 0
-    output_vocabulary: int = 0
-    n_classes: int = 0
-    pad_id: int = 0
-    end_id: int = 1
-    max_input_length: int = 0
-    max_output_length: int = 0
-    image_shape: tuple[int, int, int] = (0, 0, 0)
-    question_size: int = 0
+Positions = Literal["sinusoidal", "learned", "relative", "none"]
+Embedding = Literal["noscale", "upscale_tokens", "upscale_normal", "downscale_positions", "xavier", "small"]
 
 
 @dataclass(kw_only=True)
@@ -79,10 +50,16 @@ class Backbone:
     """kind of the norms between parts"""
     feed_forward: Literal["relu", "gelu", "glu"] = "relu"
     """relu and gelu: two maps; glu: (swish(W1 x) * W2 x) W3"""
-    positions: Literal["sinusoidal", "relative", "none"]
-    """sinusoidal: added to the embeddings; relative: inside softmax scores; none"""
-    embedding: Literal["noscale", "upscale_tokens", "downscale_positions", "xavier"] = "noscale"
-    """token embedding variant of Csordas et al. 2021; ignored where the input is no token"""
+    positions: Positions
+    """sinusoidal, learned: added to the embeddings (learned: up to the longest sequence of the task); relative: inside
+    softmax scores; none"""
+    embedding: Embedding = "noscale"
+    """how token embeddings are drawn and scaled (nn.embedding); ignored where the input is no token"""
+    pooling: Literal["mean", "first", "class_token"] = "mean"
+    """what a classifier of token sequences reads: the mean over real positions, the first one, or one position more
+    with a learned vector"""
+    d_classifier: Count | None = None
+    """width of a hidden layer before the class logits; null = none"""
     tied_output: bool = False
     """output layer shares the output embedding's weights"""
     attention_bias: bool = True
@@ -103,22 +80,34 @@ class Optim:
     weight_decay: NonNegative = 0.0
     clip_norm: Positive | None = None
     """largest allowed norm of all gradients together; null = no clipping"""
-    schedule: Literal["constant", "one_cycle"] = "constant"
-    """one_cycle: cosine up to lr over the first 30 % of max_steps, cosine down to almost 0"""
+    clip_value: Positive | None = None
+    """largest allowed size of every single entry of the gradients; null = no clipping"""
+    schedule: Literal["constant", "one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt"] = "constant"
+    """after the warm-up the rate stays, or falls: one_cycle, one_cycle_linear: to almost 0 by a cosine or on a line
+    (torch's OneCycleLR, which warms up from lr / 25); linear, cosine: to 0; inverse_sqrt: by 1 / sqrt(step)"""
+    warmup_steps: Natural | None = None
+    """steps over which the rate rises from 0; null = warmup_share of all steps"""
+    warmup_share: Probability | None = None
+    """null = 0 (one_cycle: 0.3)"""
 
 
 @dataclass(kw_only=True)
 class Train:
     """Length of training, batches, what is selected; owned by `conf/task/*`."""
 
-    max_steps: Count
-    """optimiser steps"""
+    max_steps: Count | None
+    """optimiser steps; null = as many as max_epochs says"""
+    max_epochs: Count | None = None
+    """passes over the training data, where max_steps is null"""
     batch_size: Count
     """examples a batch"""
     eval_batch_size: Count
     """examples a batch in evaluation; no effect on results"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     """number format, in Lightning's words"""
+    max_tokens: Count | None = None
+    """padded tokens (inputs and outputs) that one forward pass takes at most: a larger batch is computed in pieces, its
+    gradient stays that of the whole; null = no limit"""
     accumulate: Count = 1
     """batches whose gradients are averaged for one optimiser step"""
     log_every: Count = 50
@@ -128,7 +117,7 @@ class Train:
     validate_every: Count | Literal["epoch"] | None = None
     """steps between two validations; epoch = once a pass over the data; null = the task has no validation set"""
     selection: Literal["last_step", "best_validation"] = "last_step"
-    """which weights are tested: those of the last step, or those of the best validation accuracy"""
+    """which weights are tested: those of the last step, or those of the best validation (by the task's first metric)"""
     paper_rule: Literal["best_validation_per_group"] | None = None
     """also report the published selection rule, as test_paper_rule/...: one best validation per question kind"""
     test_curve_every: Count | None = None
@@ -182,7 +171,7 @@ class Model:
     """null = the backbone's"""
     layer_norm: Literal["layer_norm", "rms_norm"] | None = None
     """null = the backbone's"""
-    positions: Literal["sinusoidal", "relative", "none"] | None = None
+    positions: Positions | None = None
     """null = the backbone's"""
     share_layers: bool | None = None
     """null = the backbone's"""
@@ -239,3 +228,5 @@ class Config:
     trainer: TrainerOptions
     logger: LoggerOptions
     paths: Paths
+    from_run: str | None = None
+    """folder of a run whose weights this one begins with, as far as both networks have them"""

@@ -1,13 +1,10 @@
 """Batches: what a task hands to training. Masks are boolean, True = keep, real positions first."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from itertools import chain
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Int, UInt8
+from jaxtyping import Bool, Int, Num, UInt8
 from torch import Tensor
 
 
@@ -36,6 +33,49 @@ class Batch:
     def __len__(self) -> int:
         return len(self.index)
 
+    @property
+    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
+        """Lengths of the sequences of each example, one entry for each of its sequences; `pieces` counts them."""
+        return (torch.ones_like(self.index),)
+
+    @property
+    def weight(self) -> int:
+        """What the loss is a mean over: pieces of a batch count by it."""
+        return len(self)
+
+    def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> Self:
+        """Some examples of the batch, as they are padded."""
+        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def pieces(self, max_tokens: int | None) -> list[Self]:
+        """The batch, or several of at most `max_tokens` padded tokens each (a longer example is a piece by itself).
+
+        Examples of like size stay together, so that little is padded.
+        """
+        if max_tokens is None:
+            return [self]
+        extents = torch.stack(self.extents)
+        if len(self) * int(extents.amax(1).sum()) <= max_tokens:
+            return [self]
+        order = extents.sum(0).argsort(stable=True)
+        starts, longest = [0], [0] * len(extents)
+        for place, sizes in enumerate(extents[:, order].T.tolist()):
+            longest = [max(pair) for pair in zip(longest, sizes, strict=True)]
+            if place > starts[-1] and (place + 1 - starts[-1]) * sum(longest) > max_tokens:
+                starts.append(place)
+                longest = sizes
+        ends = [*starts[1:], len(order)]
+        return [self.select(order[start:end])._trimmed() for start, end in zip(starts, ends, strict=True)]
+
+    def _trimmed(self) -> Self:
+        """Without the places that are padding in every example."""
+        return self
+
+    def _cut(self, **lengths: Tensor) -> Self:
+        """Tables named by `lengths` cut to their longest row."""
+        cut = {name: getattr(self, name)[:, : int(each.max())] for name, each in lengths.items()}
+        return replace(self, **cut)
+
 
 @dataclass(kw_only=True)
 class SequenceBatch(Batch):
@@ -58,6 +98,17 @@ class SequenceBatch(Batch):
     def target_mask(self) -> Bool[Tensor, "B T"]:
         return length_mask(self.target_lengths, self.targets.shape[1])
 
+    @property
+    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
+        return self.input_lengths, self.target_lengths
+
+    @property
+    def weight(self) -> int:
+        return int(self.target_lengths.sum())
+
+    def _trimmed(self) -> Self:
+        return self._cut(inputs=self.input_lengths, targets=self.target_lengths)
+
 
 @dataclass(kw_only=True)
 class ImageQuestionBatch(Batch):
@@ -72,15 +123,72 @@ class ImageQuestionBatch(Batch):
     groups: Int[Tensor, " B"]
 
 
-def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Sequences of token ids as one table.
+@dataclass(kw_only=True)
+class LabelledBatch(Batch):
+    """Token sequences padded to the longest of the batch, and the right class (for a regression: number) of each."""
 
-    Returns:
-        tokens [n, longest] (int16 when ids fit, else int32) filled up with `pad_id`, and lengths [n] (int32).
+    inputs: Int[Tensor, "B S"]
+    input_lengths: Int[Tensor, " B"]
+    answers: Num[Tensor, " B"]
+
+    @property
+    def input_mask(self) -> Bool[Tensor, "B S"]:
+        return length_mask(self.input_lengths, self.inputs.shape[1])
+
+    @property
+    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
+        return (self.input_lengths,)
+
+    def _trimmed(self) -> Self:
+        return self._cut(inputs=self.input_lengths)
+
+
+@dataclass(kw_only=True)
+class LabelledPairBatch(LabelledBatch):
+    """Pairs of token sequences, each side padded to its longest, and the right class of each pair."""
+
+    others: Int[Tensor, "B T"]
+    other_lengths: Int[Tensor, " B"]
+
+    @property
+    def other_mask(self) -> Bool[Tensor, "B T"]:
+        return length_mask(self.other_lengths, self.others.shape[1])
+
+    @property
+    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
+        return self.input_lengths, self.other_lengths
+
+    def _trimmed(self) -> Self:
+        return self._cut(inputs=self.input_lengths, others=self.other_lengths)
+
+
+@dataclass(kw_only=True)
+class LanguageBatch(Batch):
+    """Token sequences for a language model, padded to the longest of the batch.
+
+    inputs:  what is read; place n stands before (causal) or under (masked) the token of place n of `targets`.
+    targets: the right token of each place.
+    scored:  which places the loss and the metrics count; none of them is padding.
+    words:   how many words of running text the scored places of each sequence spell.
     """
-    lengths = np.fromiter((len(s) for s in sequences), dtype=np.int32, count=len(sequences))
-    tokens = np.fromiter(chain.from_iterable(sequences), dtype=np.int64, count=int(lengths.sum()))
-    dtype = np.int16 if tokens.max(initial=pad_id) < 2**15 else np.int32
-    table = np.full((len(sequences), lengths.max(initial=0)), pad_id, dtype=dtype)
-    table[np.arange(table.shape[1]) < lengths[:, None]] = tokens
-    return torch.from_numpy(table), torch.from_numpy(lengths)
+
+    inputs: Int[Tensor, "B N"]
+    lengths: Int[Tensor, " B"]
+    targets: Int[Tensor, "B N"]
+    scored: Bool[Tensor, "B N"]
+    words: Int[Tensor, " B"]
+
+    @property
+    def mask(self) -> Bool[Tensor, "B N"]:
+        return length_mask(self.lengths, self.inputs.shape[1])
+
+    @property
+    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
+        return (self.lengths,)
+
+    @property
+    def weight(self) -> int:
+        return int(self.scored.sum())
+
+    def _trimmed(self) -> Self:
+        return self._cut(inputs=self.lengths, targets=self.lengths, scored=self.lengths)

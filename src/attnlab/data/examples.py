@@ -11,13 +11,16 @@ from attnlab.data.batch import Batch
 class Examples(ABC):
     """One subset of a task, in memory: `batch(numbers)` gathers examples by their numbers.
 
-    lengths: what results are broken down by and evaluation can be restricted to (output tokens without framing), or
-             None.
+    lengths: what results are broken down by and evaluation can be restricted to, or None: tokens without framing of the
+             output, of the input where the answer is a class, of the block where text is modelled.
+    length_bins: lower edges of the ranges that lengths are put together in (`length_500_999`, `length_1000_up`),
+             ascending, the first not above the shortest; None = every length by itself (`length_30`).
     groups: names of parts that get metrics of their own and their example numbers (question kinds), or empty.
     turns:  names of all groups in the order in which training takes a batch of each; empty = in the order of `groups`.
     """
 
     lengths: np.ndarray | None = None
+    length_bins: Sequence[int] | None = None
     groups: Mapping[str, np.ndarray] = {}
     turns: Sequence[str] = ()
 

@@ -7,12 +7,9 @@ A sha256 that nobody has published is written beside the file at its first downl
 """
 
 import errno
-import gzip
 import hashlib
 import os
-import tarfile
-import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +24,14 @@ CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 class DataError(Exception):
     """A data file is missing, cut short or changed, or a folder cannot be written: what, where, what to do."""
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where a task reads official files (`data`, may be read-only) and writes what it derives (`cache`)."""
+
+    data: Path
+    cache: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,31 +107,6 @@ def fetch(file: OfficialFile, data: Path, cache: Path) -> Path:
                 _download(file, target, data / file.path)
     _check(target, file)
     return target
-
-
-def read_members(archive: Path, names: Collection[str]) -> dict[str, bytes]:
-    """The contents of files in a tar archive (compressed or not), without unpacking it.
-
-    Args:
-        names: paths below the archive's top folder, whatever that is called; those it lacks are left out.
-
-    Raises:
-        DataError: the archive is cut short or is none.
-    """
-    found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                name = member.name.removeprefix("./").partition("/")[2]
-                content = tar.extractfile(member) if name in names else None
-                if content is not None:
-                    found[name] = content.read()
-                if len(found) == len(names):
-                    break
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        what = f"{archive} is cut short or is no tar archive ({error})"
-        raise DataError(f"{what}. Put a whole copy in its place.") from error
-    return found
 
 
 def _check(place: Path, file: OfficialFile) -> None:

@@ -1,37 +1,44 @@
 """Pairs of token sequences, in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import numpy as np
 import torch
 
-from attnlab.data.batch import SequenceBatch, pad_sequences
+from attnlab.data.batch import SequenceBatch
 from attnlab.data.examples import Examples
+from attnlab.data.labelled import digest
+from attnlab.data.ragged import Ragged
 
 
 class SequencePairs(Examples):
-    """Input and target token sequences, framed, as padded tables of small integers (they may be mapped from a file).
+    """Input and target token sequences, framed (they may be mapped from a file).
 
     Args:
-        inputs: [n, longest input] start + tokens + end, padded.
-        input_lengths: [n] framing included.
-        targets: [n, longest target] tokens + end, padded.
-        target_lengths: [n] end included.
+        inputs: start + tokens + end.
+        targets: tokens + end.
+        pad_id: fills padded places.
+        groups: named parts that get metrics of their own, by example numbers.
+        length_bins: lower edges of the ranges of lengths that results are broken down by; None: every length.
     """
 
     def __init__(
-        self, inputs: np.ndarray, input_lengths: np.ndarray, targets: np.ndarray, target_lengths: np.ndarray
+        self,
+        inputs: Ragged,
+        targets: Ragged,
+        pad_id: int,
+        groups: Mapping[str, np.ndarray] | None = None,
+        length_bins: Sequence[int] | None = None,
     ) -> None:
-        self.inputs, self.input_lengths = inputs, input_lengths
-        self.targets, self.target_lengths = targets, target_lengths
-        self.lengths = target_lengths - 1
+        self.inputs, self.targets, self.pad_id = inputs, targets, pad_id
+        self.groups, self.length_bins = groups or {}, length_bins
+        self.lengths = targets.lengths - 1
 
     @classmethod
-    def padded(cls, inputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], pad_id: int) -> Self:
-        """From lists of framed token ids, filled up with `pad_id`."""
-        tables = (*pad_sequences(inputs, pad_id), *pad_sequences(targets, pad_id))
-        return cls(*(table.numpy() for table in tables))
+    def of(cls, inputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], pad_id: int) -> Self:
+        """From lists of framed token ids."""
+        return cls(Ragged.of(inputs), Ragged.of(targets), pad_id)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -39,23 +46,18 @@ class SequencePairs(Examples):
     def batch(self, numbers: np.ndarray) -> SequenceBatch:
         """The pairs of these numbers [B], int64, padded to the longest input and the longest target among them."""
         numbers = np.array(numbers, dtype=np.int64)
-        input_lengths = self.input_lengths[numbers].astype(np.int64)
-        target_lengths = self.target_lengths[numbers].astype(np.int64)
+        inputs, input_lengths = self.inputs.rows(numbers, self.pad_id)
+        targets, target_lengths = self.targets.rows(numbers, self.pad_id)
         return SequenceBatch(
             index=torch.from_numpy(numbers),
-            inputs=_gather(self.inputs, numbers, input_lengths),
-            input_lengths=torch.from_numpy(input_lengths),
-            targets=_gather(self.targets, numbers, target_lengths),
-            target_lengths=torch.from_numpy(target_lengths),
+            inputs=inputs,
+            input_lengths=input_lengths,
+            targets=targets,
+            target_lengths=target_lengths,
         )
 
     def identities(self) -> list[bytes]:
-        rows = zip(self.inputs, self.input_lengths, self.targets, self.target_lengths, strict=True)
-        return [b"|".join((source[:n].tobytes(), target[:m].tobytes())) for source, n, target, m in rows]
+        return [digest(self.inputs[i], self.targets[i]) for i in range(len(self))]
 
     def arrays(self) -> list[np.ndarray]:
-        return [self.inputs, self.input_lengths, self.targets, self.target_lengths]
-
-
-def _gather(table: np.ndarray, numbers: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(table[numbers, : lengths.max(initial=0)].astype(np.int64))
+        return [*self.inputs.arrays(), *self.targets.arrays()]

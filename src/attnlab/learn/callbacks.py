@@ -16,6 +16,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning import Callback
 
+from attnlab.learn.metrics import improves
 from attnlab.learn.module import LabModule
 
 Metrics = dict[str, float]
@@ -134,8 +135,9 @@ class Validation(StepCallback):
         sink: where metrics go.
         every: steps between evaluations; the last step is always evaluated.
         measure: the validation metrics, without a prefix.
+        metric: which of them is to be best.
         folder: where `best.pt` goes, and `best_<group>.pt` for each of `groups`.
-        groups: parts that get a best evaluation of their own, by `<group>/accuracy` (published rule, sort-of-CLEVR).
+        groups: parts that get a best evaluation of their own, by `<group>/<metric>` (published rule, sort-of-CLEVR).
 
     Attributes:
         best: for each rule ("" is the mean over all examples) the best value and its step; the first of equals wins.
@@ -147,11 +149,12 @@ class Validation(StepCallback):
         every: int,
         max_steps: int,
         measure: Callable[[], Metrics],
+        metric: str,
         folder: Path,
         groups: tuple[str, ...] = (),
     ) -> None:
         self.sink, self.every, self.max_steps = sink, every, max_steps
-        self.measure, self.folder, self.groups = measure, folder, groups
+        self.measure, self.metric, self.folder, self.groups = measure, metric, folder, groups
         self.best: dict[str, dict[str, float]] = {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -167,8 +170,8 @@ class Validation(StepCallback):
         metrics = self.measure()
         self.sink.log(step, {f"val/{name}": value for name, value in metrics.items()})
         for rule in ("", *self.groups):
-            value = metrics[f"{rule}/accuracy" if rule else "accuracy"]
-            if value > self.best.get(rule, {"value": -1.0})["value"]:
+            value = metrics[f"{rule}/{self.metric}" if rule else self.metric]
+            if improves(self.metric, value, self.best.get(rule, {}).get("value")):
                 self.best[rule] = {"value": value, "step": step}
                 self._keep(module, rule, step)
 

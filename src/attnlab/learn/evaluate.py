@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnlab.config.schema import TaskSpec
-from attnlab.data.batch import Batch
-from attnlab.learn.metrics import sequences_right, summarise
-from attnlab.tasks.base import Examples
+from attnlab.config.spec import TaskSpec
+from attnlab.data.examples import Examples
+from attnlab.learn.judge import judge_for
+from attnlab.learn.metrics import summarise
 
 MIXED = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
@@ -58,25 +58,19 @@ def evaluate(
     """
     numbers = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
     device = next(network.parameters()).device
-    lengths = None if examples.lengths is None else np.asarray(examples.lengths)
-    # Outputs of one length end together, which keeps decoding steps few.
-    visit = np.arange(len(numbers)) if lengths is None else np.argsort(lengths[numbers], kind="stable")
-    right: dict[str, np.ndarray] = {}
+    lengths = None if examples.lengths is None else np.asarray(examples.lengths)[numbers]
+    # Outputs of one length end together, which keeps decoding steps and padding few.
+    visit = np.arange(len(numbers)) if lengths is None else np.argsort(lengths, kind="stable")
+    judge, records = judge_for(spec, decode_limit), {}
     with evaluating(network), precision_context(precision, device):
         for start in range(0, len(visit), batch_size):
             places = visit[start : start + batch_size]
             batch = examples.batch(numbers[places]).to(device)
-            for name, values in _judge(network, spec, batch, decode_limit).items():
-                right.setdefault(name, np.zeros(len(numbers), dtype=bool))[places] = values.cpu().numpy()
+            for name, values in judge(network, batch).items():
+                values = values.cpu().numpy()
+                records.setdefault(name, np.zeros(len(numbers), dtype=values.dtype))[places] = values
             tick(min(start + batch_size, len(visit)), len(visit))
     places_of = np.full(len(examples), -1)
     places_of[numbers] = np.arange(len(numbers))
     groups = {name: places_of[group][places_of[group] >= 0] for name, group in examples.groups.items()}
-    return summarise(right, None if lengths is None else lengths[numbers], groups)
-
-
-def _judge(network: nn.Module, spec: TaskSpec, batch: Batch, decode_limit: int) -> dict[str, torch.Tensor]:
-    if spec.kind == "encoder_decoder":
-        return sequences_right(network, batch, decode_limit, spec.end_id)
-    logits, _ = network(batch.images, batch.questions)
-    return {"accuracy": logits.argmax(-1) == batch.answers}
+    return summarise(records, spec.metrics, groups, lengths, examples.length_bins)

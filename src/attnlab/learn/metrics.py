@@ -1,67 +1,115 @@
-"""Metrics of evaluated examples: which are right, and their means over all, over groups and over lengths."""
+"""Metrics of evaluated examples: from what was recorded of each, over all of them, over groups and over lengths."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Bool
-from torch import Tensor
 
-from attnlab.data.batch import SequenceBatch, length_mask
-from attnlab.learn.decode import Decoded, greedy
-from attnlab.nn.heads import EncoderDecoder
+Records = Mapping[str, np.ndarray]
+"""what evaluation recorded of every example, by name, [n] each (attnlab.learn.judge)"""
 
-
-def prefix_right(decoded: Decoded, batch: SequenceBatch) -> Bool[Tensor, " B"]:
-    """Whether the first tokens of the output, as many as the target has before its end, are the target's."""
-    size = min(decoded.tokens.shape[1], batch.targets.shape[1])
-    counted = length_mask(batch.target_lengths - 1, size)
-    fits = batch.target_lengths - 1 <= decoded.tokens.shape[1]
-    return fits & ((decoded.tokens[:, :size] == batch.targets[:, :size]) | ~counted).all(1)
+LOWER_IS_BETTER = ("perplexity", "loss")
 
 
-def sequences_right(
-    network: EncoderDecoder, batch: SequenceBatch, limit: int, end_id: int
-) -> dict[str, Bool[Tensor, " B"]]:
-    """Whole-sequence accuracy by greedy decoding.
+def _mean(name: str) -> Callable[[Records], float]:
+    return lambda records: float(np.mean(records[name]))
 
-    sequence_accuracy: every token and the end are right, the end being the network's own.
-    sequence_accuracy_oracle_end: every token is right when the output is ended where the target ends (Newman et al.
-    2020; Csordas et al. 2021 call it EOS oracle). Only rows that ended too early must be decoded again for it.
-    """
-    free = greedy(network, batch.inputs, batch.input_mask, limit, end_id)
-    wanted = batch.target_lengths - 1
-    right = prefix_right(free, batch)
-    early = free.lengths < wanted
-    oracle = right.clone()
-    if early.any():
-        again = SequenceBatch(**{name: tensor[early] for name, tensor in vars(batch).items()})
-        decoded = greedy(network, again.inputs, again.input_mask, limit, end_id, oracle_lengths=wanted[early])
-        oracle[early] = prefix_right(decoded, again)
-    # An output as long as the limit has not been ended by the network.
-    ended = (free.lengths == wanted) & (free.lengths < limit)
-    return {"sequence_accuracy": right & ended, "sequence_accuracy_oracle_end": oracle}
+
+def _perplexity(unit: str) -> Callable[[Records], float]:
+    """exp of the summed loss a unit; infinite beyond what a float holds, and without a single unit."""
+
+    def metric(records: Records) -> float:
+        units = float(records[unit].sum())
+        with np.errstate(over="ignore"):
+            return float(np.exp(records["loss"].sum(dtype=np.float64) / units)) if units else float("inf")
+
+    return metric
+
+
+def _accuracy(records: Records) -> float:
+    """Right answers among all that were asked for: one an example, or, in a language model, the scored tokens."""
+    asked = records["tokens"].sum() if "tokens" in records else len(records["right"])
+    return float(records["right"].sum() / asked) if asked else 0.0
+
+
+def _library(name: str, **options: str) -> Callable[[Records], float]:
+    """A function of torchmetrics, of what was predicted and what is right; 0 where it is undefined, as in GLUE."""
+
+    def metric(records: Records) -> float:
+        import torch
+        from torchmetrics import functional
+
+        kind = torch.int64 if options else torch.float64
+        said, true = (torch.as_tensor(np.asarray(records[key])).to(kind) for key in ("predicted", "answer"))
+        if len(true) < 2:
+            return 0.0
+        with warnings.catch_warnings():
+            # of sides that are constant, where correlations are undefined
+            warnings.simplefilter("ignore")
+            return float(torch.nan_to_num(getattr(functional, name)(said, true, **options)))
+
+    return metric
+
+
+METRICS: Mapping[str, Callable[[Records], float]] = {
+    "accuracy": _accuracy,
+    "sequence_accuracy": _mean("sequence_accuracy"),
+    "sequence_accuracy_oracle_end": _mean("sequence_accuracy_oracle_end"),
+    # of two classes Matthews' coefficient is Pearson's; torchmetrics' own is not 0 where all is said to be one class
+    "matthews_correlation": _library("pearson_corrcoef"),
+    "f1": _library("f1_score", task="binary"),
+    "pearson": _library("pearson_corrcoef"),
+    "spearman": _library("spearman_corrcoef"),
+    "token_perplexity": _perplexity("tokens"),
+    "masked_token_perplexity": _perplexity("tokens"),
+    "word_perplexity": _perplexity("words"),
+}
+"""Every metric a TaskSpec may name."""
+
+
+def improves(name: str, value: float, best: float | None) -> bool:
+    """Whether a value of a metric is better than the best so far; the first of equals wins."""
+    if best is None:
+        return True
+    return value < best if name.endswith(LOWER_IS_BETTER) else value > best
 
 
 def summarise(
-    right: Mapping[str, np.ndarray], lengths: np.ndarray | None, groups: Mapping[str, np.ndarray]
+    records: Records,
+    metrics: Sequence[str],
+    groups: Mapping[str, np.ndarray],
+    lengths: np.ndarray | None,
+    length_bins: Sequence[int] | None,
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """Means over all examples, over each group, and over each length.
+    """Metrics over all examples, over each group, and over each length or range of lengths.
 
     Args:
-        right: for each metric, whether example i is right.
-        lengths: length of example i, or None.
         groups: example numbers of each named part.
+        lengths: length of example i, or None.
+        length_bins: as in `data.examples.Examples`.
 
     Returns:
-        metrics (`accuracy`, `unary/accuracy`, `length_30/sequence_accuracy`) and the number of examples behind each
-        part (`all`, `unary`, `length_30`).
+        metrics (`accuracy`, `unary/accuracy`, `length_30/sequence_accuracy`, `length_500_999/accuracy`) and the number
+        of examples behind each part (`all`, `unary`, `length_30`).
     """
-    parts = {name: np.asarray(numbers) for name, numbers in groups.items()}
-    if lengths is not None:
-        parts |= {f"length_{n}": np.flatnonzero(lengths == n) for n in np.unique(lengths)}
-    metrics = {name: float(np.mean(values)) for name, values in right.items()}
+    size = len(next(iter(records.values())))
+    parts = {"all": np.arange(size)} | {name: np.asarray(numbers) for name, numbers in groups.items()}
+    parts |= {} if lengths is None else by_length(lengths, length_bins)
+    found, counts = {}, {}
     for part, numbers in parts.items():
         if len(numbers):
-            metrics |= {f"{part}/{name}": float(np.mean(values[numbers])) for name, values in right.items()}
-    size = len(next(iter(right.values())))
-    return metrics, {"all": size} | {part: len(numbers) for part, numbers in parts.items() if len(numbers)}
+            own = {name: values[numbers] for name, values in records.items()}
+            found |= {name if part == "all" else f"{part}/{name}": METRICS[name](own) for name in metrics}
+            counts[part] = len(numbers)
+    return found, counts
+
+
+def by_length(lengths: np.ndarray, bins: Sequence[int] | None) -> dict[str, np.ndarray]:
+    """Example numbers of each length, or of each range of lengths that has any: `length_500_999`, `length_1000_up`."""
+    if bins is None:
+        return {f"length_{n}": np.flatnonzero(lengths == n) for n in np.unique(lengths)}
+    place = np.searchsorted(np.asarray(bins), lengths, side="right") - 1
+    names = [f"length_{low}_{high - 1}" for low, high in pairwise(bins)] + [f"length_{bins[-1]}_up"]
+    found = {name: np.flatnonzero(place == i) for i, name in enumerate(names)}
+    return {name: numbers for name, numbers in found.items() if len(numbers)}

@@ -5,10 +5,12 @@ import math
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from attnlab.config.schema import Config, TaskSpec
+from attnlab.config.schema import Config
+from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import Batch
-from attnlab.learn.objectives import objective_for
+from attnlab.learn.objectives import hide_tokens, objective_for
 from attnlab.learn.optim import make_optimizer, make_schedule
 
 
@@ -32,7 +34,9 @@ class LabModule(pl.LightningModule):
         self._losses: list[Tensor] = []
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss, penalty = self.objective(self.network, batch)
+        if self.spec.kind == "masked_language_model":
+            batch = hide_tokens(batch, self.spec)
+        loss, penalty = self._losses_of(batch)
         self._batch = batch
         if len(self._losses) == self.config.train.accumulate:
             self._losses.clear()
@@ -43,6 +47,20 @@ class LabModule(pl.LightningModule):
             self.latest["train/ortho"] = penalty.detach()
             loss = loss + weight * penalty
         return loss
+
+    def _losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Loss and penalty of a batch; one too large for `train.max_tokens` is computed in pieces.
+
+        The pieces' graphs are made again one by one on the way back, so that only one is in memory at a time.
+        """
+        pieces = batch.pieces(self.config.train.max_tokens)
+        if len(pieces) == 1:
+            return self.objective(self.network, batch)
+        found = [checkpoint(self.objective, self.network, piece, use_reentrant=False) for piece in pieces]
+        weights = [piece.weight for piece in pieces]
+        loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True)) / max(sum(weights), 1)
+        penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True)) / len(batch)
+        return loss, penalty
 
     def on_after_backward(self) -> None:
         if not all(math.isfinite(self.latest[name]) for name in ("train/loss", "train/ortho") if name in self.latest):
@@ -66,8 +84,10 @@ class LabModule(pl.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clips the norm of all gradients together; without a limit only measures it."""
-        limit = self.config.optim.clip_norm
+        """Clips the gradients' entries, then the norm of all together; without a limit only measures it."""
+        limit, largest = self.config.optim.clip_norm, self.config.optim.clip_value
+        if largest is not None:
+            nn.utils.clip_grad_value_(self.network.parameters(), largest)
         if limit is None:
             norm = nn.utils.get_total_norm([p.grad for p in self.network.parameters() if p.grad is not None])
         else:

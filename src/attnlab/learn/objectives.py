@@ -1,20 +1,55 @@
 """What is minimised, by kind of task: cross-entropy, with the mechanisms' mean penalty beside it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.config.schema import TaskSpec
-from attnlab.data.batch import Batch, ImageQuestionBatch, SequenceBatch
+from attnlab.config.spec import TaskSpec
+from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
+from attnlab.learn.cross_entropy import chunked_cross_entropy
 
 Objective = Callable[[nn.Module, Batch], tuple[Float[Tensor, ""], Float[Tensor, ""]]]
 
 
 def objective_for(spec: TaskSpec) -> Objective:
-    """The loss of a task: (network, batch) -> cross-entropy, unweighted penalty."""
-    return {"encoder_decoder": _sequence_loss(spec.end_id), "classification": _class_loss}[spec.kind]
+    """The loss of a task: (network, batch) -> mean loss over what the batch counts, unweighted penalty."""
+    match spec.kind:
+        case "encoder_decoder":
+            return _sequence_loss(spec.end_id)
+        case "classification":
+            return _number_loss if spec.n_classes == 1 else _class_loss
+    return _language_loss
+
+
+def class_logits(network: nn.Module, batch: Batch) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
+    """What a classifier says of a batch, whatever its input is."""
+    match batch:
+        case ImageQuestionBatch():
+            return network(batch.images, batch.questions)
+        case LabelledPairBatch():
+            return network(batch.inputs, batch.input_mask, batch.others, batch.other_mask)
+        case LabelledBatch():
+            return network(batch.inputs, batch.input_mask)
+    raise TypeError(f"{type(batch).__name__} has no classes")
+
+
+def hide_tokens(batch: LanguageBatch, spec: TaskSpec) -> LanguageBatch:
+    """Hides a share of the scored places: 80 % become the mask token, 10 % a random word, 10 % stay (Devlin et al.
+    2019, section 3.1); drawn anew at every step (Liu et al. 2019), from torch's generator of the batch's device.
+
+    Returns:
+        the batch as the network reads it, with the hidden places alone scored.
+    """
+    tokens = batch.inputs
+    hidden = batch.scored & (torch.rand(tokens.shape, device=tokens.device) < spec.mask_share)
+    fate = torch.rand(tokens.shape, device=tokens.device)
+    words = torch.randint_like(tokens, spec.n_special, spec.input_vocabulary)
+    read = torch.where(hidden & (fate < 0.8), spec.mask_id, tokens)
+    return replace(batch, inputs=torch.where(hidden & (fate >= 0.9), words, read), scored=hidden)
 
 
 def _sequence_loss(end_id: int) -> Objective:
@@ -29,6 +64,18 @@ def _sequence_loss(end_id: int) -> Objective:
     return loss
 
 
-def _class_loss(network: nn.Module, batch: ImageQuestionBatch) -> tuple[Tensor, Tensor]:
-    logits, penalty = network(batch.images, batch.questions)
+def _class_loss(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    logits, penalty = class_logits(network, batch)
     return F.cross_entropy(logits, batch.answers), penalty
+
+
+def _number_loss(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    logits, penalty = class_logits(network, batch)
+    return F.mse_loss(logits[:, 0], batch.answers.to(logits.dtype)), penalty
+
+
+def _language_loss(network: nn.Module, batch: LanguageBatch) -> tuple[Tensor, Tensor]:
+    """Mean over all scored places of the batch."""
+    hidden, penalty = network(batch.inputs, batch.mask)
+    linear = network.output.linear
+    return chunked_cross_entropy(hidden[batch.scored], linear.weight, linear.bias, batch.targets[batch.scored]), penalty

@@ -4,27 +4,35 @@ import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 from torch import nn
 
 from attnlab.attention.base import Attention
-from attnlab.config.layers import layer_plan
-from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization, TaskSpec
+from attnlab.config.layers import covered_places, layer_plan
+from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
+from attnlab.config.spec import TaskSpec
 from attnlab.nn.backbone import Stack
 from attnlab.nn.block import BlockShape, Layer, ParallelAttention, make_norm
+from attnlab.nn.classifier import (
+    ClassHead,
+    ImageQuestionClassifier,
+    PairClassifier,
+    SequenceClassifier,
+    SequenceEncoder,
+)
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.heads import EncoderDecoder, ImageQuestionClassifier, Output
+from attnlab.nn.heads import EncoderDecoder, Output
+from attnlab.nn.language import LanguageModel, MaskedLanguageModel
 
 Place = Literal["encoder", "decoder", "cross"]
 
 
-def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> EncoderDecoder | ImageQuestionClassifier:
+def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> nn.Module:
     """The network of this backbone, model and task; weights drawn from torch's global random state.
 
     Raises:
-        ValueError: a task kind or modality that no network here serves.
+        ValueError: a task kind and modality that no network here serves.
     """
     backbone = replace(
         backbone,
@@ -38,28 +46,22 @@ def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> EncoderDe
             return _encoder_decoder(backbone, model, spec)
         case "classification", "image_question":
             return _image_question_classifier(backbone, model, spec)
+        case "classification", "tokens" | "token_pairs":
+            return _sequence_classifier(backbone, model, spec)
+        case "language_model", "tokens":
+            return _language_model(backbone, model, spec)
+        case "masked_language_model", "tokens":
+            return _masked_language_model(backbone, model, spec)
     raise ValueError(f"no network for a task of kind {spec.kind} and modality {spec.modality}")
 
 
 def _encoder_decoder(backbone: Backbone, model: Model, spec: TaskSpec) -> EncoderDecoder:
-    embed = partial(
-        TokenEmbedding,
-        width=backbone.d_model,
-        variant=backbone.embedding,
-        absolute=backbone.positions == "sinusoidal",
-        dropout=backbone.embedding_dropout,
-    )
-    source, target = embed(spec.input_vocabulary), embed(spec.output_vocabulary)
     longest = max(spec.max_input_length, spec.max_output_length)
+    source = _embedding(backbone, spec.input_vocabulary, longest)
+    target = _embedding(backbone, spec.output_vocabulary, longest)
     encoder = _stack(backbone, model, "encoder", backbone.n_layers, longest)
-    decoder = _stack(backbone, model, "decoder", backbone.n_decoder_layers or backbone.n_layers, longest)
-    output = Output(
-        backbone.d_model,
-        spec.output_vocabulary,
-        tied=target if backbone.tied_output else None,
-        xavier=backbone.initialization == "xavier",
-    )
-    return EncoderDecoder(source, target, encoder, decoder, output)
+    decoder = _stack(backbone, model, "decoder", backbone.n_decoder_layers or backbone.n_layers, longest, cross=True)
+    return EncoderDecoder(source, target, encoder, decoder, _output(backbone, target))
 
 
 def _image_question_classifier(backbone: Backbone, model: Model, spec: TaskSpec) -> ImageQuestionClassifier:
@@ -74,16 +76,62 @@ def _image_question_classifier(backbone: Backbone, model: Model, spec: TaskSpec)
     return ImageQuestionClassifier(embedding, encoder, spec.n_classes, backbone.d_model)
 
 
+def _sequence_classifier(backbone: Backbone, model: Model, spec: TaskSpec) -> SequenceClassifier | PairClassifier:
+    embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
+    longest = spec.max_input_length + (backbone.pooling == "class_token")
+    stack = _stack(backbone, model, "encoder", backbone.n_layers, longest)
+    encoder = SequenceEncoder(embedding, stack, backbone.d_model, backbone.pooling)
+    pairs = spec.modality == "token_pairs"
+    width = backbone.d_model * (4 if pairs else 1)
+    head = ClassHead(width, backbone.d_classifier, spec.n_classes, backbone.dropout)
+    return (PairClassifier if pairs else SequenceClassifier)(encoder, head)
+
+
+def _language_model(backbone: Backbone, model: Model, spec: TaskSpec) -> LanguageModel:
+    embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
+    model = replace(model, ortho=replace(model.ortho, where=covered_places(model.ortho.where, ["decoder"])))
+    decoder = _stack(backbone, model, "decoder", backbone.n_layers, spec.max_input_length)
+    return LanguageModel(embedding, decoder, _output(backbone, embedding))
+
+
+def _masked_language_model(backbone: Backbone, model: Model, spec: TaskSpec) -> MaskedLanguageModel:
+    embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
+    encoder = _stack(backbone, model, "encoder", backbone.n_layers, spec.max_input_length)
+    norm = make_norm(backbone.layer_norm, backbone.d_model)
+    return MaskedLanguageModel(embedding, encoder, _output(backbone, embedding), norm, backbone.d_model)
+
+
+def _embedding(backbone: Backbone, vocabulary: int, longest: int) -> TokenEmbedding:
+    return TokenEmbedding(
+        vocabulary,
+        backbone.d_model,
+        variant=backbone.embedding,
+        positions=backbone.positions,
+        longest=longest,
+        dropout=backbone.embedding_dropout,
+    )
+
+
+def _output(backbone: Backbone, embedding: TokenEmbedding) -> Output:
+    tied, xavier = embedding if backbone.tied_output else None, backbone.initialization == "xavier"
+    return Output(backbone.d_model, embedding.table.num_embeddings, tied, xavier)
+
+
 def _stack(
-    backbone: Backbone, model: Model, place: Literal["encoder", "decoder"], n_layers: int, longest: int
+    backbone: Backbone,
+    model: Model,
+    place: Literal["encoder", "decoder"],
+    n_layers: int,
+    longest: int,
+    cross: bool = False,
 ) -> Stack:
     groups: list[LayerGroup] = getattr(model, place)
     shape = BlockShape(**{name: getattr(backbone, name) for name in BlockShape.__dataclass_fields__})
 
     def make_layer(kind: tuple[int, ...]) -> Layer:
         parts = [make_attention(groups[i].attention, place, backbone, model, longest) for i in kind]
-        cross = make_attention(model.cross, "cross", backbone, model, longest) if place == "decoder" else None
-        return Layer(shape, parts[0] if len(parts) == 1 else ParallelAttention(parts), cross)
+        to_memory = make_attention(model.cross, "cross", backbone, model, longest) if cross else None
+        return Layer(shape, parts[0] if len(parts) == 1 else ParallelAttention(parts), to_memory)
 
     norm = make_norm(backbone.layer_norm, backbone.d_model) if backbone.final_norm else None
     plan = layer_plan([group.share for group in groups], model.pattern, n_layers)

@@ -1,52 +1,55 @@
 """From a task's input to the residual stream."""
 
 import math
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
-from attnlab.nn.position import patch_positions, sinusoidal
+from attnlab.config.schema import Embedding, Positions
+from attnlab.nn.position import LearnedPositions, patch_positions, sinusoidal
 
 
 class TokenEmbedding(nn.Module):
-    """Token embeddings with sinusoidal positions, in the variants of Csordas et al. 2021 (section 3.2).
+    """Token embeddings, with positions added where these are sinusoidal or learned.
 
-    noscale:             N(0, 1), positions added.
-    upscale_tokens:      xavier-uniform, times sqrt(width), positions added ("token embedding up-scaling").
+    noscale:             N(0, 1) (Csordas et al. 2021, section 3.2, as the next two).
+    upscale_tokens:      xavier-uniform, times sqrt(width) ("token embedding up-scaling").
     downscale_positions: kaiming-normal, positions times 1 / sqrt(width) ("position embedding down-scaling").
     xavier:              xavier-uniform, unscaled (theirs with relative positions).
+    upscale_normal:      N(0, 1 / width), times sqrt(width) (fairseq's language models).
+    small:               N(0, 0.02^2), as learned positions are drawn (BERT, Skyformer).
 
     Args:
         vocabulary: number of token ids.
         width: model width E.
-        absolute: add sinusoidal positions.
+        positions: sinusoidal and learned are added here; relative and none are not.
+        longest: positions of the longest sequence, for learned positions.
     """
 
     def __init__(
-        self,
-        vocabulary: int,
-        width: int,
-        variant: Literal["noscale", "upscale_tokens", "downscale_positions", "xavier"],
-        absolute: bool,
-        dropout: float,
+        self, vocabulary: int, width: int, variant: Embedding, positions: Positions, longest: int, dropout: float
     ) -> None:
         super().__init__()
         self.table = nn.Embedding(vocabulary, width)
-        self.token_scale = math.sqrt(width) if variant == "upscale_tokens" else 1.0
+        self.token_scale = math.sqrt(width) if variant.startswith("upscale") else 1.0
         self.position_scale = width**-0.5 if variant == "downscale_positions" else 1.0
-        self.absolute, self.dropout = absolute, nn.Dropout(dropout)
+        self.sinusoidal, self.dropout = positions == "sinusoidal", nn.Dropout(dropout)
+        self.learned = LearnedPositions(longest, width) if positions == "learned" else None
         if variant == "downscale_positions":
             nn.init.kaiming_normal_(self.table.weight)
         elif variant in ("upscale_tokens", "xavier"):
             nn.init.xavier_uniform_(self.table.weight)
+        elif variant != "noscale":
+            nn.init.normal_(self.table.weight, std=0.02 if variant == "small" else width**-0.5)
 
     def forward(self, tokens: Int[Tensor, "B N"], first: int = 0) -> Float[Tensor, "B N E"]:
         """Embeddings of tokens that stand at positions first, first + 1, ..."""
         x = self.table(tokens) * self.token_scale
-        if self.absolute:
+        if self.sinusoidal:
             x = x + sinusoidal(tokens.shape[1], x.shape[2], x, first) * self.position_scale
+        elif self.learned is not None:
+            x = x + self.learned(tokens.shape[1], first)
         return self.dropout(x)
 
 

@@ -1,13 +1,13 @@
-"""Models of each task kind: an input embedding, a backbone and an output."""
+"""Sequence to sequence: embeddings, encoder, decoder, output; and what other models share of it."""
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.nn.backbone import Stack, select_rows
-from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
+from attnlab.nn.embedding import TokenEmbedding
 
 
 class Output(nn.Module):
@@ -29,6 +29,14 @@ class Output(nn.Module):
 def mean_penalty(penalties: list[Tensor], like: Tensor) -> Float[Tensor, ""]:
     """Mean over the attentions that have a penalty; zero where none has."""
     return torch.stack(penalties).mean() if penalties else like.new_zeros(())
+
+
+class Undecoded(nn.Module):
+    """A network that writes nothing."""
+
+    def state_size(self, length: int) -> int:
+        """0: nothing is decoded."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -85,22 +93,3 @@ class EncoderDecoder(nn.Module):
     def state_size(self, length: int) -> int:
         """Numbers the decoder's self-attention holds for one example after `length` tokens."""
         return self.decoder.state_size(length)
-
-
-class ImageQuestionClassifier(nn.Module):
-    """Class logits from the class token after the encoder."""
-
-    def __init__(self, embedding: ImageQuestionEmbedding, encoder: Stack, n_classes: int, width: int) -> None:
-        super().__init__()
-        self.embedding, self.encoder, self.output = embedding, encoder, nn.Linear(width, n_classes)
-
-    def forward(
-        self, images: UInt8[Tensor, "B height width channels"], questions: UInt8[Tensor, "B question"]
-    ) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
-        """Class logits and the mean unweighted penalty."""
-        x, penalties = self.encoder(self.embedding(images, questions), None, False)
-        return self.output(x[:, 0]), mean_penalty(penalties, x)
-
-    def state_size(self, length: int) -> int:
-        """0: nothing is decoded."""
-        return 0

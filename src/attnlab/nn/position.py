@@ -4,8 +4,9 @@ import math
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from attnlab.attention.base import TooLong
 from attnlab.attention.position import sinusoid
 
 
@@ -29,3 +30,30 @@ def patch_positions(n_patches: int, width: int, like: Tensor) -> Float[Tensor, "
     angles = positions[:, None] * torch.exp(columns * (-2 * math.log(10000.0) / width))
     table = torch.where(columns % 2 == 0, angles.sin(), angles.cos())
     return (table / (1 + math.exp(-1))).to(like.dtype)
+
+
+class LearnedPositions(nn.Module):
+    """A learned vector for every position, drawn from N(0, 0.02^2).
+
+    Args:
+        longest: number of positions.
+    """
+
+    def __init__(self, longest: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(longest, width)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def forward(self, length: int, first: int = 0) -> Float[Tensor, "length width"]:
+        """Vectors of positions first .. first + length - 1.
+
+        Raises:
+            TooLong: there are not so many.
+        """
+        longest = len(self.table.weight)
+        if first + length > longest:
+            raise TooLong(
+                f"a sequence of {first + length} positions, and this network learned {longest} "
+                "(backbone.positions=learned); positions that go on without end: backbone.positions=sinusoidal"
+            )
+        return self.table.weight[first : first + length]

@@ -5,9 +5,12 @@ Nothing here imports torch: help and config errors come back at once.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from attnlab.config.check import ConfigError, check_command
+from attnlab.config.check import Command, ConfigError, check_command
+from attnlab.config.compose import CONF, group_choices
+from attnlab.config.nodes import task_yaml
 
 USAGE_ERROR = 2
 
@@ -19,8 +22,9 @@ def train_main(argv: Sequence[str]) -> int:
 
         print(help_text())
         return 0
+    argv = with_data_set_names(argv)
     try:
-        command = check_command(list(argv))
+        command = check_command(argv)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR
@@ -30,12 +34,27 @@ def train_main(argv: Sequence[str]) -> int:
         return 130
 
 
-def _run(command: "Command", argv: Sequence[str]) -> int:
+def with_data_set_names(argv: Sequence[str]) -> list[str]:
+    """The command line with `task.name=cola` read as `task.dataset=cola`, which is how users of GLUE know its parts.
+
+    `task.name` itself is the task's fixed name.
+    """
+    tasks = [word.partition("=")[2] for word in argv if word.startswith("task=")]
+    if not tasks or "dataset" not in task_yaml_or_nothing(tasks[0]):
+        return list(argv)
+    return [word.replace("task.name=", "task.dataset=", 1) if word.startswith("task.name=") else word for word in argv]
+
+
+def task_yaml_or_nothing(name: str) -> Mapping[str, Any]:
+    """The `task` part of a task's yaml; empty where there is none of that name."""
+    return task_yaml(name, CONF) if name in group_choices(CONF)["task"] else {}
+
+
+def _run(command: Command, argv: Sequence[str]) -> int:
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import DictConfig, OmegaConf
 
-    from attnlab.config.compose import CONF
     from attnlab.config.naming import run_folder
     from attnlab.run.job import run_job
     from attnlab.run.summary import print_sweep
@@ -55,6 +74,7 @@ def _run(command: "Command", argv: Sequence[str]) -> int:
 
     # A full traceback is Hydra's only way to show where an error of ours came from.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    sys.argv[1:] = argv
     hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(job)()
     if command.multirun:
         return print_sweep(command.jobs) or max(codes, default=0)

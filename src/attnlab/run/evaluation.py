@@ -20,9 +20,11 @@ Evaluates a finished or stopped run without training it. Results go to <run fold
 
   run=...          the run folder (experiments/runs/<task>/<model>/<tag>/seed<k>)
   subset=...       one subset only: train, val, test, test/iid, test/ood (default: all test subsets)
-  lengths=A-B      only examples whose target has A to B tokens (also a single number)
+  lengths=A-B      only examples of A to B tokens (also a single number): of the target where a sequence is
+                   written, else of the input
   checkpoint=...   selected (default: as the run's own test), last, best
-  task.*=...       another split or data set of the same task: task.split=simple, task.length_cutoff=30
+  task.*=...       another split, length or data set of the same task: task.split=simple, task.length_cutoff=30,
+                   task.eval_length=1024
   train.eval_batch_size=..., trainer.*=..., paths.*=...
 """
 
@@ -41,11 +43,12 @@ def evaluate_main(argv: Sequence[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
+    from attnlab.attention.base import TooLong
     from attnlab.data.fetch import DataError
 
     try:
         file, metrics = evaluate_run(own, raw)
-    except (RunError, DataError) as error:
+    except (RunError, DataError, TooLong) as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1
     _show(file, metrics)
@@ -98,6 +101,9 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
         raw = read_config(Path(own["run"]) / "config.yaml")
     except RunError as error:
         raise ConfigError([f"run={own['run']}: {error}"], "evaluate.py") from None
+    if "from_run" in raw["task"] and (Path(own["run"]) / "tokenizer.json").exists():
+        # another data set of the task must be read in the tokens that this run learned
+        raw["task"]["from_run"] = own["run"]
     return apply_values(raw, list(overrides), ALLOWED)
 
 
@@ -113,22 +119,26 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     """
     from attnlab.learn.progress import Reporter
     from attnlab.run import machine
-    from attnlab.run.setup import choose_device, make_network, make_task, prepare
+    from attnlab.run.setup import choose_device, make_network, prepare
     from attnlab.run.testing import Findings, Tester
+    from attnlab.run.weights import run_weights
+    from attnlab.tasks.base import make_task
 
     config, folder = checked(raw), Path(own["run"])
     device = choose_device(config.trainer.device, config.trainer.threads)
-    weights, where = _weights(folder, own.get("checkpoint", "selected"), config.train.selection)
-    task = make_task(config.task)
+    weights, where = run_weights(folder, own.get("checkpoint", "selected"), config.train.selection)
+    task, former = make_task(config.task), _trained_on(folder, config.paths)
     prepared = prepare(task, config.paths)
-    network = make_network(config, prepared)
+    _require_vocabulary(prepared.spec, former.spec)
+    # of the run's own task: data that is longer must not make another network
+    network = make_network(config, former.spec)
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
         raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
     reporter = Reporter(config.trainer.progress)
     tester = Tester(config.train, prepared, network.to(device), reporter)
-    trained, found, seen = _trained_on(folder, config.paths), Findings(), {}
+    trained, found, seen = set(former.subsets["train"].identities()), Findings(), {}
     for name in _subsets(own, list(prepared.subsets)):
         numbers = _numbers(own.get("lengths"), prepared.subsets[name], name)
         limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
@@ -138,38 +148,32 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
         if seen[name]:
             reporter.say(f"note: the run was trained on {seen[name]} of these {found.counts[name]} examples of {name}")
     asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where, "seen_in_training": seen}
-    data = {"version": task.version, "hash": prepared.data_hash()}
+    data = {"version": task.version, "hash": prepared.data_hash(), "about": prepared.about}
     report = {"metrics": found.metrics, "counts": found.counts, **asked, "data": data, **machine.origin(device)}
     file = folder / "evaluations" / f"{_label(own, raw, folder)}.json"
     write_text(file, json.dumps(report, indent=2) + "\n")
     return file, found.metrics
 
 
-def _trained_on(folder: Path, paths: Paths) -> set[bytes]:
-    """Identities of the examples the run itself was trained on: another split may hold them as its test.
+def _require_vocabulary(asked: Any, trained: Any) -> None:
+    """Refuse data whose numbers mean other tokens than those the run learned."""
+    for name in ("input_vocabulary", "output_vocabulary", "n_classes"):
+        if getattr(asked, name) != getattr(trained, name):
+            raise RunError(
+                f"the run was trained with {name.replace('_', ' ')} {getattr(trained, name)} and this data has "
+                f"{getattr(asked, name)}: its weights mean nothing there"
+            )
+
+
+def _trained_on(folder: Path, paths: Paths) -> Any:
+    """What the run itself was trained on: its network is made for that, and another split may hold some of it.
 
     Read from where this command reads data, which may not be where the run did.
     """
-    from attnlab.run.setup import make_task, prepare
+    from attnlab.run.setup import prepare
+    from attnlab.tasks.base import make_task
 
-    task = read_config(folder / "config.yaml")["task"]
-    return set(prepare(make_task(task), paths).subsets["train"].identities())
-
-
-def _weights(folder: Path, wanted: str, rule: str) -> tuple[dict, dict[str, Any]]:
-    """Weights of a run's network, and which they are."""
-    from attnlab.learn.callbacks import weights_name
-    from attnlab.run.resume import read_checkpoint
-    from attnlab.run.testing import network_weights
-
-    best = folder / weights_name("")
-    if wanted == "best" and rule != "best_validation":
-        raise RunError("checkpoint=best: this run kept no best weights, its train.selection is last_step; use last")
-    if wanted == "best" or (wanted == "selected" and rule == "best_validation" and best.exists()):
-        saved = read_checkpoint(best)
-        return saved["network"], {"checkpoint": "best", "step": saved["step"]}
-    saved = read_checkpoint(folder / "last.ckpt")
-    return network_weights(saved), {"checkpoint": "last", "step": saved["global_step"]}
+    return prepare(make_task(read_config(folder / "config.yaml")["task"]), paths)
 
 
 def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:

@@ -4,10 +4,12 @@ import logging
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytorch_lightning as pl
 
+from attnlab.config.schema import Config
 from attnlab.data.order import BatchOrder
 from attnlab.learn import callbacks
 from attnlab.learn.module import LabModule
@@ -17,6 +19,7 @@ from attnlab.run.resume import train_loader
 from attnlab.run.run import Run
 from attnlab.run.signals import StopRequest
 from attnlab.run.testing import Tester
+from attnlab.tasks.base import Prepared
 
 
 class Listen(pl.Callback):
@@ -30,9 +33,18 @@ class Listen(pl.Callback):
         self.stop.deferred = True
 
 
-def batch_order(run: Run) -> BatchOrder:
+def batch_order(config: Config, prepared: Prepared) -> BatchOrder:
     """The order of training batches, from groups, batch size and seed."""
-    return BatchOrder(run.prepared.train_groups, run.config.train.batch_size, run.config.seed)
+    return BatchOrder(prepared.train_groups, config.train.batch_size, config.seed)
+
+
+def with_steps(config: Config, prepared: Prepared) -> Config:
+    """The configuration with `train.max_steps` filled in from `train.max_epochs` where it is null."""
+    train = config.train
+    if train.max_steps is not None:
+        return config
+    steps = train.max_epochs * batch_order(config, prepared).batches_per_epoch // train.accumulate
+    return replace(config, train=replace(train, max_steps=max(steps, 1)))
 
 
 def fit(run: Run, sink: callbacks.MetricsSink, tester: Tester, step: int) -> None:
@@ -49,7 +61,7 @@ def fit(run: Run, sink: callbacks.MetricsSink, tester: Tester, step: int) -> Non
         NonFiniteLoss: the last checkpoint is from before.
     """
     config = run.config
-    order = batch_order(run)
+    order = batch_order(config, run.prepared)
     loader = train_loader(
         run.prepared.subsets["train"],
         order,
@@ -105,7 +117,9 @@ def _callbacks(run: Run, sink: callbacks.MetricsSink, tester: Tester, order: Bat
         groups = tuple(run.prepared.subsets["val"].groups) if train.paper_rule else ()
         measure = lambda: tester.subset("val")[0]  # noqa: E731
         folder = run.folder.path
-        chosen.append(callbacks.Validation(sink, max(every, 1), train.max_steps, measure, folder, groups))
+        chosen.append(
+            callbacks.Validation(sink, max(every, 1), train.max_steps, measure, tester.metric, folder, groups)
+        )
     if train.test_curve_every is not None:
         chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(tester)))
     save = callbacks.Checkpoint(

@@ -17,6 +17,7 @@ def run_job(raw: dict[str, Any], quiet: bool) -> int:
     Returns:
         0, 1 (failed), 130 or 143 (stopped by Ctrl-C or SIGTERM, state saved).
     """
+    from attnlab.attention.base import TooLong
     from attnlab.config.check import ConfigError
     from attnlab.config.naming import run_folder
     from attnlab.data.fetch import DataError
@@ -34,7 +35,7 @@ def run_job(raw: dict[str, Any], quiet: bool) -> int:
     except Stopped as stopped:
         print(f"\nstopped: {folder}; repeat the command to go on", file=sys.stderr)
         return 128 + stopped.signum
-    except (RunError, DataError, SaveError, NonFiniteLoss, ConfigError) as error:
+    except (RunError, DataError, SaveError, NonFiniteLoss, TooLong, ConfigError) as error:
         print(f"\nfailed: {folder}\n  {error}", file=sys.stderr)
         return FAILED
     except Exception:

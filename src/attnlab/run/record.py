@@ -7,6 +7,7 @@ import contextlib
 import csv
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -107,6 +108,14 @@ class RunFolder:
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_text(self.result_file, json.dumps(result, indent=2) + "\n")
+
+    def keep(self, files: Mapping[str, Path]) -> None:
+        """Copy files the run depends on into the folder, each whole or not at all; those that are there stay."""
+        for name, source in files.items():
+            if not (self.path / name).exists():
+                part = self.path / f"{name}.part"
+                shutil.copyfile(source, part)
+                part.replace(self.path / name)
 
     def open_config(self, config: dict[str, Any]) -> None:
         """Write config.yaml, or compare with the one that is there.

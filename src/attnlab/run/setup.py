@@ -1,20 +1,19 @@
 """From a checked configuration to the objects of a run: device, task, network."""
 
-import importlib
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from attnlab.config.nodes import TASK_KEYS
 from attnlab.config.schema import Config, Paths
+from attnlab.config.spec import TaskSpec
+from attnlab.data.fetch import Folders
 from attnlab.nn.build import build_network
 from attnlab.run.record import RunError
-from attnlab.tasks.base import Folders, Prepared, Task
+from attnlab.tasks.base import Prepared, Task
 
 # As torch or OMP_NUM_THREADS set it; a job of a sweep must not inherit what an earlier one chose.
 DEFAULT_THREADS = torch.get_num_threads()
@@ -46,20 +45,13 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def make_task(options: dict[str, Any]) -> Task:
-    """The task that `task._target_` names, with the other keys as its arguments."""
-    module, _, name = options["_target_"].rpartition(".")
-    task_class = getattr(importlib.import_module(module), name)
-    return task_class(**{key: value for key, value in options.items() if key not in TASK_KEYS})
-
-
 def prepare(task: Task, paths: Paths) -> Prepared:
     """Data ready to use; waits for another process that prepares the same."""
     return task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
 
 
-def make_network(config: Config, prepared: Prepared) -> nn.Module:
+def make_network(config: Config, spec: TaskSpec) -> nn.Module:
     """A freshly initialised network, a function of config and seed."""
     seed_everything(config.seed)
-    network = build_network(config.backbone, config.model, prepared.spec)
+    network = build_network(config.backbone, config.model, spec)
     return network.double() if config.train.precision == "64-true" else network

@@ -41,6 +41,8 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
     table.add_row("tested weights", f"{result['selection']['rule']}, step {result['selection']['step']}")
     table.add_row("seconds of training", f"{result['seconds']:.0f}  ({result['steps_per_second']:.1f} steps/s)")
     console.print(table)
+    if result["data"].get("about"):
+        console.print(f"computed on: {result['data']['about']}", highlight=False, soft_wrap=True)
     console.print(f"run folder: {folder}\n", highlight=False, soft_wrap=True)
     if shown:
         console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")

@@ -41,6 +41,11 @@ class Tester:
     def __init__(self, train: Train, prepared: Prepared, network: nn.Module, reporter: Reporter) -> None:
         self.train, self.prepared, self.network, self.reporter = train, prepared, network, reporter
 
+    @property
+    def metric(self) -> str:
+        """What validation selects by."""
+        return self.prepared.spec.metrics[0]
+
     def subset(
         self, name: str, numbers: np.ndarray | None = None, limit: int | None = None, show: bool = False
     ) -> tuple[dict[str, float], dict[str, int]]:
@@ -63,6 +68,18 @@ class Tester:
             if show:
                 self.reporter.stop()
 
+    def try_longest(self) -> None:
+        """Take the longest example of every subset that has longer ones than the network was made for.
+
+        Raises:
+            TooLong: the network cannot; better known before training than at the test after it.
+        """
+        spec = self.prepared.spec
+        longest = spec.max_output_length or spec.max_input_length
+        for name, examples in self.prepared.subsets.items():
+            if examples.lengths is not None and examples.lengths.max(initial=0) > longest:
+                self.subset(name, np.array([np.argmax(examples.lengths)]))
+
     def test_subsets(self, show: bool = False) -> Findings:
         """Every test subset with the network as it is."""
         found = Findings()
@@ -81,7 +98,7 @@ class Tester:
         best = saved_best(saved)
         if self.train.selection == "best_validation":
             step = self._load_best(folder, "")
-            selected = {"rule": "best_validation", "step": step, "val/accuracy": best[""]["value"]}
+            selected = {"rule": "best_validation", "step": step, f"val/{self.metric}": best[""]["value"]}
         else:
             self.network.load_state_dict(network_weights(saved))
             selected = {"rule": "last_step", "step": saved["global_step"]}
@@ -92,7 +109,7 @@ class Tester:
                 selected["paper_rule"][group] = self._load_best(folder, group)
                 numbers = self.prepared.subsets["test"].groups[group]
                 metrics, counts = self.subset("test", numbers)
-                found.add(f"test_paper_rule/{group}", {"accuracy": metrics["accuracy"]}, {"all": counts["all"]})
+                found.add(f"test_paper_rule/{group}", {self.metric: metrics[self.metric]}, {"all": counts["all"]})
         return found, selected
 
     def _load_best(self, folder: Path, rule: str) -> int:

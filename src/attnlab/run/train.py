@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,15 +15,16 @@ from attnlab.learn.callbacks import Clock, Stopped
 from attnlab.learn.progress import Reporter
 from attnlab.nn.build import count_parameters
 from attnlab.run import machine
-from attnlab.run.fit import fit, quiet_lightning
+from attnlab.run.fit import fit, quiet_lightning, with_steps
 from attnlab.run.record import MetricsFile, RunError, RunFolder
 from attnlab.run.resume import read_checkpoint
 from attnlab.run.run import Run
-from attnlab.run.setup import choose_device, make_network, make_task, prepare
+from attnlab.run.setup import choose_device, make_network, prepare
 from attnlab.run.signals import StopRequest
 from attnlab.run.testing import Tester
 from attnlab.run.wandb_mirror import WandbMirror
-from attnlab.tasks.base import Prepared, Task
+from attnlab.run.weights import begin_with
+from attnlab.tasks.base import Prepared, Task, make_task
 
 
 class Sinks:
@@ -123,7 +125,13 @@ def _train(
     _same_machine(folder, device, reporter)
     task = make_task(config.task)
     prepared = prepare(task, config.paths)
+    config = with_steps(config, prepared)
     _same_data(folder, task, prepared)
+    folder.keep(prepared.keep)
+    step = read_checkpoint(folder.checkpoint)["global_step"] if folder.checkpoint.exists() else 0
+    network = make_network(config, prepared.spec)
+    if config.from_run is not None and not step:
+        folder.set_status("running", from_run=begin_with(network, Path(config.from_run), raw))
     run = Run(
         raw=raw,
         config=config,
@@ -133,9 +141,8 @@ def _train(
         device=device,
         task=task,
         prepared=prepared,
-        network=make_network(config, prepared).to(device),
+        network=network.to(device),
     )
-    step = read_checkpoint(folder.checkpoint)["global_step"] if folder.checkpoint.exists() else 0
     file = MetricsFile(folder.metrics_file)
     _check_history(folder, file, step, config.train.log_every, reporter)
     rows = file.keep_until(step if step else -1)
@@ -201,6 +208,7 @@ def _fit_and_test(run: Run, sinks: Sinks, step: int) -> dict[str, Any]:
     max_steps = run.config.train.max_steps
     tester = Tester(run.config.train, run.prepared, run.network, run.reporter)
     if step < max_steps:
+        tester.try_longest()
         fit(run, sinks, tester, step)
         # Lightning moves the network back to the CPU when it is done.
         run.network.to(run.device)
@@ -209,7 +217,8 @@ def _fit_and_test(run: Run, sinks: Sinks, step: int) -> dict[str, Any]:
     # One point each: in wandb they stand in the summary, not as seventy charts of one dot.
     sinks.file.log(max_steps, found.metrics)
     seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
-    commits = run.folder.status()["commits"]
+    status, spec = run.folder.status(), run.prepared.spec
+    commits = status["commits"]
     return {
         "metrics": found.metrics,
         "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
@@ -218,8 +227,9 @@ def _fit_and_test(run: Run, sinks: Sinks, step: int) -> dict[str, Any]:
         "steps_per_second": max_steps / seconds,
         "peak_memory_bytes": machine.peak_memory_bytes(run.device),
         "parameters": count_parameters(run.network),
-        "state_size": run.network.state_size(run.prepared.spec.max_output_length),
-        "data": run.folder.status()["data"],
+        "state_size": run.network.state_size(spec.max_output_length or spec.max_input_length),
+        "data": status["data"] | {"about": run.prepared.about},
+        **({"from_run": status["from_run"]} if "from_run" in status else {}),
         **machine.origin(run.device),
         "git": commits[-1] | {"earlier": commits[:-1]},
     }

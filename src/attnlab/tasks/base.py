@@ -5,24 +5,20 @@ in `conf/task/` that names it by `_target_`, and a docstring that shows one real
 """
 
 import hashlib
+import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from attnlab.config.schema import Kind, Modality, TaskSpec
+from attnlab.config.nodes import TASK_KEYS
+from attnlab.config.spec import Kind, Modality, TaskSpec
 from attnlab.data.examples import Examples
-
-
-@dataclass(frozen=True)
-class Folders:
-    """Where a task reads official files (`data`, may be read-only) and writes what it derives (`cache`)."""
-
-    data: Path
-    cache: Path
+from attnlab.data.fetch import Folders
+from attnlab.data.trees import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +31,15 @@ class Prepared:
              batch. Empty for classification.
     train_groups: example numbers of `train` that fill batches in turn (in the order of its `turns`); one group of all
              by default.
+    about: one sentence on what the numbers are computed on, for every result; says where data is partial or a stand-in.
+    keep: files that the run folder keeps a copy of, by their names there (`tokenizer.json`).
     """
 
     spec: TaskSpec
     subsets: Mapping[str, Examples]
     decode_limits: Mapping[str, int] = field(default_factory=dict)
+    about: str = ""
+    keep: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def train_groups(self) -> list[np.ndarray]:
@@ -63,6 +63,7 @@ class Task(ABC):
     version:        changes when numbers stop being comparable; recorded with every result.
     has_validation: whether there is a `val` subset to select weights by.
     has_groups:     whether examples fall into named parts with metrics of their own.
+    published:      subsets and their published sizes, for the list of tasks.
 
     Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval);
     `attnlab.config` reads them from the source, without importing the module.
@@ -73,6 +74,15 @@ class Task(ABC):
     version: ClassVar[int]
     has_validation: ClassVar[bool] = False
     has_groups: ClassVar[bool] = False
+    published: ClassVar[str]
+
+    def sources(self) -> Sequence[Source]:
+        """The official files that these options read; none for what is generated."""
+        return ()
+
+    @abstractmethod
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        """Example `number` of a subset for a reader: input and target, in a few lines."""
 
     @abstractmethod
     def prepare(self, folders: Folders) -> Prepared:
@@ -81,3 +91,10 @@ class Task(ABC):
         Raises:
             attnlab.data.fetch.DataError: files missing, cut short or changed: what, where, what to do.
         """
+
+
+def make_task(options: Mapping[str, Any]) -> Task:
+    """The task that `task._target_` names, with the other keys of a configuration's `task` as its arguments."""
+    module, _, name = options["_target_"].rpartition(".")
+    task_class = getattr(importlib.import_module(module), name)
+    return task_class(**{key: value for key, value in options.items() if key not in TASK_KEYS})

@@ -28,12 +28,13 @@ from typing import Annotated
 import numpy as np
 import torch
 
-from attnlab.config.schema import TaskSpec
+from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import ImageQuestionBatch
 from attnlab.data.cache import build_once, cache_key, load_arrays, save_arrays
 from attnlab.data.examples import Examples
+from attnlab.data.fetch import Folders
 from attnlab.data.progress import track
-from attnlab.tasks.base import Folders, Prepared, Task
+from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.sort_of_clevr_scene import (
     N_ANSWERS,
     SIZE,
@@ -45,6 +46,8 @@ from attnlab.tasks.sort_of_clevr_scene import (
 )
 
 KINDS = ("unary", "binary", "ternary")
+COLOURS = ("red", "green", "blue", "orange", "grey", "yellow")
+ANSWERS = ("yes", "no", "square", "disc", *map(str, range(6)))
 STREAMS = {"train": 0, "val": 1, "test": 2}
 CHUNK = 256
 """pictures whose answers are computed together"""
@@ -136,6 +139,7 @@ class SortOfClevr(Task):
     version = 1
     has_validation = True
     has_groups = True
+    published = "pictures: train 9,800, val 200, test 200, with 30 questions each"
 
     def __init__(
         self,
@@ -147,6 +151,18 @@ class SortOfClevr(Task):
     ) -> None:
         self.images = {"train": train_images, "val": val_images, "test": test_images}
         self.questions_per_kind, self.data_seed = questions_per_kind, data_seed
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        part = prepared.subsets[subset]
+        picture = number // part.per_image
+        colour, other, kind, subtype = part.questions[number].tolist()
+        objects = zip(COLOURS, part.shapes[picture].tolist(), part.centers[picture].tolist(), strict=True)
+        scene = ", ".join(f"{name} {('square', 'disc')[shape]} at ({x}, {y})" for name, shape, (x, y) in objects)
+        about = COLOURS[colour] if other == len(COLOURS) else f"{COLOURS[colour]} and {COLOURS[other]}"
+        answer = ANSWERS[part.answers[number]]
+        return (
+            f"picture {picture}: {scene}\nquestion: {KINDS[kind]}, subtype {subtype}, about {about}\nanswer: {answer}"
+        )
 
     def prepare(self, folders: Folders) -> Prepared:
         spec = TaskSpec(

@@ -1,0 +1,55 @@
+"""The output of a language model over a word vocabulary: memory and time of cross-entropy in chunks and all at once.
+
+Loss and gradients by hidden states, weights and biases, at WikiText-103's vocabulary and width. `memory` is what a call
+needs beyond what was there before it; the gradients themselves (vocabulary x width numbers) are part of it.
+
+    python -m benchmarks.cross_entropy --tokens 512,2048 --seconds 10
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from attnlab.learn.cross_entropy import chunked_cross_entropy
+from benchmarks.tables import show
+from benchmarks.timing import begin, interleaved, parser, peak_of
+
+
+def contestants(tokens: int, width: int, vocabulary: int) -> dict[str, Callable[[], object]]:
+    """Loss and gradients, both ways, on the same numbers."""
+    draw = torch.Generator().manual_seed(0)
+    shapes = (tokens, width), (vocabulary, width), (vocabulary,)
+    made = [(0.05 * torch.randn(shape, generator=draw)).requires_grad_() for shape in shapes]
+    targets = torch.randint(vocabulary, (tokens,), generator=draw)
+    whole = lambda: torch.autograd.grad(F.cross_entropy(F.linear(*made), targets), made)  # noqa: E731
+    chunked = lambda: torch.autograd.grad(chunked_cross_entropy(*made, targets), made)  # noqa: E731
+    return {"whole": whole, "chunked": chunked}
+
+
+def main() -> None:
+    options = parser(__doc__, seconds=20)
+    options.add_argument("--tokens", default="512,2048", help="scored tokens a batch (default: %(default)s)")
+    options.add_argument("--width", type=int, default=512, help="(default: %(default)s)")
+    options.add_argument("--vocabulary", type=int, default=267_735, help="(default: %(default)s)")
+    given = options.parse_args()
+    place, rows = begin(given.threads), []
+    for tokens in map(int, given.tokens.split(",")):
+        runs = contestants(tokens, given.width, given.vocabulary)
+        memory = {name: peak_of(run) for name, run in runs.items()}
+        times = interleaved(runs, given.seconds, f"{tokens} tokens", least=3)
+        for name in runs:
+            rows.append(
+                {
+                    "tokens": tokens,
+                    "form": name,
+                    "memory GB": memory[name] / 1e9,
+                    "ms": 1000 * times.median(name),
+                    "time / whole": times.ratio(name, "whole"),
+                }
+            )
+    show("cross_entropy", f"Cross-entropy over {given.vocabulary} words, width {given.width}", rows, place)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""How long a training step waits for its batch, at each task's own sizes, without worker processes.
+
+Gathering a batch and taking a training step on one that is there are timed in turn; `share` is gathering / (gathering +
+step), the part of a run's time that is spent waiting for data. Prepares what is not prepared yet, before the timing.
+
+    python -m benchmarks.loading --tasks scan,pcfg,lra_text
+    python -m benchmarks.loading --tasks wikitext103 train.batch_size=8
+"""
+
+import itertools
+import statistics
+
+import torch
+
+from benchmarks.lab import Lab, make_lab, stepper
+from benchmarks.tables import show
+from benchmarks.timing import begin, interleaved, parser
+
+TASKS = "scan,sort_of_clevr,mathematics,pcfg,lra_listops,lra_text,lra_image,flip_flop"
+
+
+def measure(lab: Lab, seconds: float, what: str) -> dict[str, object]:
+    """Milliseconds for gathering and for a step, and the share of the first."""
+    examples, order, numbers = lab.prepared.subsets["train"], lab.order, itertools.count()
+    times = interleaved(
+        {"gather": lambda: examples.batch(order[next(numbers)]), "step": stepper(lab, waits=False)},
+        seconds,
+        what,
+        least=3,
+    )
+    gather, step = times.median("gather"), times.median("step")
+    share = statistics.median(a / (a + b) for a, b in zip(times.seconds["gather"], times.seconds["step"], strict=True))
+    return {"gather ms": 1000 * gather, "step ms": 1000 * step, "share %": 100 * share}
+
+
+def main() -> None:
+    options = parser(__doc__, seconds=20)
+    options.add_argument("--tasks", default=TASKS, help="(default: %(default)s)")
+    options.add_argument("--model", default="linear_l2", help="a quick one waits longest (default: %(default)s)")
+    options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
+    given = options.parse_args()
+    place, rows = begin(given.threads), []
+    for task in given.tasks.split(","):
+        lab = make_lab(task, given.model, given.overrides)
+        torch.set_num_threads(given.threads)
+        rows.append({"task": task, "batch": lab.order.batch_size, **measure(lab, given.seconds, task)})
+    settings = f" ({' '.join(given.overrides)})" if given.overrides else ""
+    show("loading", f"Waiting for data, {given.model}{settings}", rows, place)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""A short real run of every task with five models on a CPU, and the table of them: does each task train?
+
+    python experiments/short_runs.py data=<folder with the official files> [tasks=scan,pcfg] [models=linear_l2_ortho]
+    python experiments/short_runs.py table        # experiments/measured/README.md from what was measured
+
+Every run is an ordinary `python train.py` of a few hundred steps at small width; its loss over the last tenth of them
+is set beside that of the trivial predictor, which knows how often each class or token comes in the training data and
+nothing else. Preparation is timed once for each task, in a process of its own, into an empty cache. Runs that are
+finished are not run again.
+"""
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+ROOT, FOUND, README = HERE.parent, HERE / "measured" / "tasks", HERE / "measured" / "README.md"
+MARKER = "<!-- below: written by `python experiments/short_runs.py table` -->"
+MODELS = ("vanilla", "linear_l2_ortho", "performer", "cosformer", "transnormer_t2")
+SMALL = "backbone.d_model=64 backbone.n_heads=4 backbone.n_layers=2 backbone.d_feed_forward=128 backbone.dropout=0"
+QUICK = "optim.schedule=one_cycle optim.warmup_steps=null train.log_every=5 train.max_tokens=null"
+SHORT: dict[str, str] = {
+    "scan": "train.max_steps=300 train.batch_size=64 optim.lr=3e-3",
+    "sort_of_clevr": "train.max_steps=600 optim.lr=1e-3 train.validate_every=200",
+    "mathematics": "train.max_steps=400 train.batch_size=64 optim.lr=2e-3 task.module=numbers__place_value "
+    "task.source=official task.test_questions=1000",
+    "pcfg": "train.max_steps=300 train.batch_size=32 optim.lr=2e-3 task.split=small_10k",
+    "lra_listops": "train.max_steps=200 optim.lr=3e-3 train.validate_every=100 task.source=official "
+    "task.max_length=600 backbone.pooling=first",
+    "lra_text": "train.max_steps=600 train.batch_size=64 optim.lr=3e-3 train.validate_every=300 task.max_length=512 "
+    "backbone.embedding=upscale_normal backbone.positions=sinusoidal",
+    "lra_retrieval": "train.max_steps=200 optim.lr=2e-3 train.validate_every=100 task.max_length=256",
+    "lra_pathfinder": "train.max_steps=200 train.batch_size=32 optim.lr=2e-3 train.validate_every=100",
+    "lra_image": "train.max_steps=200 train.batch_size=32 optim.lr=2e-3 train.validate_every=100",
+    "wikitext103": "train.max_steps=200 train.batch_size=8 optim.lr=3e-3 task.length=128 train.validate_every=100",
+    "wikitext103_masked": "train.max_steps=300 train.batch_size=16 optim.lr=2e-3 task.length=128 "
+    "train.validate_every=150",
+    "wikitext2": "train.max_steps=200 train.batch_size=8 optim.lr=3e-3 task.length=128 train.validate_every=100",
+    "glue": "train.max_steps=300 optim.lr=1e-3 task.dataset=sst2_sentences backbone.d_classifier=64",
+    "flip_flop": "train.max_steps=600 train.batch_size=16 optim.lr=2e-3 task.length=64 task.train_sequences=20000 "
+    "task.test_sequences=400",
+}
+"""Settings of each task's runs beyond `SMALL` and `QUICK`."""
+
+
+def trivial_loss(train: "Examples", spec: "TaskSpec") -> float:
+    """Nats an answer that the frequencies of the training data give, over up to 2,000 examples drawn from them."""
+    numbers = np.random.default_rng(0).permutation(len(train))[:2000]
+    batch = train.batch(np.sort(numbers))
+    match spec.kind:
+        case "classification":
+            answers = batch.answers
+        case "encoder_decoder":
+            answers = batch.targets[batch.target_mask]
+        case _:
+            answers = batch.targets[batch.scored]
+    if spec.kind == "classification" and spec.n_classes == 1:
+        return float(np.var(answers.numpy()))
+    counts = np.bincount(answers.numpy()).astype(np.float64)
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def settings(name: str) -> list[str]:
+    """Overrides of a task's short run."""
+    return [f"task={name}", *SMALL.split(), *QUICK.split(), *SHORT[name].split()]
+
+
+def unrepeated(overrides: list[str]) -> list[str]:
+    """The last word of each key."""
+    return list({word.partition("=")[0]: word for word in overrides}.values())
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+
+
+def measure_preparation(name: str, data: Path) -> None:
+    file = FOUND / name / "preparation.json"
+    if file.exists():
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as cache:
+        paths = [f"paths.data={data}", f"paths.cache={cache}"]
+        words = unrepeated([*settings(name), *paths])
+        subprocess.run(
+            [sys.executable, __file__, "prepare", str(file), *words], check=True, env=environment(), cwd=ROOT
+        )
+
+
+def prepare_here(file: Path, words: list[str]) -> None:
+    """The body of the process that prepares: seconds, memory and size on disk, into a file."""
+    from attnlab.config.check import checked
+    from attnlab.config.compose import compose_config
+    from attnlab.run.setup import prepare
+    from attnlab.tasks.base import make_task
+
+    config = checked(compose_config(words))
+    task, began = make_task(config.task), time.perf_counter()
+    prepared = prepare(task, config.paths)
+    seconds = time.perf_counter() - began
+    # before anything else reads the data
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    sizes = {name: len(subset) for name, subset in prepared.subsets.items()}
+    cache = [each.stat().st_size for each in Path(config.paths.cache).rglob("*") if each.is_file()]
+    found = {"seconds": seconds, "peak_memory_bytes": peak, "cache_bytes": sum(cache), "sizes": sizes}
+    found |= {"about": prepared.about, "trivial_loss": trivial_loss(prepared.subsets["train"], prepared.spec)}
+    file.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def run(name: str, model: str, data: Path, runs: Path) -> None:
+    """Train and test, then keep what the table needs."""
+    file = FOUND / name / f"{model}.json"
+    if file.exists():
+        return
+    shown = unrepeated([*settings(name), f"model={model}"])
+    paths = [f"paths.data={data}", f"paths.runs={runs}", f"paths.cache={runs / 'cache'}"]
+    words = [*shown, *paths, "logger=csv", "trainer=cpu", "trainer.threads=1", "trainer.progress=none"]
+    subprocess.run([sys.executable, "train.py", *words], check=True, env=environment(), cwd=ROOT)
+    from attnlab.config.compose import compose_config
+    from attnlab.config.naming import run_folder
+
+    folder = run_folder(compose_config(words))
+    with (folder / "metrics.csv").open() as rows:
+        losses = [float(row["value"]) for row in csv.DictReader(rows) if row["name"] == "train/loss"]
+    result = json.loads((folder / "result.json").read_text())
+    metrics = {key: value for key, value in result["metrics"].items() if "/length_" not in key}
+    last = losses[-max(1, len(losses) // 10) :]
+    kept = {key: result[key] for key in ("seconds", "parameters", "peak_memory_bytes", "selection", "git", "hardware")}
+    kept |= {"command": f"python train.py {' '.join(shown)}", "loss": sum(last) / len(last), "metrics": metrics}
+    kept |= {"first_loss": losses[0], "about": result["data"]["about"]}
+    file.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def page() -> str:
+    """experiments/measured/README.md: the text above its marker as it is, then the tables."""
+    found = {
+        name: {file.stem: json.loads(file.read_text()) for file in sorted((FOUND / name).glob("*.json"))}
+        for name in SHORT
+    }
+    data = [
+        "| task | examples | seconds | cache MB | peak memory MB | computed on |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    runs = ["| task | model | loss | trivial | test | seconds |", "| --- | --- | --- | --- | --- | --- |"]
+    commands = []
+    for name, files in found.items():
+        made = files.pop("preparation", None)
+        if made is None:
+            continue
+        sizes = ", ".join(f"{subset} {size:,}" for subset, size in made["sizes"].items())
+        numbers = [made["seconds"], made["cache_bytes"] / 1e6, made["peak_memory_bytes"] / 1e6]
+        shown = " | ".join(f"{number:.1f}" if number < 100 else f"{number:.0f}" for number in numbers)
+        data.append(f"| `{name}` | {sizes} | {shown} | {made['about']} |")
+        for model in (model for model in MODELS if model in files):
+            run = files[model]
+            tested = ", ".join(f"{key.removeprefix('test/')} {value:.3g}" for key, value in run["metrics"].items())
+            loss, trivial = f"{run['loss']:.3f}", f"{made['trivial_loss']:.3f}"
+            runs.append(f"| `{name}` | `{model}` | {loss} | {trivial} | {tested} | {run['seconds']:.0f} |")
+        first = next(iter(files.values()), None)
+        if first is not None:
+            words = [word for word in first["command"].split() if not word.startswith("model=")]
+            commands.append(f"{' '.join(words)} model=...")
+    text = README.read_text().partition(MARKER)[0]
+    return "\n\n".join((text + MARKER, "\n".join(data), "\n".join(runs), "```", "\n".join(commands), "```")) + "\n"
+
+
+def main(words: list[str]) -> int:
+    if words == ["table"]:
+        README.write_text(page())
+        return 0
+    if words[:1] == ["prepare"]:
+        prepare_here(Path(words[1]), words[2:])
+        return 0
+    given = dict(word.partition("=")[::2] for word in words)
+    if "data" not in given:
+        print(__doc__, file=sys.stderr)
+        return 2
+    data, runs = Path(given["data"]).resolve(), Path(given.get("runs", HERE / "runs"))
+    failed = []
+    for name in given.get("tasks", ",".join(SHORT)).split(","):
+        measure_preparation(name, data)
+        for model in given.get("models", ",".join(MODELS)).split(","):
+            print(f"{name} {model}", flush=True)
+            try:
+                run(name, model, data, runs)
+            except subprocess.CalledProcessError as error:
+                failed.append(f"{name} {model}: exit code {error.returncode}")
+    print("\n".join(failed) or "all done", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,96 @@
+"""A configuration as the rules look at it, and what classes can do."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.nodes import attention_nodes, node_signature
+from attnlab.config.target import Signature, TargetError
+
+CAPABILITIES = {
+    "supports_bidirectional": True,
+    "supports_causal": True,
+    "supports_cross": True,
+    "supports_step": True,
+    "supports_relative_positions": False,
+    "supports_orthogonality": False,
+    "has_validation": False,
+    "has_groups": False,
+}
+"""What a task or attention class can do when it does not say so."""
+
+
+NEEDS = {
+    "encoder_decoder": {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]},
+    "classification": {"encoder": ["bidirectional"]},
+    "language_model": {"decoder": ["causal"]},
+    "masked_language_model": {"encoder": ["bidirectional"]},
+}
+"""The places of attention in the network of each kind of task, and the forms that are needed there."""
+
+
+class Unknown(Exception):
+    """A rule asked for a value that is itself wrong, so the rule has nothing to say."""
+
+
+class View:
+    """A configuration as the rules see it: `view["backbone.d_model"]`, without the values known to be wrong."""
+
+    def __init__(self, config: Mapping[str, Any], broken: set[str], conf: Path) -> None:
+        self.config, self.broken, self.conf = config, broken, conf
+
+    def __getitem__(self, key: str) -> Any:
+        if any(wrong == key or wrong.startswith(f"{key}.") or key.startswith(f"{wrong}.") for wrong in self.broken):
+            raise Unknown(key)
+        value = self.config
+        for name in key.split("."):
+            if not isinstance(value, Mapping) or name not in value:
+                raise Unknown(key)
+            value = value[name]
+        return value
+
+    @property
+    def task(self) -> Signature:
+        return signature_of(self["task"])
+
+    @property
+    def kind(self) -> str:
+        return self.task.attributes.get("kind") or "encoder_decoder"
+
+    @property
+    def places(self) -> list[str]:
+        """Where this task's network has attention."""
+        return list(NEEDS[self.kind])
+
+    def attentions(self, *places: str) -> Iterator[tuple[str, str, Signature]]:
+        """Key, place and class of every attention in use, at these places only when any are named."""
+        for key, place, node in attention_nodes({name: self[f"model.{name}"] for name in self.places}):
+            if not places or place in places:
+                yield key, place, signature_of(node)
+
+
+def signature_of(node: Mapping[str, Any]) -> Signature:
+    """The class of a node.
+
+    Raises:
+        Unknown: there is none; that is reported elsewhere.
+    """
+    try:
+        return node_signature(node)
+    except TargetError:
+        raise Unknown(str(node.get("_target_"))) from None
+
+
+def can(signature: Signature, capability: str) -> bool:
+    """Whether a class has a capability, as declared by it or by default."""
+    return bool(signature.attributes.get(capability, CAPABILITIES[capability]))
+
+
+def all_can(signatures: list[Signature], capability: str) -> bool:
+    """Whether there are classes here and each has a capability."""
+    return bool(signatures) and all(can(signature, capability) for signature in signatures)
+
+
+def class_name(signature: Signature) -> str:
+    """A class's name without its module."""
+    return signature.path.rpartition(".")[2]

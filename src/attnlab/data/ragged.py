@@ -1,0 +1,114 @@
+"""Many sequences of small integers, end to end in one array: no padding is stored, and files of it map into memory."""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from attnlab.data.cache import save_arrays
+
+
+def smallest_dtype(largest: int) -> np.dtype:
+    """The smallest unsigned type (int32 above 16 bits) that holds 0 .. largest."""
+    return np.dtype(np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.int32)
+
+
+class Ragged:
+    """Sequences of integers >= 0.
+
+    Args:
+        values: [sum of lengths] all of them, one after another.
+        offsets: [n + 1] where each begins; the last entry is len(values).
+    """
+
+    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        self.values, self.offsets = values, offsets
+
+    @classmethod
+    def of(cls, sequences: Iterable[Sequence[int]]) -> Self:
+        """From sequences in memory."""
+        sequences = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+        offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
+        np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
+        values = np.concatenate(sequences) if sequences else np.zeros(0, dtype=np.int64)
+        return cls(values.astype(smallest_dtype(int(values.max(initial=0)))), offsets)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], name: str) -> Self:
+        """What a `RaggedWriter` of this name wrote, out of `load_arrays(folder)`."""
+        return cls(arrays[f"{name}_values"], arrays[f"{name}_offsets"])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        return self.values[self.offsets[number] : self.offsets[number + 1]]
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " n"]:
+        return np.diff(self.offsets)
+
+    def rows(self, numbers: np.ndarray, pad_id: int) -> tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]:
+        """Sequences of these numbers [B] as one int64 table filled up with `pad_id`, and their lengths."""
+        numbers = np.asarray(numbers, dtype=np.int64)
+        starts = self.offsets[numbers]
+        lengths = self.offsets[numbers + 1] - starts
+        table = np.full((len(numbers), lengths.max(initial=0)), pad_id, dtype=np.int64)
+        for row, start, length in zip(table, starts.tolist(), lengths.tolist(), strict=True):
+            row[:length] = self.values[start : start + length]
+        return torch.from_numpy(table), torch.from_numpy(lengths.astype(np.int64))
+
+    def arrays(self) -> list[np.ndarray]:
+        return [self.values, self.offsets]
+
+
+class RaggedWriter:
+    """Writes a `Ragged` sequence by sequence into a cache folder; memory grows by 8 bytes a sequence.
+
+    Use as a context manager inside `build_once`; `Ragged.from_arrays(load_arrays(folder), name)` reads it back.
+
+    Args:
+        folder: an existing folder.
+        name: files are `<name>_values.npy` and `<name>_offsets.npy`.
+        largest: no integer is larger.
+    """
+
+    def __init__(self, folder: Path, name: str, largest: int) -> None:
+        self.folder, self.name, self.dtype = folder, name, smallest_dtype(largest)
+        self.largest, self.offsets = largest, array("q", [0])
+
+    def __enter__(self) -> Self:
+        self.file = (self.folder / f"{self.name}_values.npy").open("wb")
+        self._header()
+        return self
+
+    def append(self, sequence: Sequence[int] | np.ndarray | bytes) -> None:
+        """One sequence more; bytes count as numbers 0 to 255.
+
+        Raises:
+            ValueError: an integer below 0 or above `largest`, or numbers that are no integers.
+        """
+        values = np.frombuffer(sequence, dtype=np.uint8) if isinstance(sequence, bytes) else np.asarray(sequence)
+        if len(values) and values.dtype.kind not in "iu":
+            raise ValueError(f"a sequence of {values.dtype}; expected integers")
+        if len(values) and not 0 <= values.min() <= values.max() <= self.largest:
+            raise ValueError(f"a sequence with {values.min()} to {values.max()}; expected 0 to {self.largest}")
+        self.file.write(values.astype(self.dtype).tobytes())
+        self.offsets.append(self.offsets[-1] + len(values))
+
+    def __exit__(self, *error: object) -> None:
+        # numpy leaves room in the header for the final length
+        self.file.seek(0)
+        self._header()
+        self.file.close()
+        save_arrays(self.folder, **{f"{self.name}_offsets": np.array(self.offsets, dtype=np.int64)})
+
+    def _header(self) -> None:
+        descr = np.lib.format.dtype_to_descr(self.dtype)
+        header = {"descr": descr, "fortran_order": False, "shape": (self.offsets[-1],)}
+        np.lib.format.write_array_header_1_0(self.file, header)

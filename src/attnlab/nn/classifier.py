@@ -1,0 +1,112 @@
+"""Classifiers: a class (or a number) for an image and a question, a token sequence, or a pair of token sequences."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor, nn
+
+from attnlab.nn.backbone import Stack
+from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
+from attnlab.nn.heads import Undecoded, mean_penalty
+
+Pooling = Literal["mean", "first", "class_token"]
+
+
+class ImageQuestionClassifier(Undecoded):
+    """Class logits from the class token after the encoder."""
+
+    def __init__(self, embedding: ImageQuestionEmbedding, encoder: Stack, n_classes: int, width: int) -> None:
+        super().__init__()
+        self.embedding, self.encoder, self.output = embedding, encoder, nn.Linear(width, n_classes)
+
+    def forward(
+        self, images: UInt8[Tensor, "B height width channels"], questions: UInt8[Tensor, "B question"]
+    ) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
+        """Class logits and the mean unweighted penalty."""
+        x, penalties = self.encoder(self.embedding(images, questions), None, False)
+        return self.output(x[:, 0]), mean_penalty(penalties, x)
+
+
+class SequenceEncoder(nn.Module):
+    """A token sequence as one vector.
+
+    Args:
+        pooling: mean over real positions; first position (where tasks put a start token); class_token: one position
+            more, in front, with a learned vector.
+    """
+
+    def __init__(self, embedding: TokenEmbedding, encoder: Stack, width: int, pooling: Pooling) -> None:
+        super().__init__()
+        self.embedding, self.encoder, self.pooling = embedding, encoder, pooling
+        if pooling == "class_token":
+            self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, width))
+
+    def forward(
+        self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
+    ) -> tuple[Float[Tensor, "B E"], list[Float[Tensor, ""]]]:
+        """The pooled vector, and the penalties of all attentions that have one."""
+        x = self.embedding(tokens)
+        if self.pooling == "class_token":
+            x = torch.cat((self.class_token.expand(len(x), -1, -1).to(x.dtype), x), dim=1)
+            mask = torch.cat((mask.new_ones(len(mask), 1), mask), dim=1)
+        x, penalties = self.encoder(x, mask, False)
+        if self.pooling != "mean":
+            return x[:, 0], penalties
+        # thousands of half-precision numbers do not add up well in half precision
+        summed = x.masked_fill(~mask[..., None], 0.0).sum(1, dtype=torch.promote_types(x.dtype, torch.float32))
+        return (summed / mask.sum(1, keepdim=True).clamp(min=1)).to(x.dtype), penalties
+
+
+class ClassHead(nn.Sequential):
+    """Class logits from a vector: one linear map, or two with a relu between.
+
+    Args:
+        width: of the vector.
+        hidden: inner width, None for one map.
+        dropout: before the last map.
+    """
+
+    def __init__(self, width: int, hidden: int | None, n_classes: int, dropout: float) -> None:
+        inner = [] if hidden is None else [nn.Linear(width, hidden), nn.ReLU()]
+        super().__init__(*inner, nn.Dropout(dropout), nn.Linear(hidden or width, n_classes))
+
+
+class SequenceClassifier(Undecoded):
+    """Class logits of a token sequence."""
+
+    def __init__(self, encoder: SequenceEncoder, head: ClassHead) -> None:
+        super().__init__()
+        self.sequence, self.head = encoder, head
+
+    def forward(
+        self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
+    ) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
+        """Class logits and the mean unweighted penalty."""
+        x, penalties = self.sequence(tokens, mask)
+        return self.head(x), mean_penalty(penalties, x)
+
+
+class PairClassifier(Undecoded):
+    """Class logits of a pair of token sequences: one encoder gives a and b, the head reads [a, b, a * b, a - b]
+    (Nangia & Bowman 2018, as in LRA's retrieval task).
+
+    Args:
+        head: for vectors four times as wide as the encoder's.
+    """
+
+    def __init__(self, encoder: SequenceEncoder, head: ClassHead) -> None:
+        super().__init__()
+        self.sequence, self.head = encoder, head
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B N"],
+        mask: Bool[Tensor, "B N"],
+        others: Int[Tensor, "B M"],
+        other_mask: Bool[Tensor, "B M"],
+    ) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
+        """Class logits and the mean unweighted penalty over both sides."""
+        a, penalties = self.sequence(tokens, mask)
+        b, more = self.sequence(others, other_mask)
+        return self.head(torch.cat((a, b, a * b, a - b), dim=-1)), mean_penalty(penalties + more, a)

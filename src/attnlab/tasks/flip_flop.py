@@ -1,0 +1,214 @@
+"""Flip-flop language modelling (Liu et al. 2023, arXiv 2306.00946): remember one bit while others are to be ignored.
+
+A sequence is instructions and bits in turn: w writes its bit, that of i is to be ignored, r is followed by the bit
+written last. Only the bits after r can be known, and only they are learned and counted. One example, number 7 of
+`train` at length 32 and data_seed 0:
+
+    sequence  w0 i1 i1 i0 i0 i1 i0 w1 i0 i0 i0 r1 i0 w0 i1 r0
+    read      1 0
+
+FFL(p): the first instruction is w, the last one r; the others are drawn independently, i with probability p, w and r
+with (1 - p) / 2 each; bits after w and i are fair coins (section 3.1). Trained on FFL(0.8), tested on FFL(0.8)
+(`test/iid`), FFL(0.98) (`test/sparse`: what is read was written long ago) and FFL(0.1) (`test/dense`: many writes and
+reads, few to ignore), at the length of training or at another one (`eval_length`).
+
+The published sequences (huggingface.co/datasets/synthseq/flipflop) follow the same law and are not needed: ours are
+drawn here, as many of them. There is no validation set: Opper et al. 2025, whose settings are the defaults, train for
+one epoch and test the last step.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+
+from attnlab.config.spec import TaskSpec
+from attnlab.data.batch import LanguageBatch
+from attnlab.data.cache import build_once, cache_key, load_arrays
+from attnlab.data.examples import Examples
+from attnlab.data.fetch import DataError, Folders
+from attnlab.data.progress import track
+from attnlab.tasks.base import Prepared, Task
+
+WORDS = ("<pad>", "<end>", "w", "r", "i", "0", "1")
+PAD, END, WRITE, READ, IGNORE, ZERO, ONE = range(len(WORDS))
+INSTRUCTIONS = (WRITE, READ, IGNORE)
+TOKENS = np.array([(instruction, bit) for instruction in INSTRUCTIONS for bit in (ZERO, ONE)])
+"""[6, 2]: the two tokens of each code; a code is 2 * (place in INSTRUCTIONS) + bit"""
+STREAMS = {"train": 0, "test/iid": 1, "test/sparse": 2, "test/dense": 3}
+CHUNK = 1024
+"""sequences drawn together, from a stream of their own"""
+
+
+def draw(rng: np.random.Generator, sequences: int, length: int, ignore_probability: float) -> np.ndarray:
+    """Codes [sequences, length / 2], uint8, of sequences of FFL(ignore_probability)."""
+    shape = (sequences, length // 2)
+    uniform = rng.random(shape, dtype=np.float32)
+    bits = rng.integers(0, 2, shape, dtype=np.uint8)
+    write = np.float32((1 - ignore_probability) / 2)
+    # numbers of INSTRUCTIONS: write below the first bound, read below the second, ignore above both
+    instructions = (uniform >= write).astype(np.uint8) + (uniform >= 2 * write)
+    instructions[:, 0], instructions[:, -1] = INSTRUCTIONS.index(WRITE), INSTRUCTIONS.index(READ)
+    # place and bit of each write in one number, so that the largest so far is the last write
+    writes = np.where(instructions == INSTRUCTIONS.index(WRITE), 2 * np.arange(shape[1], dtype=np.int32) + bits, 0)
+    remembered = (np.maximum.accumulate(writes, axis=1) % 2).astype(np.uint8)
+    return 2 * instructions + np.where(instructions == INSTRUCTIONS.index(READ), remembered, bits)
+
+
+def generate(
+    subset: str, sequences: int, length: int, ignore_probability: float, data_seed: int
+) -> Iterator[np.ndarray]:
+    """The codes of a subset, at most `CHUNK` sequences at a time.
+
+    Every chunk is drawn whole from a stream of its own, (data_seed, subset, chunk): more sequences in a subset leave
+    its first ones and every other subset as they are.
+    """
+    for chunk, start in enumerate(range(0, sequences, CHUNK)):
+        rng = np.random.default_rng((data_seed, STREAMS[subset], chunk))
+        yield draw(rng, CHUNK, length, ignore_probability)[: sequences - start]
+
+
+class FlipFlopSequences(Examples):
+    """A subset: sequences of one length.
+
+    Args:
+        codes: [n, length / 2] uint8, a code for an instruction and its bit; may be mapped from a file.
+    """
+
+    def __init__(self, codes: np.ndarray) -> None:
+        self.codes = codes
+        self.lengths = np.full(len(codes), 2 * codes.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def tokens(self, numbers: np.ndarray) -> np.ndarray:
+        """The sequences of these numbers [B, length], int64."""
+        return TOKENS[self.codes[numbers]].reshape(len(numbers), -1)
+
+    def batch(self, numbers: np.ndarray) -> LanguageBatch:
+        """The sequences of these numbers [B], to be continued at every place; places that read r are scored."""
+        numbers = np.array(numbers, dtype=np.int64)
+        tokens = torch.from_numpy(self.tokens(numbers))
+        inputs = tokens[:, :-1].contiguous()
+        return LanguageBatch(
+            index=torch.from_numpy(numbers),
+            inputs=inputs,
+            lengths=torch.full((len(numbers),), inputs.shape[1]),
+            targets=tokens[:, 1:].contiguous(),
+            scored=inputs == READ,
+            words=torch.zeros(len(numbers), dtype=torch.int64),
+        )
+
+    def identities(self) -> list[bytes]:
+        return [hashlib.blake2b(codes, digest_size=16).digest() for codes in self.codes]
+
+    def arrays(self) -> list[np.ndarray]:
+        return [self.codes]
+
+
+class FlipFlop(Task):
+    """Flip-flop language modelling, generated on first use and kept in the cache folder (456 MB at the default sizes).
+
+    Args:
+        ignore_probability: of `train` and `test/iid`.
+        sparse_probability, dense_probability: the same of `test/sparse` and `test/dense`.
+        length: tokens of a training sequence, even.
+        eval_length: tokens of a test sequence, even; None = length.
+        train_sequences: 1,600,000 in the published data, which 25,000 steps of 64 see once.
+        test_sequences: of `test/iid`; `test/sparse` has ten times as many and `test/dense` a quarter, as in the
+            published data, so that each asks for about half a million bits.
+        data_seed: draws the sequences.
+    """
+
+    kind = "language_model"
+    modality = "tokens"
+    version = 1
+    published = "sequences of 512 tokens: train 1,600,000, test/iid 16,000, test/sparse 160,000, test/dense 4,000"
+
+    def __init__(
+        self,
+        ignore_probability: Annotated[float, "[0, 1]"] = 0.8,
+        sparse_probability: Annotated[float, "[0, 1]"] = 0.98,
+        dense_probability: Annotated[float, "[0, 1]"] = 0.1,
+        length: Annotated[int, "[4, inf)"] = 512,
+        eval_length: Annotated[int, "[4, inf)"] | None = None,
+        train_sequences: Annotated[int, "[1, inf)"] = 1600000,
+        test_sequences: Annotated[int, "[1, inf)"] = 16000,
+        data_seed: Annotated[int, "[0, inf)"] = 0,
+    ) -> None:
+        self.length, self.eval_length = length, eval_length or length
+        self.probabilities = {
+            "train": ignore_probability,
+            "test/iid": ignore_probability,
+            "test/sparse": sparse_probability,
+            "test/dense": dense_probability,
+        }
+        self.sequences = {
+            "train": train_sequences,
+            "test/iid": test_sequences,
+            "test/sparse": 10 * test_sequences,
+            "test/dense": max(1, test_sequences // 4),
+        }
+        self.data_seed = data_seed
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        words = [WORDS[token] for token in prepared.subsets[subset].tokens([number])[0]]
+        pairs = [instruction + bit for instruction, bit in zip(words[::2], words[1::2], strict=True)]
+        read = " ".join(pair[1] for pair in pairs if pair[0] == "r")
+        return f"sequence  {' '.join(pairs)}\nread      {read}"
+
+    def prepare(self, folders: Folders) -> Prepared:
+        _require_even(length=self.length, eval_length=self.eval_length)
+        spec = TaskSpec(
+            kind=self.kind,
+            modality=self.modality,
+            input_vocabulary=len(WORDS),
+            output_vocabulary=len(WORDS),
+            pad_id=PAD,
+            end_id=END,
+            # that of training: a network evaluated at another length is the one that was trained
+            max_input_length=self.length - 1,
+            max_output_length=self.length - 1,
+            metrics=("accuracy", "sequence_accuracy"),
+        )
+        subsets = {
+            subset: FlipFlopSequences(load_arrays(self._build(subset, folders.cache))["codes"]) for subset in STREAMS
+        }
+        about = (
+            f"sequences of {self.eval_length} tokens (trained at {self.length}), "
+            f"generated by attnlab with data_seed {self.data_seed}, not the published ones"
+        )
+        return Prepared(spec=spec, subsets=subsets, about=about)
+
+    def _build(self, subset: str, cache: Path) -> Path:
+        options = {
+            "sequences": self.sequences[subset],
+            "length": self.length if subset == "train" else self.eval_length,
+            "ignore_probability": float(self.probabilities[subset]),
+            "data_seed": self.data_seed,
+        }
+        folder = cache / cache_key(f"flip_flop_{subset.replace('/', '_')}", self.version, options)
+
+        def build(place: Path) -> None:
+            with (place / "codes.npy").open("wb") as file:
+                shape = options["sequences"], options["length"] // 2
+                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                chunks = generate(subset, **options)
+                for codes in track(chunks, f"drawing flip-flop {subset}", -(-shape[0] // CHUNK)):
+                    file.write(codes.data)
+
+        return build_once(folder, build, folder.name)
+
+
+def _require_even(**lengths: int) -> None:
+    for name, length in lengths.items():
+        if length % 2:
+            raise DataError(
+                f"task.{name}={length}: a sequence is instructions and bits in turn; expected an even number; "
+                f"nearest: {length - 1} or {length + 1}"
+            )

@@ -1,0 +1,138 @@
+"""Questions of two modules of DeepMind Mathematics: the published sentences and sizes, other numbers.
+
+The size of a question is its entropy, the decimal logarithm of how many choices its numbers are drawn from. Training
+spreads it evenly over a range (easy, medium and hard are the thirds of it), `interpolate` has one value inside the
+range, `extrapolate` values above it (github google-deepmind/mathematics_dataset, modules/arithmetic.py and numbers.py).
+
+    arithmetic__add_or_sub  two numbers, each whole or decimal by a coin, share the entropy at random, at least 1 each
+    numbers__place_value    one positive integer and, evenly, one of its places
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import product
+from random import Random
+
+SUMS = (
+    "{p} + {q}",
+    "{p}+{q}",
+    "What is {p} + {q}?",
+    "What is {p} plus {q}?",
+    "Calculate {p} + {q}.",
+    "Work out {p} + {q}.",
+    "Add {p} and {q}.",
+    "Add together {p} and {q}.",
+    "Put together {p} and {q}.",
+    "Sum {p} and {q}.",
+    "Total of {p} and {q}.",
+)
+DIFFERENCES = (
+    "{p} - {q}",
+    "What is {p} - {q}?",
+    "What is {p} minus {q}?",
+    "What is {p} take away {q}?",
+    "What is {q} less than {p}?",
+    "Calculate {p} - {q}.",
+    "Work out {p} - {q}.",
+    "Subtract {q} from {p}.",
+)
+# asked only where p >= q: the answer has no sign
+GAPS = tuple(
+    f"What is the {word} between {pair}?"
+    for word, pair in product(("distance", "difference"), ("{p} and {q}", "{q} and {p}"))
+)
+POWERS_OF_1000 = (
+    "thousand million billion trillion quadrillion quintillion sextillion septillion octillion nonillion decillion"
+)
+PLACES = (
+    "units",
+    "tens",
+    "hundreds",
+    *(f"{size}{name}s" for name, size in product(POWERS_OF_1000.split(), ("", "ten ", "hundred "))),
+)
+"""names of the places of an integer, the last digit's first"""
+
+ENTROPY = {
+    "arithmetic__add_or_sub": {"train": (4.0, 16.0), "interpolate": (12.0, 12.0), "extrapolate": (16.0, 20.0)},
+    "numbers__place_value": {"train": (3.0, 10.0), "interpolate": (8.0, 8.0), "extrapolate": (12.0, 12.0)},
+}
+"""lowest and highest published entropy by module"""
+DIFFICULTIES = ("train-easy", "train-medium", "train-hard")
+LARGEST_ENTROPY = 35
+"""no place beyond the 36th has a name"""
+LONGEST_ANSWER = LARGEST_ENTROPY + 5
+"""characters: two operands split at most one digit more than the entropy; zero before the point, point, sign, carry"""
+
+
+def entropy_range(module: str, part: str) -> tuple[float, float]:
+    """Lowest and highest entropy of a part: a difficulty, `interpolate` or `extrapolate`."""
+    ranges = ENTROPY[module]
+    if part not in DIFFICULTIES:
+        return ranges[part]
+    low, high = ranges["train"]
+    third, place = (high - low) / len(DIFFICULTIES), DIFFICULTIES.index(part)
+    return low + place * third, low + (place + 1) * third
+
+
+def draw_questions(
+    module: str, part: str, count: int, data_seed: int, entropy: float | None = None
+) -> Iterator[tuple[str, str]]:
+    """Questions and their answers; repeats are possible, as in the official files.
+
+    A part has a random stream of its own: more questions of it leave the first ones and every other part as they are.
+
+    Args:
+        entropy: of every question, in place of the part's own range; 1 to `LARGEST_ENTROPY`.
+    """
+    draw, ask = Random(f"{module}/{part}/{data_seed}"), ASK[module]
+    low, high = entropy_range(module, part) if entropy is None else (entropy, entropy)
+    for _ in range(count):
+        yield ask(draw, draw.uniform(low, high))
+
+
+def ask_sum_or_difference(draw: Random, entropy: float) -> tuple[str, str]:
+    """A question about p + q or p - q, and its answer."""
+    share = max(1.0, draw.uniform(0, entropy))
+    (p, p_places), (q, q_places) = _number(draw, share), _number(draw, max(1.0, entropy - share))
+    places = max(p_places, q_places)
+    p_whole, q_whole = p * 10 ** (places - p_places), q * 10 ** (places - q_places)
+    if draw.random() < 0.5:
+        sentences, answer = SUMS, p_whole + q_whole
+    else:
+        sentences, answer = DIFFERENCES, p_whole - q_whole
+        sentences += GAPS if answer >= 0 else ()
+    question = draw.choice(sentences).format(p=_written(p, p_places), q=_written(q, q_places))
+    return question, _written(answer, places)
+
+
+def ask_place_value(draw: Random, entropy: float) -> tuple[str, str]:
+    """A question about one digit of an integer, and that digit."""
+    digits = str(draw.randint(1, math.ceil(10**entropy)))
+    place = draw.randrange(len(digits))
+    return f"What is the {PLACES[place]} digit of {digits}?", digits[-1 - place]
+
+
+ASK: dict[str, Callable[[Random, float], tuple[str, str]]] = {
+    "arithmetic__add_or_sub": ask_sum_or_difference,
+    "numbers__place_value": ask_place_value,
+}
+
+
+def _number(draw: Random, entropy: float) -> tuple[int, int]:
+    """A number as an integer and how many of its last digits stand behind the point; none, or not all of them zeros."""
+    largest = math.ceil(10**entropy / 2)
+    if draw.random() < 0.5:
+        return draw.randint(-largest, largest), 0
+    while True:
+        digits, places = draw.randint(-largest, largest), draw.randint(1, math.ceil(entropy))
+        if digits % 10**places:
+            return digits, places
+
+
+def _written(digits: int, places: int) -> str:
+    """digits / 10**places in decimals, without zeros at the end."""
+    if not places:
+        return str(digits)
+    text = str(abs(digits)).zfill(places + 1)
+    sign = "-" if digits < 0 else ""
+    return sign + f"{text[:-places]}.{text[-places:]}".rstrip("0").rstrip(".")

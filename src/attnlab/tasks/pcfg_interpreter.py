@@ -1,0 +1,110 @@
+"""PCFG SET's language: its words, and what an input means by the ten functions of Hupkes et al. 2020.
+
+An input is an expression in prefix notation without brackets: a function before its arguments, a comma between the two
+arguments of a binary one, and strings of symbols at the leaves.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, groupby
+from string import ascii_uppercase
+
+from attnlab.data.vocabulary import Vocabulary
+
+Symbols = list[str]
+
+UNARY: dict[str, Callable[[Symbols], Symbols]] = {
+    "copy": lambda x: x,
+    "reverse": lambda x: x[::-1],
+    "shift": lambda x: x[1:] + x[:1],
+    "swap_first_last": lambda x: x[-1:] + x[1:-1] + x[:1] if len(x) > 1 else x,
+    "repeat": lambda x: x + x,
+    "echo": lambda x: x + x[-1:],
+}
+BINARY: dict[str, Callable[[Symbols, Symbols], Symbols]] = {
+    "append": lambda x, y: x + y,
+    "prepend": lambda x, y: y + x,
+    "remove_first": lambda x, y: y,
+    "remove_second": lambda x, y: x,
+}
+FUNCTIONS = (*UNARY, *BINARY)
+TWINNED = ("swap_first_last", "repeat", "append", "remove_second")
+"""functions that have a synonym in the substitutivity test, `<name>_twin`"""
+TWINS = tuple(f"{name}_twin" for name in TWINNED)
+UNARY |= {f"{name}_twin": UNARY[name] for name in TWINNED if name in UNARY}
+BINARY |= {f"{name}_twin": BINARY[name] for name in TWINNED if name in BINARY}
+
+COMMA = ","
+OPERATORS = {*UNARY, *BINARY, COMMA}
+SYMBOLS = tuple(f"{letter}{number}" for letter in ascii_uppercase for number in range(1, 21))
+WORDS = Vocabulary((*FUNCTIONS, *TWINS, COMMA, *SYMBOLS))
+"""of inputs and outputs alike; the functions' numbers come first"""
+MAX_INPUT, MAX_OUTPUT = 71, 736
+"""words and symbols of the longest pairs of the official files"""
+LARGEST = 2**16
+"""symbols that a part of an expression may have: 60 times `repeat` would fill any memory"""
+
+EXCEPTIONS = {
+    ("reverse", "echo"): ("echo", "copy"),
+    ("prepend", "remove_first"): ("remove_second", "append"),
+    ("echo", "remove_first"): ("copy", "append"),
+    ("prepend", "reverse"): ("remove_second", "echo"),
+}
+"""neighbouring functions of the overgeneralisation test, and those in whose stead an exception reads them"""
+
+
+def interpret(words: Sequence[str]) -> Symbols:
+    """The symbols that an input stands for. Any word that is neither function nor comma counts as a symbol.
+
+    Read from the right, so that the arguments of a function are known when it comes.
+
+    Raises:
+        ValueError: not an expression, or a part of it is too long.
+    """
+    values: list[Symbols] = []
+    complete = False  # whether an argument begins right behind this item
+    for item in reversed(_items(words)):
+        if isinstance(item, list):
+            if complete:
+                raise ValueError(f"a comma or the end is missing behind {item[-1]!r}")
+            values.append(item)
+        elif not complete:
+            raise ValueError(f"an argument is missing behind {item!r}")
+        elif item in UNARY:
+            values.append(_small(UNARY[item](values.pop())))
+        elif item in BINARY:
+            if len(values) < 2:
+                raise ValueError(f"{item!r} takes two arguments, there is one")
+            values.append(_small(BINARY[item](values.pop(), values.pop())))
+        complete = item != COMMA
+    if len(values) != 1 or not complete:
+        raise ValueError("a comma without a function of two arguments before it" if values else "no word at all")
+    return values[0]
+
+
+def _items(words: Sequence[str]) -> list[str | Symbols]:
+    """Functions and commas one by one, strings of symbols as lists."""
+    items: list[str | Symbols] = []
+    for is_operator, run in groupby(words, key=OPERATORS.__contains__):
+        found = list(run)
+        items += found if is_operator else [found]
+    return items
+
+
+def _small(value: Symbols) -> Symbols:
+    if len(value) > LARGEST:
+        raise ValueError(f"a part of it has {len(value)} symbols, more than {LARGEST}")
+    return value
+
+
+def exceptions(words: Sequence[str]) -> Iterator[list[str]]:
+    """The input with some of its exceptional pairs replaced, for every choice of them; nothing where it has none.
+
+    The paper does not say what becomes of a second pair in an input; beyond the eighth they are left as they are.
+    """
+    places = [place for place in range(len(words) - 1) if tuple(words[place : place + 2]) in EXCEPTIONS][:8]
+    for size in range(1, len(places) + 1):
+        for chosen in combinations(places, size):
+            changed = list(words)
+            for place in chosen:
+                changed[place : place + 2] = EXCEPTIONS[tuple(words[place : place + 2])]
+            yield changed

@@ -1,0 +1,80 @@
+"""Learning rates over the steps, and clipping."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from models import SPECS, config_of, network_of
+from torch import nn
+
+from attnlab.config.schema import Optim
+from attnlab.learn.module import LabModule
+from attnlab.learn.optim import make_optimizer, make_schedule
+
+OPTIM = Optim(lr=2.0)
+
+
+def rates(steps: int, **changes: object) -> list[float]:
+    """The rate of each step."""
+    optim = replace(OPTIM, **changes)
+    optimizer = make_optimizer(optim, nn.Linear(1, 1).parameters())
+    schedule = make_schedule(optim, optimizer, steps)
+    found = []
+    for _ in range(steps):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if schedule is not None:
+            schedule.step()
+    return found
+
+
+def test_constant_and_its_warmup() -> None:
+    assert rates(3) == [2.0] * 3
+    assert rates(5, warmup_steps=3) == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0])
+
+
+def test_a_warmup_may_be_a_share_of_the_steps() -> None:
+    assert rates(4, warmup_share=0.5) == rates(4, warmup_steps=2)
+    assert rates(4, warmup_share=0.5, warmup_steps=1) == rates(4, warmup_steps=1)
+    assert rates(50, schedule="one_cycle", warmup_share=0.5) == rates(50, schedule="one_cycle", warmup_steps=25)
+
+
+def test_falling_schedules_begin_at_the_peak_and_end_near_zero() -> None:
+    assert rates(5, schedule="linear", warmup_steps=1) == pytest.approx([1.0, 2.0, 1.5, 1.0, 0.5])
+    cosine = rates(5, schedule="cosine", warmup_steps=1)
+    assert cosine == pytest.approx([1.0, *(1 + math.cos(math.pi * k / 4) for k in range(4))])
+    found = rates(100, schedule="inverse_sqrt", warmup_steps=9)
+    assert found[9] == 2.0 and found[39] == pytest.approx(2 * math.sqrt(10 / 40))
+    assert found[:10] == sorted(found[:10]) and found[9:] == sorted(found[9:], reverse=True)
+
+
+@pytest.mark.parametrize(("schedule", "middle"), [("one_cycle", 1.0), ("one_cycle_linear", 1.0)])
+def test_one_cycle_takes_its_warmup_from_the_config(schedule: str, middle: float) -> None:
+    found = rates(101, schedule=schedule, warmup_steps=20)
+    # torch counts the peak at pct_start * total - 1
+    assert max(found) == pytest.approx(2.0, rel=0.01) and abs(found.index(max(found)) - 20) <= 1
+    assert found[0] == pytest.approx(2.0 / 25)
+    assert found[60] == pytest.approx(middle, rel=0.03)
+    assert found[-1] < 1e-3
+    assert rates(10, schedule=schedule).index(max(rates(10, schedule=schedule))) == 2
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt", "constant"])
+def test_a_warmup_longer_than_the_run_rises_to_its_end(schedule: str) -> None:
+    found = rates(6, schedule=schedule, warmup_steps=1000)[: -1 if schedule.startswith("one_cycle") else None]
+    assert found == sorted(found) and 0 < found[0] < found[-1] <= 2.0
+
+
+def test_single_entries_are_clipped_before_the_norm() -> None:
+    config = config_of("linear")
+    network = network_of("linear", "scan")
+    config = replace(config, optim=replace(config.optim, clip_value=0.5, clip_norm=None))
+    module = LabModule(config, network, SPECS["scan"])
+    for parameter in network.parameters():
+        parameter.grad = torch.full_like(parameter, -3.0)
+    optimizer = make_optimizer(config.optim, network.parameters())
+    module.configure_gradient_clipping(optimizer)
+    assert all((parameter.grad == -0.5).all() for parameter in network.parameters())
+    numbers = sum(parameter.numel() for parameter in network.parameters())
+    assert module.latest["train/gradient_norm"].item() == pytest.approx(0.5 * math.sqrt(numbers))

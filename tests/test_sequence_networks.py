@@ -1,0 +1,170 @@
+"""Networks of one stack: classifiers of token sequences and of pairs, causal and masked language models."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from models import SPECS, assert_same, backbone_of, config_of, gradients, masks, models_for, network_of
+from torch import Tensor, nn
+
+from attnlab.attention.base import TooLong
+from attnlab.data.batch import LanguageBatch
+from attnlab.learn.objectives import hide_tokens
+from attnlab.nn.build import build_network
+from attnlab.nn.classifier import ClassHead, SequenceEncoder
+from attnlab.nn.heads import Output
+
+LENGTHS = [5, 2, 3]
+TASKS = ("lra_listops", "lra_retrieval", "flip_flop", "wikitext103_masked")
+PAIRS = [(task, model) for task in TASKS for model in models_for(task)]
+
+
+def tokens(*shape: int) -> Tensor:
+    return torch.randint(7, shape)
+
+
+def run(network: nn.Module, task: str, x: Tensor, mask: Tensor, other: Tensor, other_mask: Tensor) -> tuple:
+    """Output at real positions (a classifier's logits), and penalty."""
+    if task == "lra_retrieval":
+        return network(x, mask, other, other_mask)
+    out, penalty = network(x, mask)
+    return (out, penalty) if task == "lra_listops" else (out[mask], penalty)
+
+
+@pytest.mark.parametrize(("task", "model"), PAIRS)
+def test_padding_changes_nothing(task: str, model: str) -> None:
+    """Law 1 for whole networks: outputs and all gradients, with any token in the padding."""
+    network, x, other = network_of(model, task), tokens(3, 5), tokens(3, 4)
+    mask, other_mask = masks(LENGTHS, 5), masks([1, 4, 2], 4)
+    out, penalty = run(network, task, x, mask, other, other_mask)
+    weights = torch.randn_like(out)
+    expected = gradients((out * weights).sum() + penalty, network) | {"out": out}
+    for extra, content in ((1, 0), (40, 6)):
+        longer, more = (
+            F.pad(torch.where(real, side, content), (0, extra), value=content)
+            for side, real in ((x, mask), (other, other_mask))
+        )
+        widened = masks(LENGTHS, 5 + extra), masks([1, 4, 2], 4 + extra)
+        out, penalty = run(network, task, longer, widened[0], more, widened[1])
+        found = gradients((out * weights).sum() + penalty, network)
+        assert_same(found | {"out": out}, expected, 1e-10)
+
+
+@pytest.mark.parametrize("model", models_for("flip_flop"))
+def test_steps_equal_the_language_model(model: str) -> None:
+    """And so nothing that comes later changes what came before."""
+    network, x = network_of(model, "flip_flop"), tokens(3, 6)
+    expected = network.output(network(x, masks([6, 6, 6], 6))[0])
+    changed = torch.cat((x[:, :4], tokens(3, 2)), dim=1)
+    again = network.output(network(changed, masks([6, 6, 6], 6))[0])
+    torch.testing.assert_close(again[:, :4], expected[:, :4], rtol=1e-10, atol=1e-10)
+    attentions = [layer.attention for layer in network.decoder.layers]
+    if not all(getattr(attention, "supports_step", True) for attention in attentions):
+        return
+    state, rows = network.start(3), torch.arange(3)
+    for place in range(6):
+        if place == 3:
+            rows = torch.tensor([2, 0])
+            state = state.select(rows)
+        logits, state = network.step(x[rows, place], state)
+        torch.testing.assert_close(logits, expected[rows, place], rtol=1e-10, atol=1e-10)
+    assert network.state_size(6) > 0
+
+
+@pytest.mark.parametrize("model", models_for("wikitext103_masked"))
+def test_masked_language_models_see_both_sides(model: str) -> None:
+    network, x = network_of(model, "wikitext103_masked"), tokens(1, 5)
+    mask = masks([5], 5)
+    first, last = (network(torch.cat((x[:, :-1], x[:, -1:] * 0 + end), dim=1), mask)[0] for end in (3, 4))
+    assert (first[0, 0] - last[0, 0]).abs().max() > 1e-9
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "class_token"])
+def test_pooling(pooling: str) -> None:
+    network = network_of("linear_l2", "lra_listops", pooling=pooling)
+    encoder = network.sequence
+    assert isinstance(encoder, SequenceEncoder)
+    seen = []
+    encoder.encoder.register_forward_hook(lambda module, given, result: seen.append((given[1], result[0])))
+    x, mask = tokens(3, 5), masks(LENGTHS, 5)
+    pooled, _ = encoder(x, mask)
+    ((real, layers),) = seen
+    assert layers.shape[1] == (6 if pooling == "class_token" else 5)
+    assert real.sum(1).tolist() == [length + (pooling == "class_token") for length in LENGTHS]
+    wanted = [row[: len(row) if pooling != "mean" else int(n)] for row, n in zip(layers, LENGTHS, strict=True)]
+    expected = torch.stack([row.mean(0) if pooling == "mean" else row[0] for row in wanted])
+    torch.testing.assert_close(pooled, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_heads_are_as_deep_as_asked() -> None:
+    network = network_of("linear", "lra_retrieval", d_classifier=None)
+    assert [type(part) for part in network.head] == [nn.Dropout, nn.Linear]
+    assert network.head[-1].in_features == 4 * 8
+    assert [type(part) for part in ClassHead(8, 5, 3, 0.0)] == [nn.Linear, nn.ReLU, nn.Dropout, nn.Linear]
+
+
+def test_a_pair_is_both_vectors_their_product_and_difference() -> None:
+    network, given = network_of("vanilla", "lra_retrieval"), (tokens(3, 5), masks(LENGTHS, 5))
+    a, _ = network.sequence(*given)
+    other = tokens(3, 4), masks([4, 1, 2], 4)
+    b, _ = network.sequence(*other)
+    logits, _ = network(*given, *other)
+    expected = network.head(torch.cat((a, b, a * b, a - b), dim=1))
+    torch.testing.assert_close(logits, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("task", ["flip_flop", "wikitext103_masked"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_outputs_are_tied_where_asked(task: str, tied: bool) -> None:
+    network = network_of("linear", task, tied_output=tied)
+    assert isinstance(network.output, Output)
+    assert (network.output.linear.weight is network.embedding.table.weight) == tied
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_orthogonality_loss_is_that_of_the_only_stack(task: str) -> None:
+    """linear_ortho names the encoder; in a network that has a decoder alone that is its decoder."""
+    network = network_of("linear_ortho", task)
+    _, penalty = run(network, task, tokens(2, 5), masks([5, 4], 5), tokens(2, 5), masks([5, 4], 5))
+    assert penalty > 0
+    silent = build_network(backbone_of("linear", task), config_of("linear", task).model, SPECS[task]).double()
+    assert run(silent, task, tokens(2, 5), masks([5, 4], 5), tokens(2, 5), masks([5, 4], 5))[1] == 0
+
+
+def test_learned_positions_end_with_a_sentence() -> None:
+    network = network_of("linear", "lra_listops", positions="learned")
+    network(tokens(1, 100), masks([100], 100))
+    with pytest.raises(TooLong, match=r"101 positions, and this network learned 100 .*sinusoidal"):
+        network(tokens(1, 101), masks([101], 101))
+
+
+def test_no_network_for_what_there_is_none() -> None:
+    spec = replace(SPECS["flip_flop"], modality="token_pairs")
+    with pytest.raises(ValueError, match="no network for a task of kind language_model and modality token_pairs"):
+        build_network(backbone_of("linear", "flip_flop"), config_of("linear", "flip_flop").model, spec)
+
+
+def test_hidden_tokens_are_drawn_as_published() -> None:
+    spec = replace(SPECS["wikitext103_masked"], mask_share=0.15, input_vocabulary=1000)
+    torch.manual_seed(0)
+    words, size = torch.randint(4, 1000, (200, 500)), 200 * 500
+    candidates = torch.ones_like(words, dtype=torch.bool)
+    candidates[:, ::5] = False
+    batch = LanguageBatch(
+        index=torch.arange(200),
+        inputs=words,
+        lengths=torch.full((200,), 500),
+        targets=words,
+        scored=candidates,
+        words=torch.zeros(200),
+    )
+    found = hide_tokens(batch, spec)
+    assert torch.equal(found.targets, words) and not (found.scored & ~candidates).any()
+    assert found.scored.sum().item() / (0.8 * size) == pytest.approx(0.15, abs=0.01)
+    assert torch.equal(found.inputs[~found.scored], words[~found.scored])
+    read, right = found.inputs[found.scored], words[found.scored]
+    assert (read == spec.mask_id).float().mean().item() == pytest.approx(0.8, abs=0.02)
+    assert (read == right).float().mean().item() == pytest.approx(0.1, abs=0.02)
+    assert read[read != spec.mask_id].min() >= spec.n_special
+    assert not torch.equal(hide_tokens(batch, spec).scored, found.scored)
