@@ -1,5 +1,7 @@
 """What all tests share: shape and type checks of the numeric packages, one thread a worker, fresh seeds."""
 
+from pathlib import Path
+
 import pytest
 from jaxtyping import install_import_hook
 
@@ -20,6 +22,16 @@ def _seed() -> None:
     import torch
 
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny data folder in it and room for a cache (tests/tiny.py)."""
+    from tiny import place
+
+    folder = tmp_path_factory.mktemp("tiny")
+    place(folder / "data")
+    return folder
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

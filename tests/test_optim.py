@@ -7,6 +7,7 @@ import pytest
 import torch
 from models import SPECS, config_of, network_of
 from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR
 
 from attnlab.config.schema import Optim
 from attnlab.learn.module import LabModule
@@ -49,21 +50,35 @@ def test_falling_schedules_begin_at_the_peak_and_end_near_zero() -> None:
     assert found[:10] == sorted(found[:10]) and found[9:] == sorted(found[9:], reverse=True)
 
 
-@pytest.mark.parametrize(("schedule", "middle"), [("one_cycle", 1.0), ("one_cycle_linear", 1.0)])
-def test_one_cycle_takes_its_warmup_from_the_config(schedule: str, middle: float) -> None:
-    found = rates(101, schedule=schedule, warmup_steps=20)
-    # torch counts the peak at pct_start * total - 1
-    assert max(found) == pytest.approx(2.0, rel=0.01) and abs(found.index(max(found)) - 20) <= 1
-    assert found[0] == pytest.approx(2.0 / 25)
-    assert found[60] == pytest.approx(middle, rel=0.03)
-    assert found[-1] < 1e-3
-    assert rates(10, schedule=schedule).index(max(rates(10, schedule=schedule))) == 2
+@pytest.mark.parametrize(("schedule", "anneal"), [("one_cycle", "cos"), ("one_cycle_linear", "linear")])
+@pytest.mark.parametrize(("steps", "warmup"), [(101, 20), (10, None), (7, 3), (50, 2)])
+def test_one_cycle_is_that_of_torch(schedule: str, anneal: str, steps: int, warmup: int | None) -> None:
+    optimizer = make_optimizer(OPTIM, nn.Linear(1, 1).parameters())
+    share = 0.3 if warmup is None else warmup / steps
+    theirs = OneCycleLR(
+        optimizer, 2.0, total_steps=steps, pct_start=share, anneal_strategy=anneal, cycle_momentum=False
+    )
+    expected = []
+    for _ in range(steps - 1):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        theirs.step()
+    assert rates(steps, schedule=schedule, warmup_steps=warmup)[:-1] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("schedule", ["one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt", "constant"])
 def test_a_warmup_longer_than_the_run_rises_to_its_end(schedule: str) -> None:
-    found = rates(6, schedule=schedule, warmup_steps=1000)[: -1 if schedule.startswith("one_cycle") else None]
-    assert found == sorted(found) and 0 < found[0] < found[-1] <= 2.0
+    for steps in (1, 2, 6):
+        found = rates(steps, schedule=schedule, warmup_steps=1000)
+        assert found == sorted(found) and found[0] > 0 and found[-1] <= 2.0
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt"])
+@pytest.mark.parametrize("warmup", [0, 1, 2, 5])
+def test_no_length_is_too_short(schedule: str, warmup: int) -> None:
+    """torch's own one-cycle schedule divides by zero at a warm-up of one step."""
+    for steps in (1, 2, 3):
+        assert all(0 < rate <= 2.0 for rate in rates(steps, schedule=schedule, warmup_steps=warmup))
 
 
 def test_single_entries_are_clipped_before_the_norm() -> None:

@@ -84,7 +84,7 @@ class Optim:
     """largest allowed size of every single entry of the gradients; null = no clipping"""
     schedule: Literal["constant", "one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt"] = "constant"
     """after the warm-up the rate stays, or falls: one_cycle, one_cycle_linear: to almost 0 by a cosine or on a line
-    (torch's OneCycleLR, which warms up from lr / 25); linear, cosine: to 0; inverse_sqrt: by 1 / sqrt(step)"""
+    (as torch's OneCycleLR, which warms up from lr / 25); linear, cosine: to 0; inverse_sqrt: by 1 / sqrt(step)"""
     warmup_steps: Natural | None = None
     """steps over which the rate rises from 0; null = warmup_share of all steps"""
     warmup_share: Probability | None = None

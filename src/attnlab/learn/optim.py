@@ -1,12 +1,12 @@
 """Optimisers and learning-rate schedules from the configuration."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from attnlab.config.schema import Optim
 
@@ -22,21 +22,15 @@ def make_schedule(optim: Optim, optimizer: Optimizer, max_steps: int) -> LRSched
 
     The length comes from the configuration: Lightning's own estimate drops the data loader's position on resume.
     """
-    if optim.schedule.startswith("one_cycle"):
-        share = 0.3 if optim.warmup_share is None else optim.warmup_share
-        return OneCycleLR(
-            optimizer,
-            max_lr=optim.lr,
-            total_steps=max_steps,
-            # torch divides by the length of the fall
-            pct_start=share if optim.warmup_steps is None else min(optim.warmup_steps, max_steps - 1) / max_steps,
-            anneal_strategy="linear" if optim.schedule == "one_cycle_linear" else "cos",
-            cycle_momentum=False,
-        )
-    warmup = round((optim.warmup_share or 0) * max_steps) if optim.warmup_steps is None else optim.warmup_steps
-    if optim.schedule == "constant" and not warmup:
+    one_cycle = optim.schedule.startswith("one_cycle")
+    share = (0.3 if one_cycle else 0.0) if optim.warmup_share is None else optim.warmup_share
+    warmup = share * max_steps if optim.warmup_steps is None else float(optim.warmup_steps)
+    if optim.schedule == "constant" and warmup < 1:
         return None
-    return LambdaLR(optimizer, lambda step: _rate(optim.schedule, warmup, step, max_steps))
+    if one_cycle:
+        anneal = _line if optim.schedule == "one_cycle_linear" else _cosine
+        return LambdaLR(optimizer, lambda step: _one_cycle(anneal, warmup, step, max_steps))
+    return LambdaLR(optimizer, lambda step: _rate(optim.schedule, round(warmup), step, max_steps))
 
 
 def _rate(schedule: str, warmup: int, step: int, max_steps: int) -> float:
@@ -46,9 +40,27 @@ def _rate(schedule: str, warmup: int, step: int, max_steps: int) -> float:
     done = min((step - warmup) / max(max_steps - warmup, 1), 1.0)
     match schedule:
         case "linear":
-            return 1 - done
+            return _line(1.0, 0.0, done)
         case "cosine":
-            return (1 + math.cos(math.pi * done)) / 2
+            return _cosine(1.0, 0.0, done)
         case "inverse_sqrt":
             return math.sqrt((warmup + 1) / (step + 1))
     return 1.0
+
+
+def _one_cycle(anneal: Callable[[float, float, float], float], warmup: float, step: int, max_steps: int) -> float:
+    """As torch's OneCycleLR, which cannot have a warm-up of one step, nor one as long as the run: from 1/25 of the peak
+    at step 0 to all of it at step warmup - 1, then to a 250,000th at the last step.
+    """
+    peak, last = warmup - 1, max_steps - 1
+    if step <= peak:
+        return anneal(1 / 25, 1.0, step / peak if peak > 0 else 1.0)
+    return anneal(1.0, 1 / 25 / 1e4, min((step - peak) / (last - peak), 1.0) if last > peak else 1.0)
+
+
+def _line(start: float, end: float, done: float) -> float:
+    return start + (end - start) * done
+
+
+def _cosine(start: float, end: float, done: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2

@@ -22,7 +22,7 @@ def train_main(argv: Sequence[str]) -> int:
 
         print(help_text())
         return 0
-    argv = with_data_set_names(argv)
+    argv = [quoted_folder(word) for word in with_data_set_names(argv)]
     try:
         command = check_command(argv)
     except ConfigError as error:
@@ -43,6 +43,14 @@ def with_data_set_names(argv: Sequence[str]) -> list[str]:
     if not tasks or "dataset" not in task_yaml_or_nothing(tasks[0]):
         return list(argv)
     return [word.replace("task.name=", "task.dataset=", 1) if word.startswith("task.name=") else word for word in argv]
+
+
+def quoted_folder(word: str) -> str:
+    """`from_run=<folder>` with the folder in quotes: the names of run folders have = and commas, as Hydra's words."""
+    key, _, folder = word.partition("=")
+    if key.lstrip("+") != "from_run" or folder[:1] in ("'", '"') or folder in ("", "null"):
+        return word
+    return f"{key}='{folder}'"
 
 
 def task_yaml_or_nothing(name: str) -> Mapping[str, Any]:

@@ -1,0 +1,150 @@
+"""Every task trains, is tested and evaluated with two models; every model with one task of each kind of network."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from models import models_for
+from runs import run_command, settings
+from tiny import TINY, raw_of, trained
+
+from attnlab.config.compose import group_choices
+from attnlab.config.naming import run_folder
+from attnlab.run.evaluation import evaluate_main
+from attnlab.run.job import run_job
+from attnlab.run.record import MetricsFile
+
+MODELS = ("vanilla", "linear_l2_ortho")
+TESTED = {
+    "encoder_decoder": "sequence_accuracy",
+    "classification": "accuracy",
+    "language_model": "token_perplexity",
+    "masked_language_model": "masked_token_perplexity",
+}
+ELSEWHERE = ("scan", "sort_of_clevr")
+"""tested with every model in test_training.py"""
+EACH_KIND = {
+    "lra_listops": "test/accuracy",
+    "flip_flop": "test/iid/accuracy",
+    "wikitext103_masked": "test/masked_token_perplexity",
+}
+"""The other kinds of network and a metric of each; classification is tested with every model elsewhere, too."""
+PRODUCT = [
+    pytest.param(task, model, marks=[pytest.mark.slow] if task == "lra_listops" else [])
+    for task in EACH_KIND
+    for model in models_for(task)
+]
+
+
+def test_every_task_is_here() -> None:
+    assert sorted(TINY) == group_choices()["task"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("task", [task for task in TINY if task not in ELSEWHERE])
+def test_every_task_trains_and_is_tested(task: str, model: str, tiny_data: Path, tmp_path: Path) -> None:
+    folder, result = trained(tiny_data, tmp_path, task, f"model={model}")
+    metrics = {name: value for name, value in result["metrics"].items() if name.startswith("test/")}
+    names = {name.rpartition("/")[2] for name in metrics}
+    assert names & {"sequence_accuracy", "accuracy", "matthews_correlation", *TESTED.values()}
+    assert all(-1 <= value < math.inf for value in metrics.values())
+    assert result["data"]["about"]
+    losses = [value for _, name, value in MetricsFile(folder / "metrics.csv").rows() if name == "train/loss"]
+    assert len(losses) == 2 and all(0 < loss < 50 for loss in losses)
+
+
+@pytest.mark.parametrize(("task", "model"), PRODUCT)
+def test_every_model_meets_every_kind(task: str, model: str, tiny_data: Path, tmp_path: Path) -> None:
+    _, result = trained(tiny_data, tmp_path, task, f"model={model}")
+    assert EACH_KIND[task] in result["metrics"]
+
+
+@pytest.mark.parametrize("task", ["wikitext103_masked", "glue", "flip_flop"])
+def test_stopped_and_resumed_equals_uninterrupted(task: str, tiny_data: Path, tmp_path: Path) -> None:
+    """Hidden tokens are drawn from the generator that a checkpoint restores."""
+    # a rate that does not depend on how many steps there will be
+    steady = ("optim.schedule=constant", "optim.warmup_steps=0", "backbone.dropout=0.1")
+    more = ("model=linear_l2_ortho", "train.max_steps=6", "train.checkpoint_every=3", *steady)
+    whole, _ = trained(tiny_data, tmp_path / "whole", task, *more)
+    cut = raw_of(tiny_data, tmp_path / "cut", task, *more)
+    assert run_job(cut, quiet=True) == 0
+    folder = run_folder(cut)
+    # as if killed after step 3: its checkpoint is what a run of three steps leaves
+    three, _ = trained(tiny_data, tmp_path / "three", task, *more[:1], "train.max_steps=3", *more[2:])
+    saved = torch.load(three / "last.ckpt", weights_only=True)
+    (folder / "last.ckpt").write_bytes((three / "last.ckpt").read_bytes())
+    (folder / "result.json").unlink()
+    assert saved["global_step"] == 3
+    assert run_job(cut, quiet=True) == 0
+    first, second = (torch.load(place / "last.ckpt", weights_only=True)["state_dict"] for place in (whole, folder))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+LONGER = {
+    "flip_flop": ("task.eval_length=40", "test/iid/length_40/accuracy"),
+    "mathematics": ("task.ood_entropy=30", "test/ood/sequence_accuracy"),
+    "lra_listops": ("task.min_length=60 task.max_length=200 task.train_size=1", "test/accuracy"),
+    "lra_text": ("task.max_length=200", "test/accuracy"),
+    "lra_retrieval": ("task.max_length=200", "test/accuracy"),
+    "wikitext103": ("task.eval_length=64", "test/length_64/token_perplexity"),
+    "wikitext103_masked": ("task.eval_length=100", "test/masked_token_perplexity"),
+}
+
+
+@pytest.mark.parametrize("task", LONGER)
+def test_lengths_that_were_not_trained_on(task: str, tiny_data: Path, tmp_path: Path) -> None:
+    """The network stays the one that was trained; results carry accuracy by length."""
+    folder, _ = trained(tiny_data, tmp_path, task, "model=linear_l2", "backbone.positions=sinusoidal")
+    words, metric = LONGER[task]
+    assert evaluate_main([f"run={folder}", *words.split()]) == 0
+    (file,) = (folder / "evaluations").glob("*.json")
+    found = json.loads(file.read_text())
+    assert metric in found["metrics"]
+    assert any("/length_" in name for name in found["metrics"])
+
+
+@pytest.mark.parametrize(("task", "words"), [(task, LONGER[task][0]) for task in ("lra_listops", "flip_flop")])
+def test_a_network_that_cannot_go_on_says_so(
+    task: str, words: str, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = trained(tiny_data, tmp_path, task, "model=linear", "backbone.positions=learned")
+    assert evaluate_main([f"run={folder}", *words.split()]) == 1
+    assert "backbone.positions=sinusoidal" in capsys.readouterr().err
+
+
+def test_too_long_a_test_is_refused_before_training(
+    tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = raw_of(tiny_data, tmp_path, "flip_flop", "model=cosformer", "task.eval_length=40")
+    assert run_job(raw, quiet=True) == 1
+    assert "max_length" in capsys.readouterr().err
+    assert not (run_folder(raw) / "last.ckpt").exists()
+
+
+def test_a_large_batch_in_pieces_is_the_same_run(tiny_data: Path, tmp_path: Path) -> None:
+    found = []
+    for limit in ("null", "40"):
+        more = ("model=linear_l2_ortho", f"train.max_tokens={limit}", "backbone.dropout=0", "train.precision=64-true")
+        folder, _ = trained(tiny_data, tmp_path, "pcfg", *more)
+        rows = MetricsFile(folder / "metrics.csv").rows()
+        found.append([value for _, name, value in rows if name in ("train/loss", "train/ortho", "train/gradient_norm")])
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
+
+
+def test_epochs_stand_for_steps(tiny_data: Path, tmp_path: Path) -> None:
+    more = ("model=linear", "train.max_steps=null", "train.max_epochs=2", "train.batch_size=10")
+    _, result = trained(tiny_data, tmp_path, "glue", *more)
+    assert result["selection"]["step"] == 2 * (24 // 10)
+
+
+def test_parts_of_glue_by_the_names_users_know(tiny_data: Path, tmp_path: Path) -> None:
+    words = ["task=glue", "task.name=cola", *TINY["glue"], "model=linear", "train.max_steps=1"]
+    paths = [*settings(tmp_path), f"paths.data={tiny_data / 'data'}"]
+    done = run_command("train.py", *words, *paths)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs/glue-cola/linear").is_dir()
+    wrong = run_command("train.py", "task=glue", "task.name=coal")
+    assert wrong.returncode == 2 and "cola" in wrong.stderr

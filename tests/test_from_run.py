@@ -1,0 +1,108 @@
+"""A run that begins with another run's weights and tokens: fine-tuning a masked model."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from runs import config_of, run_command, settings
+from tiny import TINY, raw_of, trained
+
+from attnlab.config.check import check_config
+from attnlab.config.naming import run_folder
+from attnlab.run.evaluation import evaluate_main
+from attnlab.run.job import run_job
+
+SAME = ("model=linear_l2", "backbone.norm_placement=pre", "backbone.dropout=0")
+
+
+@pytest.fixture
+def masked(tiny_data: Path, tmp_path: Path) -> Path:
+    """A masked run that has learned a little; with the settings that `glue` shares with it."""
+    folder, _ = trained(tiny_data, tmp_path, "wikitext103_masked", *SAME)
+    assert (folder / "tokenizer.json").exists()
+    return folder
+
+
+def test_fine_tuning_begins_with_the_weights_and_the_tokens(masked: Path, tiny_data: Path, tmp_path: Path) -> None:
+    more = (*SAME, f"from_run='{masked}'", "train.max_steps=1", "optim.lr=1e-12")
+    folder, result = trained(tiny_data, tmp_path, "glue", *more)
+    before = torch.load(masked / "best.pt", weights_only=True)
+    after = torch.load(folder / "last.ckpt", weights_only=True)["state_dict"]
+    names = [name for name in before["network"] if name.startswith(("embedding", "encoder"))]
+    assert names
+    for name in names:
+        torch.testing.assert_close(after[f"network.sequence.{name}"], before["network"][name], rtol=0, atol=1e-9)
+    assert (folder / "tokenizer.json").read_bytes() == (masked / "tokenizer.json").read_bytes()
+    begun = result["from_run"]
+    assert begun["run"] == str(masked) and begun["step"] == before["step"] and 0.5 < begun["share"] < 1
+
+
+def test_weights_that_do_not_fit_are_refused(
+    masked: Path,
+    tiny_data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raw = raw_of(tiny_data, tmp_path, "glue", *SAME, f"from_run='{masked}'", "backbone.d_feed_forward=20")
+    assert run_job(raw, quiet=True) == 1
+    message = capsys.readouterr().err
+    assert "do not fit this network" in message and "backbone.d_feed_forward: 16 -> 20" in message
+
+
+def test_a_run_of_another_mechanism_is_refused(
+    masked: Path,
+    tiny_data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raw = raw_of(tiny_data, tmp_path, "glue", "model=flash_quad", *SAME[1:], f"from_run='{masked}'")
+    assert run_job(raw, quiet=True) == 1
+    assert "model.name: linear_l2 -> flash_quad" in capsys.readouterr().err
+
+
+def test_a_folder_with_the_words_of_a_tag_is_read(masked: Path, tiny_data: Path, tmp_path: Path) -> None:
+    """On a command line too, where = and comma mean something."""
+    assert "=" in str(masked) and "," in str(masked)
+    words = [*TINY["glue"], *SAME, "task=glue", f"from_run={masked}", "train.max_steps=1", *settings(tmp_path)]
+    done = run_command("train.py", *words, f"paths.data={tiny_data / 'data'}")
+    assert done.returncode == 0, done.stderr
+    (result,) = (tmp_path / "runs").glob("glue-cola/*/*/seed0/result.json")
+    assert json.loads(result.read_text())["from_run"]["run"] == str(masked)
+
+
+def test_a_folder_that_is_no_run_is_a_config_error(tmp_path: Path) -> None:
+    raw = config_of(tmp_path, "task=glue", f"from_run='{tmp_path}'")
+    assert any("from_run" in problem and "no run folder" in problem for problem in check_config(raw))
+
+
+def test_any_task_may_begin_with_another_run(tiny_data: Path, tmp_path: Path) -> None:
+    """Curricula: the same network on longer sequences."""
+    first, _ = trained(tiny_data, tmp_path, "flip_flop", "model=linear")
+    _, result = trained(tiny_data, tmp_path, "flip_flop", "model=linear", f"+from_run='{first}'", "task.length=24")
+    assert result["from_run"]["run"] == str(first)
+
+
+def test_another_set_is_read_in_the_tokens_of_the_run(masked: Path, tiny_data: Path, tmp_path: Path) -> None:
+    folder, _ = trained(tiny_data, tmp_path, "glue", *SAME)
+    assert evaluate_main([f"run={folder}", f"paths.data={tiny_data / 'data'}"]) == 0
+    (file,) = (folder / "evaluations").glob("*.json")
+    assert json.loads(file.read_text())["task"]["from_run"] == str(folder)
+
+
+def test_other_tokens_are_refused(tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, _ = trained(tiny_data, tmp_path, "wikitext2", "model=linear")
+    capsys.readouterr()
+    assert evaluate_main([f"run={folder}", "task.vocabulary_size=280"]) == 1
+    assert "its weights mean nothing there" in capsys.readouterr().err
+
+
+def test_resuming_does_not_begin_again(masked: Path, tiny_data: Path, tmp_path: Path) -> None:
+    """The weights of the other run are read once: it may be gone when this one goes on."""
+    more = (*SAME, f"from_run='{masked}'", "train.max_steps=2", "train.checkpoint_every=1")
+    folder, _ = trained(tiny_data, tmp_path, "glue", *more)
+    (folder / "result.json").unlink()
+    (masked / "best.pt").unlink()
+    raw = raw_of(tiny_data, tmp_path, "glue", *more)
+    assert run_folder(raw) == folder
+    assert run_job(raw, quiet=True) == 0
