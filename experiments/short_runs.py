@@ -32,7 +32,8 @@ SHORT: dict[str, str] = {
     "sort_of_clevr": "train.max_steps=600 optim.lr=1e-3 train.validate_every=200",
     "mathematics": "train.max_steps=400 train.batch_size=64 optim.lr=2e-3 task.module=numbers__place_value "
     "task.source=official task.test_questions=1000",
-    "pcfg": "train.max_steps=300 train.batch_size=32 optim.lr=2e-3 task.split=small_10k",
+    "pcfg": "train.max_steps=1500 train.batch_size=32 optim.lr=5e-3 task.split=small_10k "
+    "backbone.embedding=upscale_tokens backbone.norm_placement=pre backbone.final_norm=true",
     "lra_listops": "train.max_steps=200 optim.lr=3e-3 train.validate_every=100 task.source=official "
     "task.max_length=600 backbone.pooling=first",
     "lra_text": "train.max_steps=600 train.batch_size=64 optim.lr=3e-3 train.validate_every=300 task.max_length=512 "

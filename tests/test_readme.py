@@ -7,29 +7,47 @@ import sys
 from pathlib import Path
 
 import pytest
+from official import pcfg
 from real_data import real_data
 from runs import ROOT, environment, run_command, settings
+from tiny import TINY, trained
 
+from attnlab.config.check import check_command
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.shipped import models_that_can
 from attnlab.config.view import can
+from attnlab.run.cli import quoted_folder, with_data_set_names
+from attnlab.run.job import run_job
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 LINES = [line.split(" #")[0].strip() for block in BLOCKS for line in block.splitlines()]
+TASK_OF = {"lra_google/text": "lra_text", "quickstart": "scan"}
 COMMANDS = [line for line in LINES if re.match(r"(python|make|wandb) ", line)]
 TRAIN = [line for line in COMMANDS if line.startswith("python train.py") and "--help" not in line]
 EVALUATE = [line for line in COMMANDS if line.startswith("python evaluate.py")]
-SMALL_CLEVR = ["task.train_images=12", "task.val_images=4", "task.test_images=4"]
+TASKS = [line for line in COMMANDS if line.startswith("python -m attnlab.tasks")]
 
 
-def smoke(line: str, folder: Path) -> list[str]:
-    """The command's arguments with everything made small."""
+def smoke(line: str, folder: Path, data: Path) -> list[str]:
+    """The command's arguments with everything made small: less data, fewer steps, small sizes."""
+    if "<run folder>" in line:
+        masked, _ = trained(data, folder, "wikitext103_masked", "model=transnormer_t2", "backbone.n_layers=1")
+        line = line.replace("<run folder>", str(masked))
     arguments = shlex.split(line)[2:]
-    small = SMALL_CLEVR if "task=sort_of_clevr" in arguments else ["train.eval_batch_size=4096"]
-    extra = [*settings(folder), "debug=smoke", "train.max_steps=2", *small]
+    given = dict(argument.partition("=")[::2] for argument in arguments)
+    task = given.get("task") or TASK_OF.get(given.get("experiment"), "scan")
+    small = [word for word in TINY[task] if word.startswith("task.") and word.partition("=")[0] not in given]
+    small = [] if task in ("scan", "pcfg") else small
+    extra = [*settings(folder), "debug=smoke", "train.max_steps=2", "train.eval_batch_size=4096", *small]
     if "task.split=simple" in arguments:
         extra.append(f"paths.data={real_data('scan/SCAN.tar.gz').parent.parent}")
+    elif task == "pcfg":
+        pcfg.place(real_data("pcfg_set/pcfg_set.tar.gz"), folder / "data")
+        extra = [f"paths.data={folder / 'data'}", *extra]
+        arguments = [word.replace("productivity", "small_10k") for word in arguments]
+    else:
+        extra.append(f"paths.data={data / 'data'}")
     return [*arguments, *extra]
 
 
@@ -39,17 +57,37 @@ def test_the_readme_shows_commands() -> None:
 
 
 @pytest.mark.parametrize("line", TRAIN)
-def test_train_commands_run(line: str, tmp_path: Path) -> None:
-    done = run_command("train.py", *smoke(line, tmp_path))
-    assert done.returncode == 0, done.stderr[-3000:]
+def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
+    """The first as a command, the others as the jobs that it would run: Python starts slowly."""
+    words = smoke(line, tmp_path, tiny_data)
+    if line == TRAIN[0]:
+        done = run_command("train.py", *words)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return
+    jobs = check_command([quoted_folder(word) for word in with_data_set_names(words)]).jobs
+    assert jobs
+    for job in jobs:
+        assert run_job(job, quiet=True) == 0
+
+
+@pytest.mark.parametrize("line", TASKS)
+def test_commands_about_tasks_run(line: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    if "pcfg" in line:
+        pcfg.place(real_data("pcfg_set/pcfg_set.tar.gz"), data)
+    words = [sys.executable, *shlex.split(line)[1:], f"paths.data={data}", f"paths.cache={tmp_path / 'cache'}"]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "example" in done.stdout or "number 0" in done.stdout
 
 
 def test_help_runs() -> None:
     assert run_command("train.py", "--help").returncode == 0
 
 
-def test_evaluate_commands_run(tmp_path: Path) -> None:
-    assert run_command("train.py", *smoke("python train.py task=scan model=linear", tmp_path)).returncode == 0
+def test_evaluate_commands_run(tmp_path: Path, tiny_data: Path) -> None:
+    line = "python train.py task=scan model=linear"
+    assert run_command("train.py", *smoke(line, tmp_path, tiny_data)).returncode == 0
     run = next((tmp_path / "runs").glob("*/*/*/seed0"))
     for line in EVALUATE:
         arguments = shlex.split(line.replace("<run folder>", str(run)))[2:]
