@@ -1,6 +1,7 @@
 """A short real run of every task with five models on a CPU, and the table of them: does each task train?
 
     python experiments/short_runs.py data=<folder with the official files> [tasks=scan,pcfg] [models=linear_l2_ortho]
+    python experiments/short_runs.py data=<...> models=vanilla,performer steps=30    # fewer steps than each task's own
     python experiments/short_runs.py table        # experiments/measured/README.md from what was measured
 
 Every run is an ordinary `python train.py` of a few hundred steps at small width; its loss over the last tenth of them
@@ -12,6 +13,7 @@ finished are not run again.
 import csv
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -36,14 +38,16 @@ SHORT: dict[str, str] = {
     "backbone.embedding=upscale_tokens backbone.norm_placement=pre backbone.final_norm=true",
     "lra_listops": "train.max_steps=200 optim.lr=3e-3 train.validate_every=100 task.source=official "
     "task.max_length=600 backbone.pooling=first",
-    "lra_text": "train.max_steps=600 train.batch_size=64 optim.lr=3e-3 train.validate_every=300 task.max_length=512 "
+    "lra_text": "train.max_steps=1000 train.batch_size=64 optim.lr=5e-3 train.validate_every=500 task.max_length=256 "
     "backbone.embedding=upscale_normal backbone.positions=sinusoidal",
     "lra_retrieval": "train.max_steps=200 optim.lr=2e-3 train.validate_every=100 task.max_length=256",
     "lra_pathfinder": "train.max_steps=200 train.batch_size=32 optim.lr=2e-3 train.validate_every=100",
-    "lra_image": "train.max_steps=200 train.batch_size=32 optim.lr=2e-3 train.validate_every=100",
-    "wikitext103": "train.max_steps=200 train.batch_size=8 optim.lr=3e-3 task.length=128 train.validate_every=100",
-    "wikitext103_masked": "train.max_steps=300 train.batch_size=16 optim.lr=2e-3 task.length=128 "
-    "train.validate_every=150",
+    "lra_image": "train.max_steps=400 train.batch_size=32 optim.lr=3e-3 train.validate_every=200 "
+    "backbone.embedding=upscale_normal backbone.positions=sinusoidal",
+    "wikitext103": "train.max_steps=300 train.batch_size=16 optim.lr=1e-2 task.length=64 train.validate_every=150",
+    "wikitext103_masked": "train.max_steps=1200 train.batch_size=32 optim.lr=5e-3 task.length=64 "
+    "train.validate_every=600 task.vocabulary_size=1000 backbone.norm_placement=pre backbone.final_norm=true "
+    "backbone.embedding=upscale_normal backbone.positions=sinusoidal",
     "wikitext2": "train.max_steps=200 train.batch_size=8 optim.lr=3e-3 task.length=128 train.validate_every=100",
     "glue": "train.max_steps=300 optim.lr=1e-3 task.dataset=sst2_sentences backbone.d_classifier=64",
     "flip_flop": "train.max_steps=600 train.batch_size=16 optim.lr=2e-3 task.length=64 task.train_sequences=20000 "
@@ -117,12 +121,13 @@ def prepare_here(file: Path, words: list[str]) -> None:
     file.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def run(name: str, model: str, data: Path, runs: Path) -> None:
+def run(name: str, model: str, data: Path, runs: Path, steps: str | None) -> None:
     """Train and test, then keep what the table needs."""
     file = FOUND / name / f"{model}.json"
     if file.exists():
         return
-    shown = unrepeated([*settings(name), f"model={model}"])
+    fewer = [] if steps is None else [f"train.max_steps={steps}"]
+    shown = unrepeated([*settings(name), f"model={model}", *fewer])
     paths = [f"paths.data={data}", f"paths.runs={runs}", f"paths.cache={runs / 'cache'}"]
     words = [*shown, *paths, "logger=csv", "trainer=cpu", "trainer.threads=1", "trainer.progress=none"]
     subprocess.run([sys.executable, "train.py", *words], check=True, env=environment(), cwd=ROOT)
@@ -151,7 +156,7 @@ def page() -> str:
         "| task | examples | seconds | cache MB | peak memory MB | computed on |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    runs = ["| task | model | loss | trivial | test | seconds |", "| --- | --- | --- | --- | --- | --- |"]
+    runs = ["| task | model | steps | loss | trivial | test | seconds |", "|" + " --- |" * 7]
     commands = []
     for name, files in found.items():
         made = files.pop("preparation", None)
@@ -163,12 +168,13 @@ def page() -> str:
         data.append(f"| `{name}` | {sizes} | {shown} | {made['about']} |")
         for model in (model for model in MODELS if model in files):
             run = files[model]
+            steps = re.search(r"train\.max_steps=(\d+)", run["command"])[1]
             tested = ", ".join(f"{key.removeprefix('test/')} {value:.3g}" for key, value in run["metrics"].items())
             loss, trivial = f"{run['loss']:.3f}", f"{made['trivial_loss']:.3f}"
-            runs.append(f"| `{name}` | `{model}` | {loss} | {trivial} | {tested} | {run['seconds']:.0f} |")
-        first = next(iter(files.values()), None)
-        if first is not None:
-            words = [word for word in first["command"].split() if not word.startswith("model=")]
+            runs.append(f"| `{name}` | `{model}` | {steps} | {loss} | {trivial} | {tested} | {run['seconds']:.0f} |")
+        longest = files.get("linear_l2_ortho")
+        if longest is not None:
+            words = [word for word in longest["command"].split() if not word.startswith("model=")]
             commands.append(f"{' '.join(words)} model=...")
     text = README.read_text().partition(MARKER)[0]
     return "\n\n".join((text + MARKER, "\n".join(data), "\n".join(runs), "```", "\n".join(commands), "```")) + "\n"
@@ -192,7 +198,7 @@ def main(words: list[str]) -> int:
         for model in given.get("models", ",".join(MODELS)).split(","):
             print(f"{name} {model}", flush=True)
             try:
-                run(name, model, data, runs)
+                run(name, model, data, runs, given.get("steps"))
             except subprocess.CalledProcessError as error:
                 failed.append(f"{name} {model}: exit code {error.returncode}")
     print("\n".join(failed) or "all done", file=sys.stderr)

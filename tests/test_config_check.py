@@ -125,6 +125,16 @@ WRONG = {
     "train.paper_rule=best_validation_per_group": ["task scan has no groups", "task scan has no validation set"],
     "task=sort_of_clevr train.validate_every=null": ["with train.validate_every=null: needs validations"],
     "task=sort_of_clevr backbone.tied_output=true": ["backbone.tied_output=true: task sort_of_clevr"],
+    "task=flip_flop model=linformer": ["LinformerAttention: has no causal form", "threshold_relative"],
+    "task=wikitext103_masked model=threshold_relative": ["has no bidirectional form", "bigbird"],
+    "task=flip_flop backbone.n_decoder_layers=2": ["task flip_flop (language_model) has no second stack; write null"],
+    "+backbone.pooling=first": ["backbone.pooling=first: task scan (encoder_decoder)", "write mean"],
+    "task=flip_flop +backbone.d_classifier=3": ["backbone.d_classifier=3: task flip_flop", "write null"],
+    "task=sort_of_clevr backbone.positions=learned": ["have no learned positions; write sinusoidal or none"],
+    "task=flip_flop model=linear_ortho model.ortho.where=[cross]": ["names no attention of task flip_flop"],
+    "train.max_steps=null": ["train.max_steps=null: needs train.max_epochs"],
+    "+from_run=nowhere": ["from_run=nowhere: no run folder"],
+    "task=glue task.dataset=coal": ["task.dataset=coal: expected one of cola", "nearest: cola"],
     "task=sort_of_clevr backbone.n_decoder_layers=2": ["backbone.n_decoder_layers=2: task sort_of_clevr", "write null"],
     "task.split=simple task.length_cutoff=30": [
         "task.length_cutoff=30 with task.split=simple: read only with task.split=length_cutoff"

@@ -97,7 +97,7 @@ def test_the_spec_and_the_batches(small: Folders) -> None:
     batch = train.batch(np.array([4, 0, 4]))
     assert batch.index.tolist() == [4, 0, 4]
     assert {str(tensor.dtype) for tensor in vars(batch).values()} == {"torch.int64"}
-    np.testing.assert_array_equal(batch.inputs[1].numpy().reshape(32, 32), train.images(np.array([0]))[0])
+    np.testing.assert_array_equal(batch.inputs[1].numpy().reshape(32, 32), train.pictures(np.array([0]))[0])
     assert 0 <= int(batch.inputs.min()) <= int(batch.inputs.max()) < spec.pad_id
     assert len(set(train.identities())) == len(train) == 27
     assert train.lengths is None
@@ -143,7 +143,7 @@ def test_the_real_copy(real: Prepared) -> None:
     answers = {name: subset.arrays()[1] for name, subset in real.subsets.items()}
     assert np.bincount(np.concatenate([answers["train"], answers["val"]])).tolist() == [1000] * 10
     assert np.bincount(answers["test"]).tolist() == [200] * 10
-    first = real.subsets["train"].images(np.array([0]))[0]
+    first = real.subsets["train"].pictures(np.array([0]))[0]
     assert 80 < first.mean() < 200
     identities = {name: set(subset.identities()) for name, subset in real.subsets.items()}
     assert not identities["train"] & identities["test"]

@@ -13,6 +13,7 @@ from PIL import Image
 from torch.nn.functional import pad
 
 from attnlab.data.fetch import DataError
+from attnlab.tasks.__main__ import main
 from attnlab.tasks.pictures import sample_grid
 
 
@@ -86,3 +87,17 @@ def test_without_torchvision_the_extra_is_named(
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(DataError, match=complaint):
         sample_grid([np.zeros((32, 32), dtype=np.uint8)], ["black"], tmp_path / "grid.png")
+
+
+@pytest.mark.usefixtures("torchvision")
+@pytest.mark.parametrize("task", ["lra_pathfinder", "lra_image"])
+def test_the_list_of_tasks_draws_a_sheet(task: str, tiny_data: Path, tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.png"
+    words = [task, f"paths.data={tiny_data / 'data'}", f"paths.cache={tiny_data / 'cache'}", f"pictures={sheet}"]
+    assert main(words) == 0
+    assert Image.open(sheet).size[0] > 128
+
+
+def test_a_task_without_pictures_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", f"pictures={tmp_path / 'sheet.png'}", f"paths.cache={tmp_path}"]) == 1
+    assert "this task has none" in capsys.readouterr().err

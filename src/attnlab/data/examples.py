@@ -38,3 +38,7 @@ class Examples(ABC):
     @abstractmethod
     def arrays(self) -> list[np.ndarray]:
         """Everything that defines the subset, for `data_hash`."""
+
+    def pictures(self, numbers: np.ndarray) -> np.ndarray | None:
+        """The pictures behind these examples [B, height, width] or [B, height, width, 3], uint8; None without any."""
+        return None

@@ -26,6 +26,7 @@ HELP = """python -m attnlab.tasks [task] [key=value ...]
   task.*    options of the task, as on train.py's command line: conf/task/<task>.yaml lists them
   paths.*   paths.data: where official files are (also ATTNLAB_DATA); paths.cache: where prepared data is kept (also
             ATTNLAB_CACHE)
+  pictures= a PNG file, for a sheet of samples of a task that has pictures (needs torchvision, the extra `vision`)
 
 Exit code 1: the data cannot be had (the message says what is missing); 2: a word that is none of these."""
 
@@ -35,8 +36,9 @@ def main(argv: Sequence[str], conf: Path = CONF) -> int:
     if any(word in ("--help", "-h") for word in argv):
         print(HELP)
         return 0
+    sheets = [word.partition("=")[2] for word in argv if word.startswith("pictures=")]
     try:
-        name, overrides = _taken_apart(argv, conf)
+        name, overrides = _taken_apart([word for word in argv if not word.startswith("pictures=")], conf)
         configs = [_config(task, overrides, conf) for task in ([name] if name else group_choices(conf)["task"])]
     except ConfigError as error:
         print(error, file=sys.stderr)
@@ -44,7 +46,7 @@ def main(argv: Sequence[str], conf: Path = CONF) -> int:
     from attnlab.tasks.listing import show_all, show_one
 
     try:
-        return show_one(configs[0]) if name else show_all(configs)
+        return show_one(configs[0], sheets[-1] if sheets else None) if name else show_all(configs)
     except KeyboardInterrupt:
         return 130
 

@@ -21,8 +21,11 @@ from attnlab.data.examples import Examples
 from attnlab.data.fetch import DataError, Folders
 from attnlab.data.trees import Source
 from attnlab.tasks.base import Prepared, Task, make_task
+from attnlab.tasks.pictures import sample_grid
 
 WIDEST = 120
+SHEET = 36
+"""pictures on a sheet"""
 LONGEST_EXAMPLE = 1000
 """characters of an example that are shown"""
 
@@ -42,23 +45,43 @@ def show_all(configs: Sequence[Config]) -> int:
     return 0
 
 
-def show_one(config: Config) -> int:
-    """Prepares one task and prints what came of it; returns the exit code."""
+def show_one(config: Config, pictures: str | None) -> int:
+    """Prepares one task and prints what came of it; returns the exit code.
+
+    Args:
+        pictures: a PNG file for a sheet of the first pictures of `train`, or None.
+    """
     console, task, folders = _console(), make_task(config["task"]), _folders(config)
     rows = [("published", task.published), *_files([("", "", task)], folders)]
     console.print(*_head(config, task), _facts(rows), "", sep="\n")
     start = time.monotonic()
     try:
         prepared = task.prepare(folders)
+        seconds = time.monotonic() - start
+        if pictures is not None:
+            _draw(task, prepared, Path(pictures))
     except DataError as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1
-    seconds = time.monotonic() - start
     console.print(_subsets(prepared), "", _facts(_outcome(task, prepared, seconds)), "", sep="\n")
     for name, subset in prepared.subsets.items():
         text = task.example(prepared, name, 0) if len(subset) else "(empty)"
         console.print(Text(f"{name}, number 0", style="bold"), Padding(Text(_cut(text)), (0, 0, 1, 2)), sep="\n")
     return 0
+
+
+def _draw(task: Task, prepared: Prepared, path: Path) -> None:
+    """A sheet of pictures with what is right about each.
+
+    Raises:
+        DataError: the task has no pictures, or torchvision is not there.
+    """
+    numbers = np.arange(min(SHEET, len(prepared.subsets["train"])))
+    images = prepared.subsets["train"].pictures(numbers)
+    if images is None:
+        raise DataError("pictures: this task has none; lra_image, lra_pathfinder and sort_of_clevr have")
+    sample_grid(list(images), [task.example(prepared, "train", n).splitlines()[-1] for n in numbers], path)
+    print(f"{path}: the first {len(numbers)} pictures of train")
 
 
 def _console() -> Console:

@@ -37,14 +37,14 @@ class GreyPictures(Examples):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def images(self, numbers: np.ndarray) -> np.ndarray:
+    def pictures(self, numbers: np.ndarray) -> np.ndarray:
         """The pictures of these numbers [B]: [B, 32, 32] uint8."""
         return self.all_images[self.rows[numbers]]
 
     def batch(self, numbers: np.ndarray) -> LabelledBatch:
         """The pictures of these numbers [B] as token sequences [B, 1024]; none is padded."""
         numbers = np.array(numbers, dtype=np.int64)
-        tokens = self.images(numbers).reshape(len(numbers), -1).astype(np.int64)
+        tokens = self.pictures(numbers).reshape(len(numbers), -1).astype(np.int64)
         return LabelledBatch(
             index=torch.from_numpy(numbers),
             inputs=torch.from_numpy(tokens),
@@ -59,11 +59,11 @@ class GreyPictures(Examples):
         ]
 
     def arrays(self) -> list[np.ndarray]:
-        return [self.images(np.arange(len(self))), self.all_answers[self.rows]]
+        return [self.all_images, self.all_answers, self.rows]
 
     def example(self, number: int, classes: Sequence[str]) -> str:
         """Picture `number` in words: its first and last grey values, and its class."""
-        image, answer = self.images(np.array([number])).ravel(), int(self.all_answers[self.rows[number]])
+        image, answer = self.pictures(np.array([number])).ravel(), int(self.all_answers[self.rows[number]])
         first, last = (" ".join(map(str, part)) for part in (image[:8].tolist(), image[-3:].tolist()))
         values = f"grey values, row by row: {first} ... {last}   ({image.size:,} in all)"
         return f"{values}\nclass: {answer} ({classes[answer]})"

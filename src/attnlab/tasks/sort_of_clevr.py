@@ -117,6 +117,9 @@ class ImageQuestions(Examples):
             groups=torch.from_numpy(questions[:, 2].astype(np.int64)),
         )
 
+    def pictures(self, numbers: np.ndarray) -> np.ndarray:
+        return self.images[np.asarray(numbers) // self.per_image]
+
     def identities(self) -> list[bytes]:
         pictures = [hashlib.sha256(image.tobytes()).digest() for image in self.images]
         return [pictures[i // self.per_image] + question.tobytes() for i, question in enumerate(self.questions)]
