@@ -49,7 +49,8 @@ SHORT: dict[str, str] = {
     "train.validate_every=600 task.vocabulary_size=1000 backbone.norm_placement=pre backbone.final_norm=true "
     "backbone.embedding=upscale_normal backbone.positions=sinusoidal",
     "wikitext2": "train.max_steps=200 train.batch_size=8 optim.lr=3e-3 task.length=128 train.validate_every=100",
-    "glue": "train.max_steps=300 optim.lr=1e-3 task.dataset=sst2_sentences backbone.d_classifier=64",
+    "glue": "train.max_steps=300 train.max_epochs=null optim.lr=1e-3 task.dataset=sst2_sentences "
+    "backbone.d_classifier=64",
     "flip_flop": "train.max_steps=600 train.batch_size=16 optim.lr=2e-3 task.length=64 task.train_sequences=20000 "
     "task.test_sequences=400",
 }
@@ -169,7 +170,11 @@ def page() -> str:
         for model in (model for model in MODELS if model in files):
             run = files[model]
             steps = re.search(r"train\.max_steps=(\d+)", run["command"])[1]
-            tested = ", ".join(f"{key.removeprefix('test/')} {value:.3g}" for key, value in run["metrics"].items())
+            tested = ", ".join(
+                f"{key.removeprefix('test/')} {value:.3g}"
+                for key, value in run["metrics"].items()
+                if key.startswith("test/") and "functions_" not in key and not key.endswith("oracle_end")
+            )
             loss, trivial = f"{run['loss']:.3f}", f"{made['trivial_loss']:.3f}"
             runs.append(f"| `{name}` | `{model}` | {steps} | {loss} | {trivial} | {tested} | {run['seconds']:.0f} |")
         longest = files.get("linear_l2_ortho")

@@ -133,6 +133,7 @@ WRONG = {
     "task=sort_of_clevr backbone.positions=learned": ["have no learned positions; write sinusoidal or none"],
     "task=flip_flop model=linear_ortho model.ortho.where=[cross]": ["names no attention of task flip_flop"],
     "train.max_steps=null": ["train.max_steps=null: needs train.max_epochs"],
+    "train.max_epochs=2": ["train.max_epochs=2 with train.max_steps=50000: one or the other"],
     "+from_run=nowhere": ["from_run=nowhere: no run folder"],
     "task=glue task.dataset=coal": ["task.dataset=coal: expected one of cola", "nearest: cola"],
     "task=sort_of_clevr backbone.n_decoder_layers=2": ["backbone.n_decoder_layers=2: task sort_of_clevr", "write null"],

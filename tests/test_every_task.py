@@ -135,7 +135,7 @@ def test_a_large_batch_in_pieces_is_the_same_run(tiny_data: Path, tmp_path: Path
 
 
 def test_epochs_stand_for_steps(tiny_data: Path, tmp_path: Path) -> None:
-    more = ("model=linear", "train.max_steps=null", "train.max_epochs=2", "train.batch_size=10")
+    more = ("model=linear", "train.max_epochs=2", "train.max_steps=null", "train.batch_size=10")
     _, result = trained(tiny_data, tmp_path, "glue", *more)
     assert result["selection"]["step"] == 2 * (24 // 10)
 

@@ -47,7 +47,26 @@ def test_weights_that_do_not_fit_are_refused(
     raw = raw_of(tiny_data, tmp_path, "glue", *SAME, f"from_run='{masked}'", "backbone.d_feed_forward=20")
     assert run_job(raw, quiet=True) == 1
     message = capsys.readouterr().err
-    assert "do not fit this network" in message and "backbone.d_feed_forward: 16 -> 20" in message
+    assert "another network" in message and "backbone.d_feed_forward: 16 -> 20" in message
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("backbone.n_heads=4",), "backbone.n_heads: 2 -> 4"),
+        (("backbone.norm_placement=post",), "backbone.norm_placement: pre -> post"),
+        (("model.feed_forward=glu",), "model.feed_forward: null -> glu"),
+        (("model=linear",), "model.normalization.kind: l2 -> none"),
+        (("task.max_length=30",), "learned positions up to another length"),
+    ],
+)
+def test_weights_that_fit_by_shape_alone_are_refused(
+    more: tuple[str, ...], said: str, masked: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = {word.partition("=")[0]: word for word in (*SAME, *more)}
+    raw = raw_of(tiny_data, tmp_path, "glue", *chosen.values(), f"from_run='{masked}'")
+    assert run_job(raw, quiet=True) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_a_run_of_another_mechanism_is_refused(
@@ -58,7 +77,7 @@ def test_a_run_of_another_mechanism_is_refused(
 ) -> None:
     raw = raw_of(tiny_data, tmp_path, "glue", "model=flash_quad", *SAME[1:], f"from_run='{masked}'")
     assert run_job(raw, quiet=True) == 1
-    assert "model.name: linear_l2 -> flash_quad" in capsys.readouterr().err
+    assert "LinearAttention -> attnlab.attention.flash.FlashQuad" in capsys.readouterr().err
 
 
 def test_a_folder_with_the_words_of_a_tag_is_read(masked: Path, tiny_data: Path, tmp_path: Path) -> None:
@@ -85,9 +104,16 @@ def test_any_task_may_begin_with_another_run(tiny_data: Path, tmp_path: Path) ->
 
 def test_another_set_is_read_in_the_tokens_of_the_run(masked: Path, tiny_data: Path, tmp_path: Path) -> None:
     folder, _ = trained(tiny_data, tmp_path, "glue", *SAME)
-    assert evaluate_main([f"run={folder}", f"paths.data={tiny_data / 'data'}"]) == 0
+    assert evaluate_main([f"run={folder}", "task.name=cola", f"paths.data={tiny_data / 'data'}"]) == 0
     (file,) = (folder / "evaluations").glob("*.json")
     assert json.loads(file.read_text())["task"]["from_run"] == str(folder)
+    assert file.stem == "glue-cola"
+
+
+def test_a_fine_tuned_run_outlives_the_one_it_began_with(masked: Path, tiny_data: Path, tmp_path: Path) -> None:
+    folder, _ = trained(tiny_data, tmp_path, "glue", *SAME, f"from_run='{masked}'")
+    masked.rename(masked.with_name("gone"))
+    assert evaluate_main([f"run={folder}", f"paths.data={tiny_data / 'data'}"]) == 0
 
 
 def test_other_tokens_are_refused(tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -381,7 +381,8 @@ def test_framing_order_and_repeats(small: Folders) -> None:
     assert prepared.subsets["train"].lengths.tolist() == [1, 1, 3, 3]
     assert prepared.decode_limits == {"test/iid": 3, "test/ood": 6}
     assert prepared.about == (
-        f"official files in {TOP}: 4 train, 1 test/iid, 1 test/ood after 4 repeated questions were dropped; "
+        f"files in {TOP} (unpacked: not known to be the official ones): 4 train, 1 test/iid, 1 test/ood after "
+        "4 repeated questions were dropped; "
         "partial: 1 of the published 666,666 questions a difficulty, 2 of the published 10,000 questions in test/iid, "
         "2 of the published 10,000 questions in test/ood"
     )

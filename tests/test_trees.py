@@ -207,7 +207,7 @@ def test_links_in_a_zip_are_refused_under_wanted_names_only(tmp_path: Path, mode
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "LARGEST", BOMB - 1)
-    monkeypatch.setattr(trees, "LARGEST_WHOLE", BOMB // 2)
+    monkeypatch.setattr(guard, "LARGEST_WHOLE", BOMB // 2)
 
 
 def claiming(folder: Path) -> Path:

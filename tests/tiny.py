@@ -39,7 +39,13 @@ TINY: dict[str, tuple[str, ...]] = {
     "wikitext103": (*SIZES, *ONCE, "task.length=16"),
     "wikitext103_masked": (*SIZES, *ONCE, "task.length=24", "task.vocabulary_size=300"),
     "wikitext2": (*SIZES, *ONCE, "task.length=16", "task.vocabulary_size=300"),
-    "glue": (*SIZES, "task.max_length=24", "task.vocabulary_size=300", "backbone.d_classifier=8"),
+    "glue": (
+        *SIZES,
+        "train.max_epochs=null",
+        "task.max_length=24",
+        "task.vocabulary_size=300",
+        "backbone.d_classifier=8",
+    ),
     "flip_flop": (*SIZES, "task.length=16", "task.train_sequences=64", "task.test_sequences=8"),
 }
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "one", "dog", "that", "ran", "to", "some", "old", "tree"]

@@ -147,6 +147,9 @@ def _from_run(view: View) -> Iterator[str]:
 def _steps(view: View) -> Iterator[str]:
     if view["train.max_steps"] is None and view["train.max_epochs"] is None:
         yield "train.max_steps=null: needs train.max_epochs, the passes over the training data; both are null"
+    elif view["train.max_steps"] is not None and view["train.max_epochs"] is not None:
+        epochs, steps = view["train.max_epochs"], view["train.max_steps"]
+        yield f"train.max_epochs={epochs} with train.max_steps={steps}: one or the other; write null for one of them"
 
 
 def _betas(view: View) -> Iterator[str]:

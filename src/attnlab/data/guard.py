@@ -14,6 +14,8 @@ from attnlab.data.fetch import DataError
 
 LARGEST = 16 * 2**30
 """bytes of the largest file that is unpacked, piece by piece; the largest of the LRA release may have several GB"""
+LARGEST_WHOLE = 2**28
+"""bytes of the largest file that is taken into memory at once"""
 LARGEST_NOTE = 2**20
 """bytes of the largest note of a tar archive on its next member, a long name for instance; tarfile reads it whole"""
 # zipfile says RuntimeError of a password and NotImplementedError, one of these, of a compression it does not know
@@ -120,3 +122,15 @@ def require_plain(plain: bool, size: int, where: str) -> None:
         raise DataError(f"{where} is a link, a device or a sparse file, not a plain one. {REPLACE}")
     if size > LARGEST:
         raise DataError(f"{where} claims {size} bytes, above {LARGEST}. {REPLACE}")
+
+
+def whole(file: BinaryIO, where: str) -> bytes:
+    """All of a file of at most `LARGEST_WHOLE` bytes.
+
+    Raises:
+        DataError: it has more; the largest official file that is read at once has 50 MB.
+    """
+    content = file.read(LARGEST_WHOLE + 1)
+    if len(content) > LARGEST_WHOLE:
+        raise DataError(f"{where} has more than {LARGEST_WHOLE} bytes. Put the official file in its place.")
+    return content

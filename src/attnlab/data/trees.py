@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from attnlab.data.fetch import DataError, Folders, OfficialFile, fetch
-from attnlab.data.guard import Header, guarded, members, reading, require_inside, require_plain
+from attnlab.data.guard import Header, guarded, members, reading, require_inside, require_plain, whole
 
-LARGEST_WHOLE = 2**30
-"""bytes of the largest file that `Tree.read` takes into memory"""
+LONGEST_LINE = 2**24
+"""bytes; the longest official ones, of two papers of the AAN, have some 100,000"""
 
 Entry = tuple[str, str, BinaryIO]
 """name below the top, where it lies in words (for messages), the open file"""
@@ -62,9 +62,7 @@ class Tree(ABC):
         """
         found: dict[str, bytes] = {}
         for name, where, file in self.walk(lambda name: name in names):
-            found[name] = file.read(LARGEST_WHOLE + 1)
-            if len(found[name]) > LARGEST_WHOLE:
-                raise DataError(f"{where} has more than {LARGEST_WHOLE} bytes. Put the official file in its place.")
+            found[name] = whole(file, where)
             if len(found) == len(set(names)):
                 break
         return found
@@ -222,7 +220,9 @@ def text_lines(file: BinaryIO, where: str, encoding: str = "utf-8") -> Iterator[
     Raises:
         DataError: bytes that are no text, named with file and line.
     """
-    for number, raw in enumerate(file, start=1):
+    for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+        if len(raw) == LONGEST_LINE:
+            raise bad_line(where, number, f"a line of {LONGEST_LINE} bytes or more")
         try:
             yield number, raw.decode(encoding).rstrip("\r\n")
         except UnicodeDecodeError as error:
@@ -231,7 +231,7 @@ def text_lines(file: BinaryIO, where: str, encoding: str = "utf-8") -> Iterator[
 
 def bad_line(where: str, number: int, problem: str) -> DataError:
     """The error for a line that does not parse."""
-    advice = "It is not the official file: put that in its place, or move it away to have it downloaded"
+    advice = "It is not the official file: put that in its place"
     return DataError(f"{where}, line {number}: {problem}. {advice}.")
 
 

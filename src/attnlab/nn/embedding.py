@@ -34,7 +34,7 @@ class TokenEmbedding(nn.Module):
         self.table = nn.Embedding(vocabulary, width)
         self.token_scale = math.sqrt(width) if variant.startswith("upscale") else 1.0
         self.position_scale = width**-0.5 if variant == "downscale_positions" else 1.0
-        self.sinusoidal, self.dropout = positions == "sinusoidal", nn.Dropout(dropout)
+        self.absolute, self.dropout = positions == "sinusoidal", nn.Dropout(dropout)
         self.learned = LearnedPositions(longest, width) if positions == "learned" else None
         if variant == "downscale_positions":
             nn.init.kaiming_normal_(self.table.weight)
@@ -46,7 +46,7 @@ class TokenEmbedding(nn.Module):
     def forward(self, tokens: Int[Tensor, "B N"], first: int = 0) -> Float[Tensor, "B N E"]:
         """Embeddings of tokens that stand at positions first, first + 1, ..."""
         x = self.table(tokens) * self.token_scale
-        if self.sinusoidal:
+        if self.absolute:
             x = x + sinusoidal(tokens.shape[1], x.shape[2], x, first) * self.position_scale
         elif self.learned is not None:
             x = x + self.learned(tokens.shape[1], first)

@@ -1,5 +1,6 @@
 """`python evaluate.py run=<folder> ...`: a trained run on any split, cutoff or length of its task, without training."""
 
+import hashlib
 import json
 import operator
 import re
@@ -28,6 +29,7 @@ Evaluates a finished or stopped run without training it. Results go to <run fold
   train.eval_batch_size=..., trainer.*=..., paths.*=...
 """
 
+LONGEST_NAME = 150
 OWN_KEYS = ("run", "subset", "lengths", "checkpoint")
 ALLOWED = ("task.", "trainer.", "paths.", "train.eval_batch_size")
 
@@ -101,10 +103,17 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
         raw = read_config(Path(own["run"]) / "config.yaml")
     except RunError as error:
         raise ConfigError([f"run={own['run']}: {error}"], "evaluate.py") from None
-    if "from_run" in raw["task"] and (Path(own["run"]) / "tokenizer.json").exists():
-        # another data set of the task must be read in the tokens that this run learned
-        raw["task"]["from_run"] = own["run"]
-    return apply_values(raw, list(overrides), ALLOWED)
+    _with_own_tokens(raw["task"], Path(own["run"]))
+    # its weights are this run's own by now; the run it began with may be gone
+    raw["from_run"] = None
+    named = [w.replace("task.name=", "task.dataset=", 1) if "dataset" in raw["task"] else w for w in overrides]
+    return apply_values(raw, named, ALLOWED)
+
+
+def _with_own_tokens(task: dict[str, Any], folder: Path) -> None:
+    """Another data set of a task must be read in the tokens that the run learned, which it keeps."""
+    if "from_run" in task and (folder / "tokenizer.json").exists():
+        task["from_run"] = str(folder)
 
 
 def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dict[str, float]]:
@@ -120,7 +129,7 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     from attnlab.learn.progress import Reporter
     from attnlab.run import machine
     from attnlab.run.setup import choose_device, make_network, prepare
-    from attnlab.run.testing import Findings, Tester
+    from attnlab.run.testing import Tester
     from attnlab.run.weights import run_weights
     from attnlab.tasks.base import make_task
 
@@ -138,21 +147,36 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
         raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
     reporter = Reporter(config.trainer.progress)
     tester = Tester(config.train, prepared, network.to(device), reporter)
-    trained, found, seen = set(former.subsets["train"].identities()), Findings(), {}
-    for name in _subsets(own, list(prepared.subsets)):
-        numbers = _numbers(own.get("lengths"), prepared.subsets[name], name)
-        limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
-        found.add(name, *tester.subset(name, numbers, limit, show=True))
-        identities = prepared.subsets[name].identities()
-        seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
-        if seen[name]:
-            reporter.say(f"note: the run was trained on {seen[name]} of these {found.counts[name]} examples of {name}")
+    found, seen = _evaluate_subsets(own, prepared, tester, reporter, set(former.subsets["train"].identities()))
     asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where, "seen_in_training": seen}
     data = {"version": task.version, "hash": prepared.data_hash(), "about": prepared.about}
     report = {"metrics": found.metrics, "counts": found.counts, **asked, "data": data, **machine.origin(device)}
     file = folder / "evaluations" / f"{_label(own, raw, folder)}.json"
     write_text(file, json.dumps(report, indent=2) + "\n")
     return file, found.metrics
+
+
+def _evaluate_subsets(
+    own: Mapping[str, str], prepared: Any, tester: Any, reporter: Any, trained: set[bytes]
+) -> tuple[Any, dict[str, int]]:
+    """Findings of every subset asked for, and how many of its examples the run was trained on."""
+    from attnlab.run.testing import Findings
+
+    found, seen, names = Findings(), {}, _subsets(own, list(prepared.subsets))
+    for name in names:
+        numbers = _numbers(own.get("lengths"), prepared.subsets[name], name, len(names) == 1)
+        if numbers is not None and not len(numbers):
+            reporter.say(f"note: {name} has no example of lengths {own['lengths']}")
+            continue
+        limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
+        found.add(name, *tester.subset(name, numbers, limit, show=True))
+        identities = prepared.subsets[name].identities()
+        seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
+        if seen[name]:
+            reporter.say(f"note: the run was trained on {seen[name]} of these {found.counts[name]} examples of {name}")
+    if not found.metrics:
+        raise RunError(f"lengths={own.get('lengths')}: {', '.join(names)} have no such example")
+    return found, seen
 
 
 def _require_vocabulary(asked: Any, trained: Any) -> None:
@@ -173,7 +197,9 @@ def _trained_on(folder: Path, paths: Paths) -> Any:
     from attnlab.run.setup import prepare
     from attnlab.tasks.base import make_task
 
-    return prepare(make_task(read_config(folder / "config.yaml")["task"]), paths)
+    task = read_config(folder / "config.yaml")["task"]
+    _with_own_tokens(task, folder)
+    return prepare(make_task(task), paths)
 
 
 def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:
@@ -184,7 +210,7 @@ def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:
     return [own["subset"]]
 
 
-def _numbers(lengths: str | None, examples: Any, name: str) -> Any:
+def _numbers(lengths: str | None, examples: Any, name: str, alone: bool) -> Any:
     """Examples of the lengths asked for; None = all."""
     import numpy as np
 
@@ -195,7 +221,7 @@ def _numbers(lengths: str | None, examples: Any, name: str) -> Any:
     low, high = _bounds(lengths)
     all_lengths = np.asarray(examples.lengths)
     numbers = np.flatnonzero((all_lengths >= low) & (all_lengths <= high))
-    if not len(numbers):
+    if not len(numbers) and alone:
         raise RunError(
             f"lengths={lengths}: {name} has no such example; its lengths go from "
             f"{all_lengths.min()} to {all_lengths.max()}"
@@ -206,10 +232,11 @@ def _numbers(lengths: str | None, examples: Any, name: str) -> Any:
 def _label(own: Mapping[str, str], raw: Mapping[str, Any], folder: Path) -> str:
     """File name from what was asked: task and split, other task options than the run's, subset, lengths, checkpoint."""
     former = read_config(folder / "config.yaml")["task"]
-    shown = {"label", *label_options(raw["task"]), *label_options(former)}
+    shown = {"label", "from_run", *label_options(raw["task"]), *label_options(former)}
     parts = [f"{key}={raw['task'][key]}" for key in raw["task"] if key not in shown and raw["task"][key] != former[key]]
     parts += [f"{key}={own[key]}" for key in ("subset", "lengths", "checkpoint") if key in own]
-    return ",".join([run_label(raw), *parts]).replace("/", "_")
+    name = ",".join([run_label(raw), *parts]).replace("/", "_")
+    return name if len(name) <= LONGEST_NAME else f"{name[:80]},{hashlib.sha256(name.encode()).hexdigest()[:10]}"
 
 
 def _show(file: Path, metrics: Mapping[str, float]) -> None:

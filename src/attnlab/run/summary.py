@@ -1,7 +1,6 @@
 """What a user reads at the end: a table of one run, or of all jobs of a sweep. Imports no torch."""
 
 import contextlib
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -118,9 +117,12 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
     if status["state"] != "finished" or result is None:
         return status["state"], status["reason"]
     metrics = headline(result["metrics"])
-    main = {name: value for name, value in metrics.items() if re.fullmatch(r"test/.*accuracy", name)}
-    shown = {name: value for name, value in main.items() if not name.endswith("_oracle_end")}
-    return "finished", "  ".join(f"{_part(name)} {percent(name, value)}" for name, value in shown.items())
+    tested = {name: value for name, value in metrics.items() if name.startswith("test/")}
+    # a task's first metric is its main one, for every part
+    first = next(iter(tested), "").rpartition("/")[2]
+    shown = {name: value for name, value in tested.items() if name.rpartition("/")[2] == first}
+    label = "" if first.endswith("accuracy") else f"{first} "
+    return "finished", label + "  ".join(f"{_part(name)} {percent(name, value)}" for name, value in shown.items())
 
 
 def _part(name: str) -> str:

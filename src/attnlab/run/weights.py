@@ -1,12 +1,13 @@
 """Weights of runs: those a run was tested with, and beginning another run with them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from attnlab.config.naming import comparable, differences
+from attnlab.config.naming import differences
 from attnlab.learn.callbacks import weights_name
 from attnlab.run.record import RunError, read_config
 from attnlab.run.resume import read_checkpoint
@@ -38,26 +39,25 @@ def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[st
 
     Args:
         folder: the run that gives them.
-        own: the configuration of the run that takes them, for the message.
+        own: the configuration of the run that takes them.
 
     Returns:
         where they are from: folder, checkpoint, step, and how many numbers of the network they fill (`share`).
 
     Raises:
-        RunError: a weight of the embedding or of a layer is missing there or has another shape.
+        RunError: the run has another network (mechanism, widths, norms, positions), vocabulary or longest sequence.
     """
     given = read_config(folder / "config.yaml")
+    changed = differences(*map(_shape, (given, own)))
+    if changed:
+        raise RunError(f"from_run={folder}: it has another network than this run: {'; '.join(changed)}")
     weights, where = run_weights(folder, "selected", given["train"]["selection"])
-    there = {_place(name): value for name, value in weights.items()}
-    mine = {name: value for name, value in network.state_dict().items() if _place(name).split(".")[0] in BODY}
+    there = {_place(name): value for name, value in weights.items() if _in_body(name)}
+    mine = {name: value for name, value in network.state_dict().items() if _in_body(name)}
     unfit = [name for name, value in mine.items() if getattr(there.get(_place(name)), "shape", None) != value.shape]
+    unfit += sorted(there.keys() - set(map(_place, mine)))
     if unfit:
-        changed = differences(*(comparable(config) for config in (given, own)))
-        shaping = [line for line in changed if line.startswith(("backbone.", "model."))]
-        raise RunError(
-            f"from_run={folder}: its weights do not fit this network ({unfit[0]}{' and more' if unfit[1:] else ''}); "
-            f"what shapes a network differs in: {'; '.join(shaping) or 'the vocabulary or the longest sequence'}"
-        )
+        raise RunError(f"from_run={folder}: its weights do not fit this network ({unfit[0]}){_cause(unfit[0])}")
     loaded = {name: there[_place(name)] for name in mine}
     network.load_state_dict(network.state_dict() | loaded)
     total = sum(value.numel() for value in network.state_dict().values())
@@ -66,8 +66,29 @@ def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[st
 
 BODY = ("embedding", "source_embedding", "target_embedding", "encoder", "decoder")
 """Parts of networks that other tasks can go on with; the rest is made for one task's answers."""
+SHAPING = (
+    *("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_feed_forward", "share_layers", "norm_placement"),
+    *("final_norm", "layer_norm", "feed_forward", "positions", "embedding", "attention_bias"),
+)
+"""Keys of the backbone that decide what the body computes; dropout and what belongs to the output do not."""
+
+
+def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides on a network's body, with or without weights that would show it."""
+    model = {key: value for key, value in config["model"].items() if key not in ("name", "ortho")}
+    return {"backbone": {key: config["backbone"].get(key) for key in SHAPING}, "model": model}
 
 
 def _place(name: str) -> str:
     """The name of a weight without the part of a classifier that holds embedding and encoder."""
     return name.removeprefix("sequence.")
+
+
+def _in_body(name: str) -> bool:
+    return _place(name).split(".")[0] in BODY
+
+
+def _cause(name: str) -> str:
+    if ".learned." in name:
+        return ": it learned positions up to another length; set the longest input of this task to that of the run"
+    return ": the vocabulary is another" if name.endswith("embedding.table.weight") else ""

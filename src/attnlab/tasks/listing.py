@@ -40,7 +40,8 @@ def show_all(configs: Sequence[Config]) -> int:
         console.print(*_head(config, task), _facts(_description(config, task, folders)), "", sep="\n")
         found = all(source.find(folders) for source in task.sources())
         (ready if found else lacking).append(config["task"]["name"])
-    console.print(_facts([("ready", listed(ready)), ("files missing", listed(lacking))]))
+    state = _facts([("ready", listed(ready)), ("files missing", listed(lacking))])
+    console.print("With their default options:", state, sep="\n")
     console.print("\nOne of them, prepared and counted: python -m attnlab.tasks <task>; more: --help", highlight=False)
     return 0
 
@@ -227,8 +228,8 @@ def _outcome(task: Task, prepared: Prepared, seconds: float) -> Iterator[tuple[s
     yield "data", f"version {task.version}, hash {prepared.data_hash()}"
     kept = list(kept_folders(prepared))
     size = sum(file.stat().st_size for folder in kept for file in folder.rglob("*") if file.is_file())
-    room = "; ".join([f"{size / 1e6:.1f} MB in the cache", *map(str, kept)]) if kept else "nothing kept in the cache"
-    yield "prepared", f"in {seconds:.1f} s; {room}"
+    room = [f"{size / 1e6:.1f} MB in the cache", *map(str, kept)] if kept else []
+    yield "prepared", "; ".join([f"in {seconds:.1f} s", *room])
 
 
 def kept_folders(prepared: Prepared) -> Iterator[Path]:

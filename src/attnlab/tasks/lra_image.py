@@ -21,6 +21,7 @@ from attnlab.config.words import listed
 from attnlab.data.arrays_only import read_pickle
 from attnlab.data.cache import build_once, cache_key, load_arrays, save_arrays
 from attnlab.data.fetch import DataError, Folders, OfficialFile
+from attnlab.data.guard import whole
 from attnlab.data.progress import track
 from attnlab.data.trees import Source, Tree
 from attnlab.tasks.base import Prepared, Task
@@ -98,7 +99,7 @@ def read_batches(tree: Tree) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], 
     found, official = {}, True
     walk = tree.walk(BATCHES.__contains__)
     for name, where, file in track(walk, "reading CIFAR-10", len(BATCHES)):
-        content = file.read()
+        content = whole(file, where)
         official &= hashlib.md5(content, usedforsecurity=False).hexdigest() == BATCHES[name]
         found[name] = parse_batch(content, where)
     if missing := [name for name in BATCHES if name not in found]:

@@ -4,6 +4,8 @@ are the two dots in a picture of 32 x 32 grey pixels joined by a dashed curve? R
 One example, a line of `curv_baseline/metadata/0.npy` in the LRA release, which is text in spite of its name:
 
     imgs/0 sample_0.png 0 0 1.0 6 2 2 0.5 1 1
+    input: the 1,024 grey values of that picture, row by row
+    target: 0 (not joined)
 
 The picture is `curv_baseline/imgs/0/sample_0.png`, the answer the fourth field: 0 not joined, 1 joined. The others are
 the picture's number and how it was drawn; 6 is the length of a curve in dashes.

@@ -22,6 +22,7 @@ import numpy as np
 from attnlab.config.spec import TaskSpec
 from attnlab.data.cache import build_once, cache_key
 from attnlab.data.fetch import DataError, Folders, OfficialFile
+from attnlab.data.guard import whole
 from attnlab.data.progress import track
 from attnlab.data.trees import Source, Tree
 from attnlab.tasks.base import Prepared, Task
@@ -58,7 +59,7 @@ def read_reviews(tree: Tree) -> Reviews:
         match = re.fullmatch(r"(\d+)_(\d+)\.txt", last)
         if match is None or not _fits(label, int(match[2])):
             raise DataError(f"{where}: expected <number>_<rating>.txt, ratings 1 to 4 in neg and 7 to 10 in pos.")
-        text = file.read()
+        text = whole(file, where)
         if not text:
             raise DataError(f"{where} is empty. Put the official file in its place.")
         found[subset][int(match[1]), LABELS.index(label)] = text

@@ -39,6 +39,7 @@ from attnlab.tasks.mathematics_files import (
     encode,
     identity,
     offsets_of,
+    origin,
     read_module,
     without_repeats,
 )
@@ -172,7 +173,7 @@ class Mathematics(Task):
                     _save(place, part, (found.pop(name) for name in names), seen)
 
         folder = folders.cache / cache_key("mathematics_official", self.version, options)
-        return load_arrays(build_once(folder, build, folder.name)), f"official files in {tree.path.name}"
+        return load_arrays(build_once(folder, build, folder.name)), origin(tree, ARCHIVE)
 
     def _generated(self, folders: Folders) -> tuple[dict[str, np.ndarray], str]:
         """The arrays of generated questions, and how they came about; training and tests lie in folders of their own,

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attnlab.config.words import hint, listed, nearest
-from attnlab.data.fetch import DataError
+from attnlab.data.fetch import DataError, OfficialFile
+from attnlab.data.guard import whole
 from attnlab.data.progress import track
 from attnlab.data.ragged import Ragged
 from attnlab.data.trees import Folder, Tree, bad_line
@@ -148,7 +149,7 @@ def read_module(tree: Tree, module: str, most: int | None, most_test: int | None
         return candidate(name, module)
 
     found = {
-        name.removesuffix(".txt"): encode(file.read(), where, most if name.startswith("train") else most_test)
+        name.removesuffix(".txt"): encode(whole(file, where), where, most if name.startswith("train") else most_test)
         for name, where, file in track(tree.walk(wanted), f"reading {tree.path.name}", None)
     }
     _require_module(names, module, tree)
@@ -193,3 +194,11 @@ def identity(tree: Tree, module: str) -> list[list[object]]:
     wanted = tree.walk(lambda name: candidate(name, module))
     states = [(name, Path(where).stat()) for name, where, _ in wanted]
     return [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+
+
+def origin(tree: Tree, official: OfficialFile) -> str:
+    """The files' name, and whether they can be known for the official ones; those of a folder cannot."""
+    if not tree.path.is_file():
+        return f"files in {tree.path.name} (unpacked: not known to be the official ones)"
+    size = tree.path.stat().st_size
+    return f"files in {tree.path.name}" + ("" if size == official.size else f" (not the official one: {size:,} bytes)")

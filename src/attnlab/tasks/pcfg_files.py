@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from attnlab.data.fetch import DataError, Folders, OfficialFile, fetch
+from attnlab.data.guard import whole
 from attnlab.data.progress import track
 from attnlab.data.trees import Source, bad_line, find_tree, text_lines
 from attnlab.tasks.pcfg_interpreter import MAX_INPUT, MAX_OUTPUT, WORDS, exceptions, interpret
@@ -139,7 +140,7 @@ def read_files(repository: Repository, paths: Sequence[str], folders: Folders) -
         wanted = {name: path for path in paths if path not in found for name in (path, f"{repository.folder}/{path}")}
         tree = find_tree(folders.data, [place])
         for name, where, file in tree.walk(wanted.__contains__) if tree and wanted else ():
-            found[wanted[name]] = Content(where, file.read(), repository.file(wanted[name]))
+            found[wanted[name]] = Content(where, whole(file, where), repository.file(wanted[name]))
     for path in paths:
         if path not in found:
             official = repository.file(path)

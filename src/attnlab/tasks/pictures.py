@@ -59,7 +59,7 @@ class GreyPictures(Examples):
         ]
 
     def arrays(self) -> list[np.ndarray]:
-        return [self.all_images, self.all_answers, self.rows]
+        return [self.pictures(np.arange(len(self))), self.all_answers[self.rows]]
 
     def example(self, number: int, classes: Sequence[str]) -> str:
         """Picture `number` in words: its first and last grey values, and its class."""
