@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-CHUNK = 2**24
-"""logits formed at once, 64 MiB in float32"""
+CHUNK = 2**26
+"""logits formed at once, 256 MiB in float32; smaller chunks spend their time on adding up gradients of the weights"""
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -41,7 +41,10 @@ class _ChunkedLoss(torch.autograd.Function):
             with torch.autocast(device_type=hidden.device.type, enabled=False):
                 if grad_hidden is not None:
                     grad_hidden[part] = slope @ weight.to(slope.dtype)
-                if grad_weight is not None:
+                if grad_weight is not None and grad_weight.dtype == slope.dtype:
+                    # in place: a second matrix of that size, and a pass over it, would cost more than the product
+                    grad_weight.addmm_(slope.T, x.to(slope.dtype))
+                elif grad_weight is not None:
                     grad_weight += slope.T @ x.to(slope.dtype)
             if grad_bias is not None:
                 grad_bias += slope.sum(0)
