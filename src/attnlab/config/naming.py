@@ -69,8 +69,8 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     So a key that a later version adds, with null for what was always done, changes no run.
     """
     old, new = flatten(a), flatten(b)
-    keys = [key for key in sorted(old.keys() | new.keys()) if not old.get(key) is new.get(key) is None]
-    changed = [key for key in keys if _text(old, key) != _text(new, key)]
+    given = {key for values in (old, new) for key, value in values.items() if value is not None}
+    changed = [key for key in sorted(given) if _text(old, key) != _text(new, key)]
     return [f"{key}: {' -> '.join(show(values.get(key, '(none)')) for values in (old, new))}" for key in changed]
 
 

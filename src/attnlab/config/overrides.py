@@ -3,7 +3,7 @@
 Hydra stops at its first error; here every word is judged by itself, so that all problems come in one message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,19 @@ def _bad_flag(word: str) -> str:
         return f"{word}: unknown flag; options are written without dashes: {name}={value or '...'}"
     near = nearest(name, [flag.lstrip("-") for flag in FLAGS if flag.startswith("--")])
     return f"{word}: unknown flag{hint(near and '--' + near)}; flags: {listed(FLAGS)}; options are written key=value"
+
+
+def with_data_set_names(words: Sequence[str], task: Mapping[str, Any]) -> list[str]:
+    """The words with `task.name=cola` read as `task.dataset=cola`, which is how users of GLUE know its parts.
+
+    `task.name` itself is the task's fixed name.
+
+    Args:
+        task: options of the task; without a `dataset` the words stay as they are.
+    """
+    if "dataset" not in task:
+        return list(words)
+    return [word.replace("task.name=", "task.dataset=", 1) if word.startswith("task.name=") else word for word in words]
 
 
 def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[str]]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
+from attnlab.data.blocks import SHARE_MASKED, SHARE_RANDOM
 from attnlab.learn.cross_entropy import chunked_cross_entropy
 
 Objective = Callable[[nn.Module, Batch], tuple[Float[Tensor, ""], Float[Tensor, ""]]]
@@ -48,8 +49,8 @@ def hide_tokens(batch: LanguageBatch, spec: TaskSpec) -> LanguageBatch:
     hidden = batch.scored & (torch.rand(tokens.shape, device=tokens.device) < spec.mask_share)
     fate = torch.rand(tokens.shape, device=tokens.device)
     words = torch.randint_like(tokens, spec.n_special, spec.input_vocabulary)
-    read = torch.where(hidden & (fate < 0.8), spec.mask_id, tokens)
-    return replace(batch, inputs=torch.where(hidden & (fate >= 0.9), words, read), scored=hidden)
+    read = torch.where(hidden & (fate < SHARE_MASKED), spec.mask_id, tokens)
+    return replace(batch, inputs=torch.where(hidden & (fate >= 1 - SHARE_RANDOM), words, read), scored=hidden)
 
 
 def _sequence_loss(end_id: int) -> Objective:

@@ -5,12 +5,12 @@ Nothing here imports torch: help and config errors come back at once.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from attnlab.config.check import Command, ConfigError, check_command
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.nodes import task_yaml
+from attnlab.config.overrides import with_data_set_names
 
 USAGE_ERROR = 2
 
@@ -22,7 +22,7 @@ def train_main(argv: Sequence[str]) -> int:
 
         print(help_text())
         return 0
-    argv = [quoted_folder(word) for word in with_data_set_names(argv)]
+    argv = readable(argv)
     try:
         command = check_command(argv)
     except ConfigError as error:
@@ -34,15 +34,11 @@ def train_main(argv: Sequence[str]) -> int:
         return 130
 
 
-def with_data_set_names(argv: Sequence[str]) -> list[str]:
-    """The command line with `task.name=cola` read as `task.dataset=cola`, which is how users of GLUE know its parts.
-
-    `task.name` itself is the task's fixed name.
-    """
-    tasks = [word.partition("=")[2] for word in argv if word.startswith("task=")]
-    if not tasks or "dataset" not in task_yaml_or_nothing(tasks[0]):
-        return list(argv)
-    return [word.replace("task.name=", "task.dataset=", 1) if word.startswith("task.name=") else word for word in argv]
+def readable(argv: Sequence[str]) -> list[str]:
+    """A command line as Hydra and the check read it: parts of GLUE by their option, folders of runs in quotes."""
+    name = next((word.partition("=")[2] for word in argv if word.startswith("task=")), "")
+    task = task_yaml(name, CONF) if name in group_choices(CONF)["task"] else {}
+    return [quoted_folder(word) for word in with_data_set_names(argv, task)]
 
 
 def quoted_folder(word: str) -> str:
@@ -51,11 +47,6 @@ def quoted_folder(word: str) -> str:
     if key.lstrip("+") != "from_run" or folder[:1] in ("'", '"') or folder in ("", "null"):
         return word
     return f"{key}='{folder}'"
-
-
-def task_yaml_or_nothing(name: str) -> Mapping[str, Any]:
-    """The `task` part of a task's yaml; empty where there is none of that name."""
-    return task_yaml(name, CONF) if name in group_choices(CONF)["task"] else {}
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from attnlab.config.check import ConfigError, apply_values, checked
 from attnlab.config.naming import label_options, run_label
-from attnlab.config.schema import Paths
+from attnlab.config.overrides import with_data_set_names
 from attnlab.config.words import hint, listed, nearest
 from attnlab.run.record import RunError, read_config, write_text
 
@@ -106,8 +106,7 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
     _with_own_tokens(raw["task"], Path(own["run"]))
     # its weights are this run's own by now; the run it began with may be gone
     raw["from_run"] = None
-    named = [w.replace("task.name=", "task.dataset=", 1) if "dataset" in raw["task"] else w for w in overrides]
-    return apply_values(raw, named, ALLOWED)
+    return apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
 
 
 def _with_own_tokens(task: dict[str, Any], folder: Path) -> None:
@@ -136,8 +135,9 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     config, folder = checked(raw), Path(own["run"])
     device = choose_device(config.trainer.device, config.trainer.threads)
     weights, where = run_weights(folder, own.get("checkpoint", "selected"), config.train.selection)
-    task, former = make_task(config.task), _trained_on(folder, config.paths)
-    prepared = prepare(task, config.paths)
+    task, trained = make_task(config.task), _trained_on(folder)
+    former = prepare(make_task(trained), config.paths)
+    prepared = former if config.task == trained else prepare(task, config.paths)
     _require_vocabulary(prepared.spec, former.spec)
     # of the run's own task: data that is longer must not make another network
     network = make_network(config, former.spec)
@@ -189,17 +189,14 @@ def _require_vocabulary(asked: Any, trained: Any) -> None:
             )
 
 
-def _trained_on(folder: Path, paths: Paths) -> Any:
-    """What the run itself was trained on: its network is made for that, and another split may hold some of it.
+def _trained_on(folder: Path) -> dict[str, Any]:
+    """The task that the run itself was trained on: its network is made for that, and another split may hold some of it.
 
-    Read from where this command reads data, which may not be where the run did.
+    Its data is read from where this command reads data, which may not be where the run did.
     """
-    from attnlab.run.setup import prepare
-    from attnlab.tasks.base import make_task
-
     task = read_config(folder / "config.yaml")["task"]
     _with_own_tokens(task, folder)
-    return prepare(make_task(task), paths)
+    return task
 
 
 def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from attnlab.config.check import ConfigError, key_of
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.nodes import task_yaml
+from attnlab.config.overrides import with_data_set_names
 from attnlab.config.words import hint, listed, nearest
 
 PROGRAM = "-m attnlab.tasks"
@@ -61,9 +62,7 @@ def _taken_apart(argv: Sequence[str], conf: Path) -> tuple[str | None, list[str]
     words = [word.removeprefix("task=") for word in argv]
     names = [word for word in words if "=" not in word and not word.startswith("-")]
     overrides = [word for word in words if "=" in word and not word.startswith("-")]
-    if names and names[0] in tasks and "dataset" in task_yaml(names[0], conf):
-        # as train.py reads it: parts of GLUE by the names users know
-        overrides = [word.replace("task.name=", "task.dataset=", 1) for word in overrides]
+    overrides = with_data_set_names(overrides, task_yaml(names[0], conf) if names and names[0] in tasks else {})
     problems = [f"{word}: unknown flag; there is --help" for word in words if word.startswith("-")]
     for name in names:
         if name not in tasks:

@@ -5,7 +5,6 @@ Fields are divided by tabs; quotes are text.
 
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from attnlab.config.words import hint, listed, nearest
@@ -98,15 +97,14 @@ class FileRows:
     def __init__(self, tree: Tree, data_set: DataSet) -> None:
         self.tree, self.data_set = tree, data_set
         wanted = {name for files in data_set.files for name in files.values()}
-        there = {name: where for name, where, _ in tree.walk(wanted.__contains__)}
-        complete = [files for files in data_set.files if set(files.values()) <= there.keys()]
+        there = [name for name, _, _ in tree.walk(wanted.__contains__)]
+        complete = [files for files in data_set.files if set(files.values()) <= set(there)]
         if not complete:
             layouts = " or ".join(listed(files.values()) for files in data_set.files)
             raise DataError(f"{tree.path}: {layouts} expected (each may end in .gz), found {listed(there)} of these")
         self.files = complete[0]
         self.whole = self.files is data_set.files[0]
-        read = [tree.path] if tree.path.is_file() else [Path(there[name]) for name in self.files.values()]
-        self.identity = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in read]
+        self.identity = tree.identity(set(self.files.values()).__contains__)
 
     def read(self) -> dict[str, list[Row]]:
         """Rows by subset."""

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from attnlab.config.spec import Modality, TaskSpec
 from attnlab.config.words import listed
 from attnlab.data.cache import load_arrays, save_arrays
 from attnlab.data.examples import Examples
@@ -20,7 +21,7 @@ from attnlab.data.progress import say
 from attnlab.data.ragged import Ragged, RaggedWriter
 from attnlab.data.trees import Source, Tree
 
-RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz"
+RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz (7.7 GB, a tar archive, read as it is"
 SIDES = ("inputs", "others")
 TEXT_BINS = (0, 250, 500, 750, 1000, 1500, 2000, 3000, 4000, 8000)
 """ranges of lengths, in bytes, that results on texts are broken down by"""
@@ -32,7 +33,7 @@ def release_source(what: str, folder: str, *elsewhere: str) -> Source:
     above = ("lra_release/lra_release/lra_release/", "lra_release/lra_release/", "lra_release/", "")
     unpacked = (*(f"{place}{folder}" for place in above), *elsewhere)
     # 7.7 GB are not downloaded unasked
-    offer = f"{RELEASE} (7.7 GB, a tar archive, read as it is; of an unpacked copy the folder {folder} is enough)"
+    offer = f"{RELEASE}; of an unpacked copy the folder {folder} is enough)"
     return Source(what=what, places=archives + unpacked, offers=(offer,))
 
 
@@ -47,6 +48,24 @@ def named(files: Iterable[str], folder: str) -> Callable[[str], bool]:
     return wanted
 
 
+def announce(tree: Tree) -> None:
+    """Says so before an archive of the size of the release is read."""
+    if tree.path.is_file() and (size := tree.path.stat().st_size) > 2**30:
+        say(f"reading {tree.path} ({size / 1e9:.1f} GB) once; this takes some minutes")
+
+
+def byte_spec(modality: Modality, max_length: int) -> TaskSpec:
+    """What a network must know of a task with two classes of texts, read byte by byte (`byte_tokens`)."""
+    return TaskSpec(
+        kind="classification",
+        modality=modality,
+        input_vocabulary=256,
+        n_classes=2,
+        pad_id=0,
+        max_input_length=max_length,
+    )
+
+
 def each_file(tree: Tree, folder: str, files: Mapping[str, str]) -> Iterator[tuple[str, str, BinaryIO]]:
     """Subset, where it lies in words, and the open file, of each of the files (name: subset), as stored.
 
@@ -54,8 +73,7 @@ def each_file(tree: Tree, folder: str, files: Mapping[str, str]) -> Iterator[tup
         DataError: one of them is not there.
     """
     left = dict(files)
-    if tree.path.is_file() and (size := tree.path.stat().st_size) > 2**30:
-        say(f"reading {tree.path} ({size / 1e9:.1f} GB) once; this takes some minutes")
+    announce(tree)
     for name, where, file in tree.walk(named(files, folder)):
         subset = left.pop(name.rpartition("/")[2], None)
         if subset is not None:

@@ -29,6 +29,7 @@ from attnlab.data.fetch import DataError, Folders
 from attnlab.data.progress import say, track
 from attnlab.data.trees import Source, Tree, bad_line, natural, text_lines
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.lra_common import RELEASE, announce, release_source
 from attnlab.tasks.pictures import SIDE, GreyPictures, grey_spec
 
 CLASSES = ("not joined", "joined")
@@ -38,7 +39,6 @@ MOST_EMPTY = 10
 """empty pictures that are left out; more of them mean that the copy is not whole"""
 LARGEST_PICTURE = 2**16
 """bytes of a PNG file; the raw pixels are 1,024"""
-RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz (7.7 GB, a tar archive, read as it is)"
 
 
 def parse_labels(file: BinaryIO, where: str) -> Iterator[tuple[str, int, int]]:
@@ -107,8 +107,7 @@ class Release:
             DataError: nothing of this difficulty; a line that does not parse; pictures without a label, missing,
                 unreadable or empty beyond `MOST_EMPTY`.
         """
-        if (size := self.tree.path.stat().st_size) > 2**30 and self.tree.path.is_file():
-            say(f"reading {self.tree.path} ({size / 1e9:.1f} GB) once; this takes some minutes")
+        announce(self.tree)
         walk = self.tree.walk(lambda name: self.is_list(name) or self._picture.fullmatch(name) is not None)
         for name, where, file in track(walk, f"reading {self.difficulty}", N_PICTURES):
             if self.is_list(name):
@@ -146,7 +145,7 @@ class Release:
             raise self._incomplete(f"{len(self.empty):,} pictures are empty files")
 
     def _incomplete(self, problem: str) -> DataError:
-        return DataError(f"{self.tree.path} is not whole: {problem}. Put a whole copy in its place, from {RELEASE}.")
+        return DataError(f"{self.tree.path} is not whole: {problem}. Put a whole copy in its place, from {RELEASE}).")
 
 
 class LraPathfinder(Task):
@@ -174,12 +173,8 @@ class LraPathfinder(Task):
         self.difficulty, self.data_seed = difficulty, data_seed
 
     def sources(self) -> list[Source]:
-        archives = ("lra_release.gz", "lra_release.tar.gz", "lra_release/lra_release.gz")
-        above = ("lra_release/lra_release/lra_release/", "lra_release/lra_release/", "lra_release/", "", "pathfinder/")
-        folders = tuple(f"{folder}pathfinder32/{self.difficulty}" for folder in above)
-        # 7.7 GB are not downloaded unasked
-        what = f"pathfinder32/{self.difficulty} of the Long Range Arena release"
-        return [Source(what=what, places=archives + folders, offers=(RELEASE,))]
+        folder = f"pathfinder32/{self.difficulty}"
+        return [release_source(f"{folder} of the Long Range Arena release", folder, f"pathfinder/{folder}")]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         return prepared.subsets[subset].example(number, CLASSES)

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-from attnlab.config.spec import TaskSpec
 from attnlab.data.cache import build_once, cache_key
 from attnlab.data.fetch import Folders
 from attnlab.data.progress import track
@@ -26,6 +25,7 @@ from attnlab.data.trees import Source, Tree, bad_line
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.lra_common import (
     TEXT_BINS,
+    byte_spec,
     byte_tokens,
     counted,
     each_file,
@@ -95,14 +95,7 @@ class LraRetrieval(Task):
         folder = folders.cache / cache_key("lra_retrieval", self.version, options)
         build_once(folder, partial(self._build, tree), "LRA's retrieval pairs")
         subsets = read_subsets(folder, FILES.values(), 0, TEXT_BINS)
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
-            input_vocabulary=256,
-            n_classes=2,
-            pad_id=0,
-            max_input_length=self.max_length,
-        )
+        spec = byte_spec(self.modality, self.max_length)
         sizes = counted({name: len(subset) for name, subset in subsets.items()}, OFFICIAL, "not the official files: ")
         return Prepared(spec=spec, subsets=subsets, about=f"LRA's retrieval pairs (AAN), {sizes}")
 

@@ -19,14 +19,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from attnlab.config.spec import TaskSpec
 from attnlab.data.cache import build_once, cache_key
 from attnlab.data.fetch import DataError, Folders, OfficialFile
 from attnlab.data.guard import whole
 from attnlab.data.progress import track
 from attnlab.data.trees import Source, Tree
 from attnlab.tasks.base import Prepared, Task
-from attnlab.tasks.lra_common import TEXT_BINS, byte_tokens, counted, read_subsets, shortened, write_subset
+from attnlab.tasks.lra_common import TEXT_BINS, byte_spec, byte_tokens, counted, read_subsets, shortened, write_subset
 
 ARCHIVE = OfficialFile(
     path="aclImdb_v1.tar.gz",
@@ -124,14 +123,7 @@ class LraText(Task):
         held = self.validation == "held_out"
         subsets = read_subsets(folder, ("train", "val", "test") if held else ("train", "test"), 0, TEXT_BINS)
         subsets = {"train": subsets["train"], "val": subsets.get("val", subsets["test"]), "test": subsets["test"]}
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
-            input_vocabulary=256,
-            n_classes=2,
-            pad_id=0,
-            max_input_length=self.max_length,
-        )
+        spec = byte_spec(self.modality, self.max_length)
         return Prepared(spec=spec, subsets=subsets, about=self._about({name: len(s) for name, s in subsets.items()}))
 
     def _about(self, sizes: dict[str, int]) -> str:

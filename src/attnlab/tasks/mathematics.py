@@ -36,8 +36,8 @@ from attnlab.tasks.mathematics_files import (
     LONGEST_QUESTION,
     Questions,
     as_bytes,
+    candidate,
     encode,
-    identity,
     offsets_of,
     origin,
     read_module,
@@ -163,7 +163,7 @@ class Mathematics(Task):
             drawn = " task.source=generated draws such questions and needs no file."
             raise DataError(f"{error}{drawn if self.module in generator.ENTROPY else ''}") from None
         most = {"questions_per_difficulty": self.questions_per_difficulty, "test_questions": self.test_questions}
-        options = {"module": self.module, "files": identity(tree, self.module), **most}
+        options = {"module": self.module, "files": tree.identity(lambda name: candidate(name, self.module)), **most}
 
         def build(place: Path) -> None:
             say(f"reading {tree.path} (minutes where it is the whole archive)")

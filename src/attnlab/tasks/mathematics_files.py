@@ -9,7 +9,6 @@ Nothing is decoded line by line: two million questions become arrays in a few se
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from attnlab.data.fetch import DataError, OfficialFile
 from attnlab.data.guard import whole
 from attnlab.data.progress import track
 from attnlab.data.ragged import Ragged
-from attnlab.data.trees import Folder, Tree, bad_line
+from attnlab.data.trees import Tree, bad_line
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.mathematics_generator import DIFFICULTIES
 
@@ -184,16 +183,6 @@ def _require_module(names: set[tuple[str, str]], module: str, tree: Tree) -> Non
     for part in (*DIFFICULTIES, "interpolate"):
         if (part, module) not in names:
             raise DataError(f"{tree.path}: {part}/{module}.txt is missing. Put the official file there.")
-
-
-def identity(tree: Tree, module: str) -> list[list[object]]:
-    """Names, sizes and times of what is read: a file that is replaced is not answered from an old cache."""
-    if not isinstance(tree, Folder):
-        state = tree.path.stat()
-        return [["archive", state.st_size, state.st_mtime_ns]]
-    wanted = tree.walk(lambda name: candidate(name, module))
-    states = [(name, Path(where).stat()) for name, where, _ in wanted]
-    return [[name, state.st_size, state.st_mtime_ns] for name, state in states]
 
 
 def origin(tree: Tree, official: OfficialFile) -> str:
