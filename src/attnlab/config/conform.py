@@ -22,6 +22,8 @@ def conform(value: Any, kind: Any, key: str) -> list[str]:
     """Problems of a value at a dotted key: sentences that name key, value and what is allowed; empty when it fits."""
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _conform_dataclass(value, kind, key)
+    if isinstance(value, Mapping) and (section := _section(kind)) is not None:
+        return _conform_dataclass(value, section, key)
     if get_origin(kind) is list and isinstance(value, list):
         (item_kind,) = get_args(kind)
         return [problem for i, item in enumerate(value) for problem in conform(item, item_kind, f"{key}.{i}")]
@@ -41,6 +43,12 @@ def _conform_dataclass(value: Any, kind: type, key: str) -> list[str]:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             problems.append(f"{path}: missing; expected {describe(kind_of_field)}")
     return problems
+
+
+def _section(kind: Any) -> type | None:
+    """The dataclass of a type such as `Section | None`, so that problems name the section's own keys."""
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else ()
+    return next((member for member in members if dataclasses.is_dataclass(member)), None)
 
 
 def not_a_section(value: Any, key: str, names: Sequence[str]) -> str:
@@ -159,8 +167,9 @@ def build(kind: type[T], value: Mapping[str, Any]) -> T:
 def _build(kind: Any, value: Any) -> Any:
     if value is None:
         return None
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return build(kind, value)
+    section = kind if dataclasses.is_dataclass(kind) else _section(kind)
+    if section is not None:
+        return build(section, value)
     if get_origin(kind) is list:
         return [_build(get_args(kind)[0], item) for item in value]
     if float in _leaves(kind) and isinstance(value, int) and not isinstance(value, bool):

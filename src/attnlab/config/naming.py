@@ -16,7 +16,7 @@ from attnlab.config.compose import CONF, compose_node, hydra_session, plain, unr
 from attnlab.config.setting import flatten
 from attnlab.config.words import show
 
-NOT_IDENTITY = ("seed", "paths", "logger", "trainer")
+NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "report")
 """Parts of the configuration that do not change what is trained; the seed has a folder level of its own."""
 
 _LONGEST, _KEPT, _DIGITS = 120, 80, 10

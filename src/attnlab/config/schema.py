@@ -7,6 +7,8 @@ Nothing here imports torch: config errors must come back before anything heavy i
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from attnlab.config.report import Report
+
 # A string beside a number type is the interval its values must lie in; `attnlab.config.conform` checks it.
 Count = Annotated[int, "[1, inf)"]
 Natural = Annotated[int, "[0, inf)"]
@@ -230,3 +232,5 @@ class Config:
     paths: Paths
     from_run: str | None = None
     """folder of a run whose weights this one begins with, as far as both networks have them"""
+    report: Report | None = None
+    """of an experiment: the table and figures of its runs"""

@@ -28,6 +28,8 @@ def run_job(raw: dict[str, Any], quiet: bool) -> int:
     from attnlab.run.summary import print_run
     from attnlab.run.train import train_run
 
+    # Of the experiment, not of this run: another table of the same runs must not make other ones.
+    raw = {key: value for key, value in raw.items() if key != "report"}
     folder = run_folder(raw)
     try:
         with StopRequest().listening() as stop:

@@ -92,7 +92,8 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
 def _short_names(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
     """What tells jobs apart: task, model and seed where they vary, and what varies within one task and model."""
     flat = [
-        flatten({key: value for key, value in job.items() if key not in ("paths", "logger", "trainer")}) for job in jobs
+        flatten({key: value for key, value in job.items() if key not in ("paths", "logger", "trainer", "report")})
+        for job in jobs
     ]
     names = []
     for own in flat:

@@ -1,0 +1,53 @@
+"""The `report:` block of an experiment: what `report.py` makes of its runs. No part of any run."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
+
+
+@dataclass(kw_only=True)
+class Average:
+    """One more column of a table: the mean of others, seed by seed."""
+
+    name: str
+    of: list[str]
+
+
+@dataclass(kw_only=True)
+class Picture:
+    """A figure of a report."""
+
+    kind: Literal["bars", "curve", "by_length", "diagnosis"]
+    """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length; diagnosis:
+    what the attentions of finished runs do"""
+    x: str | None = None
+    """curve: the key, one of the rows"""
+    subset: str | None = None
+    """by_length: such as test/ood"""
+    metric: str | None = None
+    """by_length: such as sequence_accuracy"""
+    quantity: Quantity | None = None
+    """diagnosis: what is drawn, of the best and the worst seed of each row"""
+
+
+@dataclass(kw_only=True)
+class Report:
+    """A table and its figures; owned by `conf/experiment/*`."""
+
+    title: str
+    published: str | None = None
+    """`<file>/<table>` in experiments/published; null = nothing was published at these settings"""
+    protocol: str | None = None
+    """how these runs differ from the published ones; null = as published"""
+    rows: list[str] = field(default_factory=lambda: ["model"])
+    """keys whose values name a row: model, task, or a key of the configuration"""
+    row_names: dict[str, Any] = field(default_factory=dict)
+    """values of a row, joined by a comma and a space: the name it is shown by"""
+    columns: dict[str, Any]
+    """name: metric, or {metric: ..., where: {key: value}} for the runs that have these values"""
+    average: Average | None = None
+    """one more column"""
+    best_over: list[str] = field(default_factory=list)
+    """keys of whose values the one with the best mean is taken, cell by cell"""
+    figures: list[Picture] = field(default_factory=lambda: [Picture(kind="bars")])
