@@ -33,15 +33,25 @@ def panels(rows: int, columns: int, width: float, height: float, **options: Any)
     Args:
         options: of `Figure.subplots`, such as sharey.
     """
-    with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False, **options)
-    return figure, list(grid.flat)
+    # for good: what is drawn into the panels later (legends, labels) reads them too
+    mpl.rcParams.update(_SETTINGS)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a picture; the file's ending says which kind (png, pdf, svg)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(_SETTINGS):
-        figure.savefig(path, dpi=DOTS_PER_INCH)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
     return path
+
+
+def line_look(number: int) -> dict[str, Any]:
+    """How line number `number` of a panel is told from the others, without colour."""
+    return {
+        "color": GREYS[number % 4],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": LINES[number % len(LINES)],
+        "markersize": 4,
+        "linewidth": 1.2,
+    }

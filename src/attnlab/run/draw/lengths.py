@@ -1,0 +1,72 @@
+"""Accuracy by length: what a mean over lengths hides."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from attnlab.config.report import Picture
+from attnlab.run.draw.style import line_look, panels, save
+from attnlab.run.report.cells import Table, TableError
+from attnlab.run.report.quantities import factor_of, unit_of
+from attnlab.run.report.statistics import mean
+from attnlab.run.report.table import row_name
+
+LINES_A_PANEL = 5
+"""more rows than this get a panel each"""
+PANELS_A_ROW = 3
+
+ByLength = dict[str, dict[int, list[float]]]
+"""by row and length: the values of all seeds"""
+
+
+def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str]]:
+    """A line for every row at the mean of its seeds, the range of the seeds as a band.
+
+    Raises:
+        TableError: no run has such metrics.
+    """
+    rows = _values(table, picture.subset or "", picture.metric or "")
+    if not rows:
+        raise TableError(f"report.figures: no run has {picture.subset}/length_.../{picture.metric}")
+    together = len(rows) <= LINES_A_PANEL
+    if together:
+        figure, axes = panels(1, 1, 5.2, 3.0)
+    else:
+        figure, axes = panels(-(-len(rows) // PANELS_A_ROW), PANELS_A_ROW, 2.6, 2.2, sharex=True, sharey=True)
+    for number, (row, lengths) in enumerate(rows.items()):
+        axis = axes[0 if together else number]
+        _line(axis, lengths, number if together else 0, row)
+        if not together:
+            axis.set_title(row)
+    unit, name = unit_of(picture.metric or ""), (picture.metric or "").replace("_", " ")
+    for axis in axes:
+        axis.set_xlabel("length")
+        if unit == "percent":
+            axis.set_ylim(-3, 103)
+    axes[0].set_ylabel(f"{name} ({'%' if unit == 'percent' else unit})")
+    if together:
+        axes[0].legend()
+    for axis in axes[1 if together else len(rows) :]:
+        axis.set_visible(False)
+    return [(save(figure, path), f"{table.report.title}: {picture.subset} by length; mean and range over seeds")]
+
+
+def _values(table: Table, subset: str, metric: str) -> ByLength:
+    """A range of lengths stands at its beginning."""
+    pattern = re.compile(rf"{re.escape(subset)}/length_(\d+)(?:_\d+)?/{re.escape(metric)}")
+    rows: ByLength = {}
+    for run in (run for run in table.runs if run.state == "finished"):
+        for name, value in run.result.get("metrics", {}).items():
+            if found := pattern.fullmatch(name):
+                lengths = rows.setdefault(row_name(table.report, run), {})
+                lengths.setdefault(int(found[1]), []).append(factor_of(metric) * value)
+    return rows
+
+
+def _line(axis: Axes, lengths: Mapping[int, list[float]], number: int, row: str) -> None:
+    look, xs = line_look(number), sorted(lengths)
+    axis.plot(xs, [mean(lengths[x]) for x in xs], **look | {"markersize": 3, "label": row})
+    lows, highs = [min(lengths[x]) for x in xs], [max(lengths[x]) for x in xs]
+    axis.fill_between(xs, lows, highs, color=look["color"], alpha=0.15, linewidth=0)

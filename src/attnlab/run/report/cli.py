@@ -1,0 +1,217 @@
+"""`python report.py`: tables and figures from run folders. torch is imported for pictures of attentions only."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.check import ConfigError
+from attnlab.config.words import hint, listed, nearest
+from attnlab.run.record import RunError, write_text
+from attnlab.run.report.account import notes, origin, problems
+from attnlab.run.report.cells import Table, TableError
+from attnlab.run.report.published import PublishedError, published_table
+from attnlab.run.report.source import Source, experiment_source, glob_source, plain_report, require_runs
+from attnlab.run.report.table import make_table
+from attnlab.run.report.writers import (
+    cells_csv,
+    compared,
+    details,
+    latex,
+    markdown,
+    record,
+    seeds_csv,
+)
+
+HELP = """python report.py experiment=... | runs=... | diagnose=... | page
+
+Tables and figures from run folders; what is missing, running or failed is named, and never part of a mean.
+
+  experiment=park2024/table4_scan   the cells of an experiment beside the published numbers; words of train.py narrow it
+                                    (model=linear seed=0,1,2)
+  runs=<glob>                       any run folders, or folders that hold some: runs='experiments/runs/scan*'
+  rows=model,optim.lr               keys whose values make a row (default: the experiment's, or what varies)
+  columns=test/ood/sequence_accuracy,seconds
+                                    metrics (default: the experiment's, or the main test metrics)
+  against=linear                    the row that others are compared with (default: the first one)
+  out=<folder>                      where table.md, table.csv, seeds.csv, table.tex, report.json and the pictures go
+                                    (default: experiments/reports/<name>)
+  logger=wandb_offline              also a wandb run with the table and the figures (wandb_offline, wandb_online)
+
+  diagnose=<run folder>             pictures of what the attentions of one run do; `python report.py diagnose` says more
+  page                              one HTML page of everything measured (also `make report`)
+"""
+OWN = ("experiment", "runs", "rows", "columns", "against", "out", "logger")
+LOGGERS = ("csv", "wandb_offline", "wandb_online")
+COMMANDS = {
+    "diagnose": "attnlab.run.report.diagnose_command:diagnose_main",
+    "page": "attnlab.run.report.page:page_main",
+}
+REPORTS = Path("experiments/reports")
+
+
+def report_main(argv: Sequence[str]) -> int:
+    """Run the command line; returns the exit code."""
+    if not argv or any(word in ("--help", "-h") for word in argv):
+        print(HELP)
+        return 0 if argv else 2
+    for word in argv:
+        if (name := word.partition("=")[0]) in COMMANDS:
+            return _function(COMMANDS[name])([one for one in argv if one != name])
+    try:
+        own, words = _options(argv)
+        return _report(own, words)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except (TableError, PublishedError, RunError) as error:
+        print(f"report.py: {error}", file=sys.stderr)
+        return 1
+
+
+def _function(path: str) -> Callable[[Sequence[str]], int]:
+    import importlib
+
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """This command's own options, and the words that narrow an experiment.
+
+    Raises:
+        ConfigError: with every problem.
+    """
+    own = {word.partition("=")[0]: word.partition("=")[2] for word in argv if word.partition("=")[0] in OWN}
+    words = [word for word in argv if word.partition("=")[0] not in OWN]
+    found = [f"{word}: expected {word}=value" for word in argv if word in OWN]
+    found += [f"{key}=: empty" for key, value in own.items() if not value and key not in argv]
+    found += [f"{key}: given twice" for key in own if sum(word.startswith(f"{key}=") for word in argv) > 1]
+    if ("experiment" in own) == ("runs" in own):
+        near = hint(next(filter(None, (nearest(word.partition("=")[0], (*OWN, *COMMANDS)) for word in words)), None))
+        found.append(f"expected one of experiment=..., runs=..., diagnose=... or page{near}")
+    elif "runs" in own:
+        found += [f"{word}: not known with runs={hint(nearest(word.partition('=')[0], OWN))}" for word in words]
+    if own.get("logger", "csv") not in LOGGERS:
+        near = hint(nearest(own["logger"], LOGGERS))
+        found.append(f"logger={own['logger']}: expected one of {listed(LOGGERS)}{near}")
+    if found:
+        raise ConfigError(found, "report.py")
+    return own, words
+
+
+def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
+    source = experiment_source(own["experiment"], words) if "experiment" in own else glob_source(own["runs"])
+    require_runs(source)
+    table = _table(source, own)
+    comparisons = table.comparisons(own.get("against"))
+    lines = {
+        "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
+        "Without a number": problems(table, source.skipped),
+        "To know": notes(table),
+    }
+    _print(table, lines)
+    out = Path(own["out"]) if "out" in own else _folder(source)
+    figures = _figures(table, out)
+    command = f"python report.py {' '.join(word for word in _argv(own, words) if not word.startswith('out='))}"
+    more = {
+        "experiment": source.name,
+        "train_command": source.command,
+        "report_command": command,
+        "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "problems": lines["Without a number"],
+        "notes": lines["To know"],
+        "origin": origin(table),
+        "figures": figures,
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (source.command, command) if one]}),
+        "table.csv": cells_csv(table),
+        "seeds.csv": seeds_csv(table),
+        "table.tex": latex(table),
+        "report.json": json.dumps(record(table, comparisons, more), indent=1) + "\n",
+    }
+    for name, text in texts.items():
+        write_text(out / name, text)
+    print(f"written to {out}: {', '.join([*texts, *(figure['file'] for figure in figures)])}")
+    if own.get("logger", "csv") != "csv":
+        _mirror(out, own["logger"], table)
+    return 0
+
+
+def _argv(own: Mapping[str, str], words: Sequence[str]) -> list[str]:
+    import shlex
+
+    return [shlex.quote(f"{key}={value}") for key, value in own.items()] + [shlex.quote(word) for word in words]
+
+
+def _table(source: Source, own: Mapping[str, str]) -> Table:
+    rows, columns = (tuple(filter(None, own.get(key, "").split(","))) for key in ("rows", "columns"))
+    report = plain_report(source, rows, columns)
+    published = published_table(report.published) if report.published else None
+    table = make_table(report, source.runs, published)
+    for column in table.columns:
+        if all(cell.mean is None for cell in table.each() if cell.column == column):
+            _require_column(column.metric, source)
+    return table
+
+
+def _require_column(metric: str, source: Source) -> None:
+    """A column without a single number: said with what the runs do have, unless nothing of it is finished yet."""
+    known = sorted({name for run in source.runs for name in run.result.get("metrics", {})})
+    if metric not in known and source.report is None:
+        raise TableError(f"columns={metric}: no run has it{hint(nearest(metric, known))}; {listed(known, 12)}")
+
+
+def _print(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    heads, *cells = details(table)
+    grid = Grid(box=SIMPLE_HEAD, title=table.report.title, title_justify="left", pad_edge=False)
+    for number, head in enumerate(heads):
+        grid.add_column(head, justify="right" if number > 1 else "left", overflow="fold")
+    last = None
+    for row in cells:
+        grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
+        last = row[0]
+    console = Console()
+    # in a file or a pipe nothing needs to be folded
+    Console(width=None if console.is_terminal else 200).print(grid)
+    if table.report.protocol:
+        console.print(f"protocol: {table.report.protocol}", highlight=False, markup=False, soft_wrap=True)
+    for head, items in lines.items():
+        if items:
+            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
+    print()
+
+
+def _folder(source: Source) -> Path:
+    """An experiment's name is a folder below the reports; a glob becomes one word."""
+    if source.command:
+        return REPORTS / source.name
+    return REPORTS / ("".join(sign if sign.isalnum() else "_" for sign in source.name).strip("_")[-60:] or "runs")
+
+
+def _figures(table: Table, out: Path) -> list[dict[str, str]]:
+    from attnlab.run.draw.tables import draw
+
+    return [
+        {"file": path.name, "caption": caption}
+        for number, picture in enumerate(table.report.figures, start=1)
+        for path, caption in draw(table, picture, out, number)
+    ]
+
+
+def _mirror(out: Path, logger: str, table: Table) -> None:
+    from attnlab.run.report.wandb_report import log_report
+
+    options: dict[str, Any] = {"name": logger}
+    from attnlab.config.schema import LoggerOptions
+
+    runs = Path(table.runs[0].config.get("paths", {}).get("runs", "experiments/runs"))
+    print(log_report(out, LoggerOptions(**options), runs))

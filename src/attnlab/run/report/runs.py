@@ -1,0 +1,198 @@
+"""Run folders as a report sees them: what state a run is in, why, and its numbers. Reads, writes nothing, no torch."""
+
+import csv
+import json
+import math
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import attnlab
+from attnlab.config.naming import comparable, differences
+from attnlab.config.view import signature_of
+from attnlab.run.report.quantities import OF_RUNS, factor_of, spread_of
+from attnlab.run.report.statistics import mean, spread
+
+# libyaml's is ten times faster and reads the same
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+UNUSABLE = ("missing", "running", "interrupted", "failed", "stopped", "unreadable", "other version", "other settings")
+"""states of a run that has no number for a table; the remaining one is finished"""
+
+
+class Unreadable(Exception):
+    """A file of a run folder that is missing, cut short or of another kind."""
+
+
+@dataclass
+class FoundRun:
+    """A run folder, or the place where one is missing.
+
+    config: as the run was made; of a missing run, as it would be.
+    state:  finished, or one of `UNUSABLE`.
+    """
+
+    folder: Path
+    config: Mapping[str, Any]
+    state: str
+    reason: str = ""
+    status: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def seed(self) -> int:
+        return self.config["seed"]
+
+    def value(self, metric: str) -> float | None:
+        """A number of a finished run as it is shown (percent, millions); None where the run does not have it.
+
+        `val/...` is the validation at the selected step.
+        """
+        if self.state != "finished":
+            return None
+        found = self._recorded(metric)
+        return None if found is None or not math.isfinite(found) else factor_of(metric) * found
+
+    def _recorded(self, metric: str) -> float | None:
+        if metric in OF_RUNS:
+            return self.result.get(metric)
+        if name := spread_of(metric):
+            values = [value for _, _, value in self.logged((name,))]
+            return spread(values) / mean(values) if len(values) > 1 and mean(values) else None
+        if metric.startswith("val/"):
+            selection = self.result.get("selection", {})
+            if metric in selection:
+                return selection[metric]
+            return next((value for step, _, value in self.logged((metric,)) if step == selection.get("step")), None)
+        return self.result.get("metrics", {}).get(metric)
+
+    def logged(self, names: Sequence[str]) -> list[tuple[int, str, float]]:
+        """Step, name and value of these metrics in metrics.csv; lines cut short are left out."""
+        try:
+            with (self.folder / "metrics.csv").open(newline="") as file:
+                rows = [row for row in csv.reader(file) if len(row) == 3 and row[1] in names]
+            return [(int(step), name, float(value)) for step, name, value in rows]
+        except (OSError, ValueError):
+            return []
+
+
+def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
+    """What is there.
+
+    Args:
+        folder: of one run.
+        expected: the configuration it should have; None = whatever it has.
+
+    Raises:
+        Unreadable: no configuration to say what the run is, and none expected.
+    """
+    try:
+        config = _read_yaml(folder / "config.yaml")
+    except Unreadable as error:
+        if expected is None:
+            raise
+        state = "unreadable" if (folder / "config.yaml").exists() else "missing"
+        return FoundRun(folder, expected, state, str(error) if state == "unreadable" else "")
+    if expected is not None and (changed := differences(comparable(config), comparable(expected))):
+        return FoundRun(folder, expected, "other settings", "; ".join(changed))
+    try:
+        status, result = _read_json(folder / "status.json"), _read_json(folder / "result.json")
+    except Unreadable as error:
+        return FoundRun(folder, config, "unreadable", str(error))
+    run = FoundRun(folder, config, "finished", status=status, result=result)
+    run.state, run.reason = _state(run)
+    return run
+
+
+def _state(run: FoundRun) -> tuple[str, str]:
+    status, result = run.status, run.result
+    state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
+    if result or state == "finished":
+        if not isinstance(result.get("metrics"), Mapping):
+            return "unreadable", "status.json says finished and result.json is not there or holds no metrics"
+        return _version_state(run)
+    if state == "running" and not _alive(status):
+        return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
+    if state in ("running", "failed", "stopped"):
+        return state, reason or f"step {status.get('step', 0)}"
+    return "missing", "nothing was trained yet"
+
+
+def _version_state(run: FoundRun) -> tuple[str, str]:
+    made = run.result.get("versions", {}).get("attnlab") or run.status.get("attnlab")
+    if made and made != attnlab.__version__:
+        return "other version", f"made by attnlab {made}, this is {attnlab.__version__}"
+    data, now = run.result.get("data", {}).get("version"), _data_version(run.config["task"].get("_target_", ""))
+    if None not in (data, now) and str(data) != str(now):
+        return "other version", f"made on version {data} of the task's data, this is {now}"
+    return "finished", ""
+
+
+@cache
+def _data_version(target: str) -> Any:
+    """The `version` of a task's class, read from its source; None where it cannot be read."""
+    try:
+        return signature_of({"_target_": target}).attributes.get("version")
+    except Exception:
+        return None
+
+
+def _alive(status: Mapping[str, Any]) -> bool:
+    """Whether the process of a run may still be there; on another machine nobody can tell, and it counts as alive."""
+    if status.get("host") != socket.gethostname():
+        return True
+    try:
+        os.kill(int(status["pid"]), 0)
+    except (KeyError, ValueError, TypeError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        config = yaml.load(path.read_bytes(), LOADER)
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{path.name} cannot be read ({_first_line(error)})") from None
+    parts = ("task", "model", "seed")
+    if not isinstance(config, dict) or any(part not in config for part in parts):
+        raise Unreadable(f"{path.name} is cut short or no run's: it lacks {', '.join(parts)}")
+    if not all(isinstance(config[part], dict) and "name" in config[part] for part in ("task", "model")):
+        raise Unreadable(f"{path.name} is no run's: task or model has no name")
+    return config
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """An empty dict where there is no file."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{path.name} is cut short or no JSON ({_first_line(error)})") from None
+    if not isinstance(found, dict):
+        raise Unreadable(f"{path.name} is no record of a run")
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error).split("\n")[0]
+
+
+def run_folders(pattern: str) -> list[Path]:
+    """Run folders that a glob names or that lie below what it names, each once, in order of their names."""
+    import glob
+
+    found: set[Path] = set()
+    for place in map(Path, glob.glob(pattern, recursive=True)):
+        if (place / "config.yaml").exists():
+            found.add(place)
+        elif place.is_dir():
+            found.update(file.parent for file in place.rglob("config.yaml"))
+    return sorted(found)

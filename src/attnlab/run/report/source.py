@@ -1,0 +1,163 @@
+"""Which runs a report is of, and its block: an experiment's cells, or whatever a glob finds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attnlab.config.check import ConfigError, check_command
+from attnlab.config.conform import build
+from attnlab.config.naming import comparable, run_folder
+from attnlab.config.report import Report
+from attnlab.config.setting import flatten
+from attnlab.config.words import hint, nearest_key, show
+from attnlab.run.report.cells import TableError
+from attnlab.run.report.quantities import headlines
+from attnlab.run.report.runs import FoundRun, Unreadable, look, run_folders
+from attnlab.run.report.table import value_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a report is made of.
+
+    name:    of the experiment, or the glob; None of a block means one made from what varies.
+    skipped: folders that are no runs, and why.
+    command: trains what is missing; empty where nobody can tell.
+    """
+
+    name: str
+    report: Report | None
+    runs: Sequence[FoundRun]
+    skipped: Sequence[str] = ()
+    command: str = ""
+
+
+def experiment_source(name: str, words: Sequence[str]) -> Source:
+    """The cells of an experiment, narrowed by more words (`model=linear seed=0,1`).
+
+    Raises:
+        ConfigError: no such experiment, or words that do not fit.
+    """
+    line = [f"experiment={name}", *words]
+    try:
+        jobs = check_command(line).jobs
+    except ConfigError as error:
+        raise ConfigError(error.problems, "report.py") from None
+    block = jobs[0].get("report")
+    runs = {folder: look(folder, job) for job in jobs for folder in [run_folder(job)]}
+    report = None if block is None else build(Report, block)
+    return Source(name, report, list(runs.values()), command=f"python train.py {' '.join(line)}")
+
+
+def glob_source(pattern: str) -> Source:
+    """Every run folder that a glob names or that lies below what it names."""
+    runs, skipped = [], []
+    for folder in run_folders(pattern):
+        try:
+            runs.append(look(folder))
+        except Unreadable as error:
+            skipped.append(f"{folder}: {error}")
+    return Source(pattern, None, runs, skipped)
+
+
+def plain_report(source: Source, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
+    """The experiment's block with rows and columns replaced where they are given; else what varies and is tested.
+
+    Raises:
+        TableError: a key that no run has.
+    """
+    for key in rows:
+        if all(value_of(key, run) is None for run in source.runs):
+            keys = sorted({"model", "task", *(name for run in source.runs for name in flatten(comparable(run.config)))})
+            raise TableError(f"rows={key}: no run has such a key{hint(nearest_key(key, keys))}")
+    known = sorted({name for run in source.runs for name in run.result.get("metrics", {})})
+    if source.report is not None and not rows and not columns:
+        return source.report
+    block = source.report
+    metrics = list(columns) or _main_metrics(source.runs)
+    if not metrics and known:
+        metrics = known[:1]
+    keys = list(rows) or (block.rows if block else varying(source.runs))
+    shown = block.columns if block is not None and not columns else _columns(source.runs, metrics)
+    names = block.row_names if block is not None and not rows else _names(source.runs, keys)
+    return Report(
+        title=block.title if block else source.name,
+        published=block.published if block and not rows and not columns else None,
+        protocol=block.protocol if block else None,
+        rows=keys,
+        row_names=names,
+        columns=shown,
+        best_over=block.best_over if block else [],
+    )
+
+
+def _main_metrics(runs: Sequence[FoundRun]) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in headlines(run.result.get("metrics", {}))))
+
+
+def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
+    """A column for every metric, of the tasks that have it."""
+    tasks = {value_of("task", run) for run in runs}
+    columns: dict[str, Any] = {}
+    for metric in metrics:
+        having = {value_of("task", run) for run in runs if run.value(metric) is not None}
+        name = _short(metric, metrics)
+        columns[name] = {"metric": metric, "where": {"task": sorted(having)}} if having and having < tasks else metric
+    return columns
+
+
+def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
+    """Rows by what tells them from others of the same task and model: `scan-simple, linear, lr=0.001`."""
+    groups: dict[tuple[Any, Any], list[FoundRun]] = {}
+    for run in runs:
+        groups.setdefault((value_of("task", run), value_of("model", run)), []).append(run)
+    names = {}
+    for members in groups.values():
+        varied = {key for key in keys if len({show(value_of(key, run)) for run in members}) > 1}
+        for run in members:
+            given = {key: show(value_of(key, run)) for key in keys}
+            plain = [value for key, value in given.items() if key in ("task", "model")]
+            told = [f"{key.rpartition('.')[2]}={value}" for key, value in given.items() if key in varied]
+            names[", ".join(given.values())] = ", ".join([*plain, *told]) or ", ".join(given.values())
+    return names
+
+
+def _short(name: str, among: Sequence[str]) -> str:
+    """`test/ood/sequence_accuracy` as `ood`, where that is enough to tell it from the others."""
+    part = name.partition("/")[2].rpartition("/")[0] or name.rpartition("/")[2]
+    alike = [other for other in among if other.partition("/")[2].rpartition("/")[0] == part]
+    return part if len(alike) <= 1 else name
+
+
+def varying(runs: Sequence[FoundRun]) -> list[str]:
+    """The keys that tell runs apart but for their seeds: task, model, and what varies within one task and model."""
+    groups: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
+    for run in runs:
+        pair = value_of("task", run), value_of("model", run)
+        groups.setdefault(pair, []).append(flatten(comparable(run.config)))
+    found = [key for place, key in enumerate(("task", "model")) if len({pair[place] for pair in groups}) > 1]
+    within: dict[str, None] = {}
+    for members in groups.values():
+        keys = dict.fromkeys(key for member in members for key in member)
+        within |= dict.fromkeys(k for k in keys if any(m.get(k) != members[0].get(k) for m in members))
+    keys = [key for key in within if key not in ("task.name", "model.name")]
+    return [*found, *keys] or ["model"]
+
+
+def require_runs(source: Source) -> None:
+    """
+    Raises:
+        TableError: there is nothing to make a table of.
+    """
+    if any(run.state == "finished" for run in source.runs):
+        return
+    if not source.runs:
+        what = f"; skipped: {source.skipped[0]}" if source.skipped else ""
+        raise TableError(f"runs={source.name}: no run folder there (one holds config.yaml){what}")
+    states: dict[str, int] = {}
+    for run in source.runs:
+        states[run.state] = states.get(run.state, 0) + 1
+    counted = ", ".join(f"{count} {state}" for state, count in states.items())
+    example = next((f" ({run.folder}: {run.reason})" for run in source.runs if run.reason), "")
+    then = f"; {source.command}" if source.command else ""
+    raise TableError(f"{source.name}: no finished run among {len(source.runs)} ({counted}){example}{then}")

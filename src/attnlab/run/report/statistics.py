@@ -1,0 +1,66 @@
+"""Means, spreads and intervals over a handful of seeds."""
+
+import itertools
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+ENUMERATED = 5
+"""up to this many seeds every resample is taken (5^5 = 3,125), beyond it `DRAWS` random ones"""
+DRAWS = 2_000
+FEWEST = 5
+"""seeds that an interval needs; fewer are shown as the range of their differences"""
+APART, GAP = 10.0, 2 / 3
+
+
+def mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def sd(values: Sequence[float]) -> float | None:
+    """Sample standard deviation; None of fewer than two."""
+    return spread(values) * math.sqrt(len(values) / (len(values) - 1)) if len(values) > 1 else None
+
+
+def spread(values: Sequence[float]) -> float:
+    """Standard deviation of a whole population."""
+    middle = mean(values)
+    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
+
+
+def bimodal(values: Sequence[float], apart: float = APART) -> bool:
+    """Whether seeds fall into two groups: one gap takes more than two thirds of a range of at least `apart`.
+
+    A mean of such seeds is a value that no run has; they are shown one by one.
+    """
+    ordered = sorted(values)
+    gaps = [high - low for low, high in itertools.pairwise(ordered)]
+    return len(ordered) > 2 and ordered[-1] - ordered[0] >= apart and max(gaps) > GAP * (ordered[-1] - ordered[0])
+
+
+def paired(ours: Mapping[int, float], against: Mapping[int, float]) -> tuple[float, float, float, str] | None:
+    """Mean difference over the seeds that both have, its lower and upper end, and what these are.
+
+    With five seeds and more a 95 % percentile bootstrap of the paired differences, with fewer their range, which is
+    no interval of any coverage. None where they share fewer than two seeds.
+    """
+    seeds = sorted(ours.keys() & against.keys())
+    differences = [ours[seed] - against[seed] for seed in seeds]
+    if len(seeds) < 2:
+        return None
+    if len(seeds) < FEWEST:
+        return mean(differences), min(differences), max(differences), f"range over {len(seeds)} paired seeds"
+    low, high = interval(differences)
+    return mean(differences), low, high, f"95 % paired bootstrap, {len(seeds)} seeds"
+
+
+def interval(values: Sequence[float], coverage: float = 0.95) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean; the same values give the same interval."""
+    if len(values) <= ENUMERATED:
+        draws = itertools.product(values, repeat=len(values))
+    else:
+        source = random.Random(0)
+        draws = (source.choices(values, k=len(values)) for _ in range(DRAWS))
+    means = sorted(mean(draw) for draw in draws)
+    tail = (1 - coverage) / 2
+    return means[math.floor(tail * (len(means) - 1))], means[math.ceil((1 - tail) * (len(means) - 1))]

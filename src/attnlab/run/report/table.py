@@ -1,0 +1,151 @@
+"""From runs to the cells of a table: rows by values of keys, columns by metrics, means over seeds, published values."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attnlab.config.naming import comparable, run_label
+from attnlab.config.report import Report
+from attnlab.config.setting import flatten
+from attnlab.config.words import hint, listed, nearest, show
+from attnlab.run.report.cells import Cell, Column, Seed, Table, TableError
+from attnlab.run.report.published import Published, Value
+from attnlab.run.report.quantities import lower_is_better
+from attnlab.run.report.runs import FoundRun
+from attnlab.run.report.statistics import mean
+
+
+def value_of(key: str, run: FoundRun) -> Any:
+    """The value of a key of a report: `model` and `task` by their names, others by their path; None where it is not."""
+    config = run.config
+    if key == "model":
+        return config["model"]["name"]
+    if key == "task":
+        return run_label(config)
+    value: Any = config
+    for name in key.split("."):
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def row_name(report: Report, run: FoundRun) -> str:
+    """What the row of a run is called."""
+    joined = ", ".join(show(value_of(key, run)) for key in report.rows)
+    return str(report.row_names.get(joined, joined))
+
+
+def columns_of(report: Report) -> list[Column]:
+    """The columns of a block.
+
+    Raises:
+        TableError: one that is neither a metric nor a metric with conditions.
+    """
+    found = []
+    for name, given in report.columns.items():
+        parts = {"metric": given} if isinstance(given, str) else given
+        if (
+            not isinstance(parts, Mapping)
+            or not isinstance(parts.get("metric"), str)
+            or parts.keys()
+            - {
+                "metric",
+                "where",
+            }
+        ):
+            raise TableError(f"report.columns.{name}={show(given)}: expected a metric, or metric: ... and where: ...")
+        found.append(Column(str(name), parts["metric"], parts.get("where") or {}))
+    return found
+
+
+def make_table(report: Report, runs: Sequence[FoundRun], published: Published | None = None) -> Table:
+    """Cells of every row and column.
+
+    Raises:
+        TableError: runs of different settings would meet in one mean.
+    """
+    columns, by_row = columns_of(report), defaultdict(list)
+    for run in runs:
+        by_row[row_name(report, run)].append(run)
+    cells: dict[str, dict[str, Cell]] = {}
+    for row, members in by_row.items():
+        cells[row] = {}
+        for column in columns:
+            there = [r for r in members if all(_meets(value_of(k, r), v) for k, v in column.where.items())]
+            if there:
+                value = published.cells.get((row, column.name)) if published else None
+                cells[row][column.name] = _cell(report, row, column, there, value)
+    if report.average is not None:
+        columns = [*columns, _with_average(report, cells, columns, published)]
+    return Table(report, columns, cells, runs, published)
+
+
+def _meets(value: Any, wanted: Any) -> bool:
+    """Whether a value is the one asked for, or one of several."""
+    return any(value == one or show(value) == show(one) for one in (wanted if isinstance(wanted, list) else [wanted]))
+
+
+def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], published: Value | None) -> Cell:
+    groups = defaultdict(list)
+    for run in runs:
+        groups[", ".join(f"{key}={show(value_of(key, run))}" for key in report.best_over)].append(run)
+    found = []
+    for chosen, members in groups.items():
+        _require_one_setting(row, column, members)
+        seeds = [Seed(r.seed, r.value(column.metric), r.state, _reason(r, column), r.folder) for r in members]
+        found.append(Cell(row, column, sorted(seeds, key=lambda seed: seed.seed), published, chosen))
+    sign = -1 if lower_is_better(column.metric) else 1
+    return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
+
+
+def _reason(run: FoundRun, column: Column) -> str:
+    if run.state != "finished" or run.value(column.metric) is not None:
+        return run.reason
+    return f"its result has no {column.metric}"
+
+
+def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
+    """Only seeds may differ inside a mean."""
+    flat = [flatten(comparable(run.config)) for run in runs]
+    keys = sorted({key for one in flat for key, value in one.items() if any(value != o.get(key) for o in flat)})
+    # follows the seed by itself, as a masked run that a classifier begins with
+    keys = [key for key in keys if key != "from_run"]
+    if keys:
+        add = "model" if any(key.startswith("model.") for key in keys) else keys[0]
+        raise TableError(
+            f"row {row}, column {column.name}: runs that differ in {listed(keys, 6)} would meet in one mean; add what "
+            f"tells them apart to rows=... (such as {add}), or name fewer runs"
+        )
+    seeds = [run.seed for run in runs]
+    if len(set(seeds)) < len(seeds):
+        folders = listed([str(run.folder) for run in runs if seeds.count(run.seed) > 1], 4)
+        raise TableError(f"row {row}, column {column.name}: the same run twice ({folders}); name each once")
+
+
+def _with_average(
+    report: Report, cells: dict[str, dict[str, Cell]], columns: Sequence[Column], published: Published | None
+) -> Column:
+    """Adds the mean of other columns to every row that has them all; a seed without one of them has no average."""
+    average, names = report.average, [column.name for column in columns]
+    if unknown := [name for name in average.of if name not in names]:
+        raise TableError(f"report.average.of: no column {unknown[0]}{hint(nearest(unknown[0], names))}")
+    metrics = {column.metric for column in columns if column.name in average.of}
+    column = Column(average.name, next(iter(metrics)) if len(metrics) == 1 else "test/accuracy")
+    for row, given in cells.items():
+        parts = [given[name] for name in average.of if name in given]
+        if len(parts) < len(average.of):
+            continue
+        seeds = []
+        for seed in parts[0].seeds:
+            values = [part.values.get(seed.seed) for part in parts]
+            whole = None not in values
+            reason = "" if whole else "a part of the average is missing"
+            state = "finished" if whole else "missing"
+            seeds.append(Seed(seed.seed, mean(values) if whole else None, state, reason, seed.folder))
+        value = published.cells.get((row, average.name)) if published else None
+        given[average.name] = Cell(row, column, seeds, value)
+    return column

@@ -1,0 +1,333 @@
+"""report.py: cells from run folders, beside published numbers; what is missing or broken is named, never averaged."""
+
+import csv
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from runs import ROOT, SMALL_SCAN, config_of, environment
+
+import attnlab
+from attnlab.config.compose import compose_config
+from attnlab.config.naming import run_folder
+from attnlab.config.report import Average, Picture, Report
+from attnlab.run.report.cells import TableError
+from attnlab.run.report.cli import report_main
+from attnlab.run.report.published import Published, PublishedError, Value, published_table
+from attnlab.run.report.quantities import lower_is_better, unit_of
+from attnlab.run.report.runs import look, run_folders
+from attnlab.run.report.source import glob_source, plain_report
+from attnlab.run.report.statistics import bimodal, interval, mean, paired, sd
+from attnlab.run.report.table import make_table
+from attnlab.run.report.writers import latex, mean_and_sd
+
+OOD, IID = "test/ood/sequence_accuracy", "test/iid/sequence_accuracy"
+EXPERIMENT = "park2024/table4_scan_small"
+Make = Callable[..., Path]
+
+
+def a_run(
+    folder: Path, config: Mapping[str, Any], ood: float | None = 0.5, state: str = "finished", **more: Any
+) -> Path:
+    """A run folder as training leaves it, without training."""
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
+    status = {"state": state, "reason": "", "attnlab": attnlab.__version__, "host": "elsewhere", "pid": 1, "step": 7}
+    (folder / "status.json").write_text(json.dumps(status | more.pop("status", {})))
+    if state == "finished":
+        metrics = {IID: 0.99, OOD: ood, "test/ood/length_27/sequence_accuracy": ood}
+        result = {
+            "metrics": metrics,
+            "parameters": 2_500_000,
+            "seconds": 60.0,
+            "selection": {"rule": "last_step", "step": 20},
+            "versions": {"attnlab": attnlab.__version__, "torch": "2"},
+            "git": {"commit": "a" * 40, "dirty": False},
+            "hardware": {"cpu": "a processor", "threads": 1},
+        }
+        (folder / "result.json").write_text(json.dumps(result | more))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def configs() -> dict[str, dict[str, Any]]:
+    """Configurations of two models; composing is what costs time here."""
+    return {name: compose_config([*SMALL_SCAN, f"model={name}"]) for name in ("linear", "linear_l2")}
+
+
+@pytest.fixture
+def made(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> Make:
+    """Makes a run folder below tmp_path/runs."""
+
+    def make(model: str, seed: int, ood: float | None = 0.5, state: str = "finished", **more: Any) -> Path:
+        config = configs[model] | {"seed": seed} | more.pop("config", {})
+        return a_run(tmp_path / "runs" / "scan" / model / "tag" / f"seed{seed}", config, ood, state, **more)
+
+    return make
+
+
+def table_of(folder: Path, report: Report | None = None, published: Published | None = None) -> Any:
+    source = glob_source(str(folder))
+    return make_table(report or plain_report(source), source.runs, published)
+
+
+SIMPLE = Report(title="t", columns={"ood": OOD})
+
+
+def test_means_are_over_finished_seeds_only(made: Make, tmp_path: Path) -> None:
+    made("linear", 0, 0.4)
+    made("linear", 1, 0.5)
+    made("linear", 2, 0.9, "failed", status={"reason": "NonFiniteLoss: the loss is nan at step 7\nmore"})
+    made("linear", 3, 0.9, "running")
+    cell = table_of(tmp_path / "runs", SIMPLE).cells["linear"]["ood"]
+    assert cell.values == {0: 40.0, 1: 50.0}
+    assert (cell.mean, cell.sd) == (45.0, pytest.approx(50**0.5))
+    assert mean_and_sd(cell) == "45.0 ± 7.1 (2 of 4)"
+    assert (cell.extreme(True), cell.extreme(False)) == ((1, 50.0), (0, 40.0))
+    assert {seed.seed: seed.state for seed in cell.seeds}[2] == "failed"
+
+
+def test_states_of_runs(made: Make, configs: dict, tmp_path: Path) -> None:
+    host = __import__("socket").gethostname()
+    folders = {
+        "finished": made("linear", 0),
+        "failed": made("linear", 1, state="failed", status={"reason": "out of memory"}),
+        "stopped": made("linear", 2, state="stopped"),
+        "running": made("linear", 3, state="running"),
+        "interrupted": made("linear", 4, state="running", status={"host": host, "pid": 2**22 + 1}),
+        "other version": made("linear", 5, versions={"attnlab": "0.0.1"}),
+        "unreadable": made("linear", 6),
+        "other settings": made("linear", 7, config={"optim": configs["linear"]["optim"] | {"lr": 0.5}}),
+    }
+    (folders["unreadable"] / "result.json").write_text('{"metrics": {"te')
+    for state, folder in folders.items():
+        run = look(folder, configs["linear"])
+        assert run.state == state, run
+        assert (run.value(OOD) is None) == (state != "finished")
+    assert look(tmp_path / "nowhere", configs["linear"]).state == "missing"
+    assert "optim.lr" in look(folders["other settings"], configs["linear"]).reason
+    assert "0.0.1" in look(folders["other version"]).reason
+    running = made("linear", 8, state="running", status={"host": host, "pid": os.getpid()})
+    assert look(running).state == "running"
+    older_data = made("linear", 9, data={"version": "0", "about": ""})
+    assert look(older_data).state == "other version"
+
+
+def test_a_finished_status_without_a_result_is_no_number(made: Make) -> None:
+    folder = made("linear", 0)
+    (folder / "result.json").unlink()
+    assert look(folder).state == "unreadable"
+
+
+def test_numbers_beside_the_metrics(made: Make) -> None:
+    folder = made("linear", 0)
+    rows = ["step,name,value", "10,val/accuracy,0.1", "20,val/accuracy,0.25"]
+    rows += [f"{step},train/gradient_norm,{value}" for step, value in ((1, 1.0), (2, 3.0))]
+    (folder / "metrics.csv").write_text("\n".join(rows) + "\n3,train/grad")
+    run = look(folder)
+    assert run.value("parameters") == 2.5
+    assert run.value("val/accuracy") == 25.0
+    assert run.value("relative_sd(train/gradient_norm)") == 0.5
+    assert run.value("relative_sd(train/nothing)") is None
+    assert run.value("test/nothing") is None
+    assert unit_of(OOD) == "percent" and lower_is_better("test/word_perplexity") and not lower_is_better(OOD)
+
+
+def test_a_number_that_is_not_finite_is_none(made: Make, tmp_path: Path) -> None:
+    made("linear", 0, 0.5)
+    made("linear", 1, math.nan)
+    cell = table_of(tmp_path / "runs", SIMPLE).cells["linear"]["ood"]
+    assert cell.values == {0: 50.0}
+
+
+def test_different_settings_never_meet_in_one_mean(made: Make, configs: dict, tmp_path: Path) -> None:
+    made("linear", 0)
+    made("linear", 1, config={"optim": configs["linear"]["optim"] | {"lr": 0.5}})
+    with pytest.raises(TableError, match=r"optim\.lr.*rows"):
+        table_of(tmp_path / "runs", SIMPLE)
+    by_rate = Report(title="t", rows=["model", "optim.lr"], columns={"ood": OOD})
+    assert list(table_of(tmp_path / "runs", by_rate).cells) == ["linear, 0.001", "linear, 0.5"]
+    assert list(table_of(tmp_path / "runs").cells) == ["lr=0.001", "lr=0.5"]
+
+
+def test_the_same_seed_twice_is_refused(made: Make, configs: dict, tmp_path: Path) -> None:
+    made("linear", 0)
+    a_run(tmp_path / "runs" / "again" / "seed0", configs["linear"] | {"seed": 0})
+    with pytest.raises(TableError, match="same run twice"):
+        table_of(tmp_path / "runs", SIMPLE)
+
+
+def test_best_over_takes_the_better_mean_not_the_better_seed(made: Make, configs: dict, tmp_path: Path) -> None:
+    made("linear", 0, 0.4)
+    made("linear", 1, 0.6)
+    for seed, ood in ((0, 0.1), (1, 0.8)):
+        config = configs["linear"] | {"seed": seed, "optim": configs["linear"]["optim"] | {"lr": 0.5}}
+        a_run(tmp_path / "runs" / "other" / f"seed{seed}", config, ood)
+    report = Report(title="t", columns={"ood": OOD}, best_over=["optim.lr"])
+    cell = table_of(tmp_path / "runs", report).cells["linear"]["ood"]
+    assert (cell.mean, cell.chosen) == (50.0, "optim.lr=0.001")
+
+
+def test_averages_need_every_part_of_a_seed(made: Make, tmp_path: Path) -> None:
+    made("linear", 0, 0.5)
+    made("linear", 1, None)
+    report = Report(title="t", columns={"iid": IID, "ood": OOD}, average=Average(name="both", of=["iid", "ood"]))
+    cell = table_of(tmp_path / "runs", report).cells["linear"]["both"]
+    assert cell.values == {0: pytest.approx(74.5)} and len(cell.seeds) == 2
+
+
+def test_published_values_stand_beside_ours(made: Make, tmp_path: Path) -> None:
+    for seed, ood in enumerate((0.4, 0.5, 0.6)):
+        made("linear", seed, ood)
+    known = {("linear", "ood"): Value(46.9, None, None, "x"), ("linear", "iid"): Value(None, None, "fails", "x")}
+    table = make_table(
+        Report(title="t", columns={"ood": OOD, "iid": IID}),
+        glob_source(str(tmp_path / "runs")).runs,
+        Published("p/t", "A paper", "t", "percent", 5, "table 1", known),
+    )
+    cell = table.cells["linear"]["ood"]
+    assert cell.difference == pytest.approx(3.1) and cell.difference_in_sd == pytest.approx(0.31)
+    assert table.cells["linear"]["iid"].difference is None
+    assert r"46.9" in latex(table) and r"\pm" in latex(table) and "fails" in latex(table)
+
+
+def test_statistics_of_a_handful() -> None:
+    assert mean([1, 2, 6]) == 3 and sd([1, 2, 6]) == pytest.approx(7**0.5) and sd([1]) is None
+    low, high = interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    # of all 3,125 resamples; by hand: the 79th smallest and largest means
+    means = sorted(sum(draw) / 5 for draw in __import__("itertools").product([1, 2, 3, 4, 5], repeat=5))
+    assert (low, high) == (means[78], means[-79])
+    assert interval([3.0] * 8) == (3.0, 3.0) and interval(list(range(8))) == interval(list(range(8)))
+    five = {seed: 10.0 + seed for seed in range(5)}
+    difference, low, high, method = paired(five, {seed: 9.0 + 0.5 * seed for seed in range(5)})
+    assert difference == 2.0 and low < 2.0 < high and "5 seeds" in method
+    assert paired({0: 1.0, 1: 3.0}, {0: 0.0, 1: 1.0, 2: 9.0}) == (1.5, 1.0, 2.0, "range over 2 paired seeds")
+    assert paired({0: 1.0}, {0: 0.0}) is None
+
+
+def test_two_groups_of_seeds_are_told_apart() -> None:
+    assert bimodal([50.1, 51.0, 49.8, 98.8, 99.0])
+    assert not bimodal([90.0, 92.0, 94.0, 96.0]) and not bimodal([10.0, 30.0, 60.0]) and not bimodal([50.0, 99.0])
+
+
+def test_seeds_in_two_groups_are_written_out(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    for seed, ood in enumerate((0.5, 0.51, 0.99)):
+        made("linear", seed, ood)
+    assert report_main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]) == 0
+    said = capsys.readouterr().out
+    assert "66.7 ± 28.0 (3) [50.0, 51.0, 99.0]" in said and "no run's value" in said
+
+
+def test_published_files_are_found_by_name(tmp_path: Path) -> None:
+    cells = "[{row: linear, column: ood, value: 4.5}]"
+    tables = f"  one: {{title: t, unit: percent, source: s, cells: {cells}}}\n  bad: {{title: t}}\n"
+    (tmp_path / "a2020.yaml").write_text(f"paper: A\ntables:\n{tables}")
+    assert published_table("a2020/one", tmp_path).cells["linear", "ood"].value == 4.5
+    for name, message in (("a2021/one", "a2020"), ("a2020/ones", "nearest: one"), ("a2020/bad", "KeyError")):
+        with pytest.raises(PublishedError, match=message):
+            published_table(name, tmp_path)
+
+
+def test_an_experiment_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    words = [f"experiment={EXPERIMENT}", f"paths.runs={tmp_path}", "model=linear,linear_l2"]
+    assert report_main(words) == 1
+    said = capsys.readouterr().err
+    assert "no finished run among 6 (6 missing)" in said and f"train.py experiment={EXPERIMENT}" in said
+    own = compose_config([f"experiment={EXPERIMENT}", f"paths.runs={tmp_path}", "model=linear", "seed=1"])
+    folder = run_folder(own)
+    own.pop("report")
+    a_run(folder, own, 0.25)
+    assert report_main([*words, f"out={tmp_path / 'out'}"]) == 0
+    said = capsys.readouterr().out
+    assert "linear: missing, seeds 0, 2" in said and "linear_l2: missing, seeds 0, 1, 2" in said and "(1 of 3)" in said
+    written = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert written["experiment"] == EXPERIMENT and written["origin"]["commits"] == ["a" * 10]
+    with (tmp_path / "out" / "table.csv").open() as file:
+        cells = {(row["row"], row["column"]): row for row in csv.DictReader(file)}
+    assert cells["linear", "ood"]["mean"] == "25.0" and cells["linear_l2", "ood"]["mean"] == ""
+    for figure in written["figures"]:
+        assert (tmp_path / "out" / figure["file"]).stat().st_size > 5000
+
+
+def test_curves_need_their_key_among_the_rows(made: Make, configs: dict, tmp_path: Path) -> None:
+    from attnlab.run.draw.tables import draw
+
+    for number, weight in enumerate((0.0, 0.01, 0.1)):
+        ortho = configs["linear"]["model"]["ortho"] | {"weight": weight}
+        config = configs["linear"] | {"model": configs["linear"]["model"] | {"ortho": ortho}}
+        a_run(tmp_path / "runs" / str(number) / "seed0", config, 0.1 * number)
+    report = Report(title="t", rows=["model.ortho.weight"], columns={"ood": OOD})
+    table = table_of(tmp_path / "runs", report)
+    [(path, caption)] = draw(table, Picture(kind="curve", x="model.ortho.weight"), tmp_path / "out", 1)
+    assert path.stat().st_size > 5000 and "model.ortho.weight" in caption
+    with pytest.raises(TableError, match=r"optim\.lr"):
+        draw(table, Picture(kind="curve", x="optim.lr"), tmp_path / "out", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["experimnt=x"], 2, "nearest: experiment"),
+        (["experiment=park2024/table44"], 2, "park2024/table4"),
+        (["runs=nowhere/*"], 1, "no run folder there"),
+        (["runs=a", "experiment=b"], 2, "expected one of"),
+        (["runs=a", "rwos=model"], 2, "nearest: rows"),
+        (["runs=a", "logger=wandb"], 2, "wandb_offline"),
+        (["runs"], 2, "expected runs=value"),
+        ([f"experiment={EXPERIMENT}", "modle=linear"], 2, "model"),
+    ],
+)
+def test_mistakes_get_one_helpful_answer(words: list[str], code: int, said: str, capsys: pytest.CaptureFixture) -> None:
+    assert report_main(words) == code
+    assert said in capsys.readouterr().err
+
+
+def test_unknown_columns_and_rows_are_named(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    made("linear", 0)
+    runs = f"runs={tmp_path / 'runs'}"
+    assert report_main([runs, "columns=test/oood/sequence_accuracy"]) == 1
+    assert f"nearest: {OOD}" in capsys.readouterr().err
+    assert report_main([runs, "against=vanila"]) == 1
+    assert "no such row" in capsys.readouterr().err
+    assert report_main([runs, "rows=modell"]) == 1
+    assert "nearest: model" in capsys.readouterr().err
+
+
+def test_broken_folders_are_skipped_by_name(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    made("linear", 0)
+    for name, text in (("cut", "task: {na"), ("foreign", "a: 1\n"), ("empty", "")):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(text)
+    assert len(run_folders(str(tmp_path / "runs"))) == 4
+    assert report_main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]) == 0
+    said = capsys.readouterr().out
+    assert all(re.search(rf"skipped .*{name}: ", said) for name in ("cut", "foreign", "empty"))
+
+
+def test_no_torch_for_a_table(made: Make, tmp_path: Path) -> None:
+    made("linear", 0)
+    words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
+    code = f"import sys; from attnlab.run.report.cli import report_main; assert report_main({words!r}) == 0; "
+    code += "heavy = {'torch', 'wandb', 'pytorch_lightning'} & set(sys.modules); assert not heavy, heavy"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_the_report_block_reaches_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from attnlab.run import train
+    from attnlab.run.job import run_job
+
+    trained = []
+    monkeypatch.setattr(train, "train_run", lambda raw, stop: (trained.append(raw), ({}, False))[1])
+    config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
+    assert run_job(config | {"report": {"title": "t", "columns": {"ood": OOD}}}, quiet=True) == 0
+    assert trained == [config]
