@@ -18,15 +18,15 @@ class Average:
 class Picture:
     """A figure of a report."""
 
-    kind: Literal["bars", "curve", "by_length", "diagnosis"]
-    """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length; diagnosis:
-    what the attentions of finished runs do"""
+    kind: Literal["bars", "curve", "by_length", "training", "diagnosis"]
+    """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length; training: a
+    logged metric over steps; diagnosis: what the attentions of finished runs do"""
     x: str | None = None
     """curve: the key, one of the rows"""
     subset: str | None = None
-    """by_length: such as test/ood"""
+    """by_length: such as test/ood; null = that of the last column that has lengths"""
     metric: str | None = None
-    """by_length: such as sequence_accuracy"""
+    """by_length: such as sequence_accuracy; training: such as val/accuracy, null = train/loss"""
     quantity: Quantity | None = None
     """diagnosis: what is drawn, of the best and the worst seed of each row"""
 

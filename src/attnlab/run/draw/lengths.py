@@ -27,20 +27,24 @@ def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, st
     Raises:
         TableError: no run has such metrics.
     """
-    rows = _values(table, picture.subset or "", picture.metric or "")
+    subset, metric = picture.subset or "", picture.metric or ""
+    if not subset:
+        tried = [column.metric.rpartition("/")[::2] for column in table.columns]
+        subset, metric = next((one for one in reversed(tried) if _values(table, *one)), ("test", "accuracy"))
+    rows = _values(table, subset, metric)
     if not rows:
-        raise TableError(f"report.figures: no run has {picture.subset}/length_.../{picture.metric}")
+        raise TableError(f"figures: no run has {subset}/length_.../{metric}")
     together = len(rows) <= LINES_A_PANEL
     if together:
         figure, axes = panels(1, 1, 5.2, 3.0)
     else:
-        figure, axes = panels(-(-len(rows) // PANELS_A_ROW), PANELS_A_ROW, 2.6, 2.2, sharex=True, sharey=True)
+        figure, axes = panels(-(-len(rows) // PANELS_A_ROW), PANELS_A_ROW, 2.6, 2.2, sharey=True)
     for number, (row, lengths) in enumerate(rows.items()):
         axis = axes[0 if together else number]
         _line(axis, lengths, number if together else 0, row)
         if not together:
             axis.set_title(row)
-    unit, name = unit_of(picture.metric or ""), (picture.metric or "").replace("_", " ")
+    unit, name = unit_of(metric), metric.replace("_", " ")
     for axis in axes:
         axis.set_xlabel("length")
         if unit == "percent":
@@ -50,7 +54,7 @@ def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, st
         axes[0].legend()
     for axis in axes[1 if together else len(rows) :]:
         axis.set_visible(False)
-    return [(save(figure, path), f"{table.report.title}: {picture.subset} by length; mean and range over seeds")]
+    return [(save(figure, path), f"{table.report.title}: {subset} by length; mean and range over seeds")]
 
 
 def _values(table: Table, subset: str, metric: str) -> ByLength:

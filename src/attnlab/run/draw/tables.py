@@ -12,6 +12,7 @@ from attnlab.config.report import Picture
 from attnlab.config.words import show
 from attnlab.run.draw.lengths import by_length
 from attnlab.run.draw.style import line_look, panels, save
+from attnlab.run.draw.training import training
 from attnlab.run.report.cells import Cell, Column, Table, TableError
 from attnlab.run.report.table import row_name, value_of
 
@@ -32,7 +33,7 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
     Raises:
         TableError: a picture that the runs cannot give.
     """
-    kinds = {"bars": bars, "curve": curve, "by_length": by_length, "diagnosis": diagnosis}
+    kinds = {"bars": bars, "curve": curve, "by_length": by_length, "training": training, "diagnosis": diagnosis}
     alike = [other for other in table.report.figures if other.kind == picture.kind]
     name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
     return kinds[picture.kind](table, picture, out / f"{name}.png")

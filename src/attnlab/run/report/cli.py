@@ -4,10 +4,12 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from attnlab.config.check import ConfigError
+from attnlab.config.report import Picture
 from attnlab.config.words import hint, listed, nearest
 from attnlab.run.record import RunError, write_text
 from attnlab.run.report.account import notes, origin, problems
@@ -36,6 +38,7 @@ Tables and figures from run folders; what is missing, running or failed is named
   columns=test/ood/sequence_accuracy,seconds
                                     metrics (default: the experiment's, or the main test metrics)
   against=linear                    the row that others are compared with (default: the first one)
+  figures=bars,by_length,training   pictures (default: the experiment's, or bars)
   out=<folder>                      where table.md, table.csv, seeds.csv, table.tex, report.json and the pictures go
                                     (default: experiments/reports/<name>)
   logger=wandb_offline              also a wandb run with the table and the figures (wandb_offline, wandb_online)
@@ -43,7 +46,8 @@ Tables and figures from run folders; what is missing, running or failed is named
   diagnose=<run folder>             pictures of what the attentions of one run do; `python report.py diagnose` says more
   page                              one HTML page of everything measured (also `make report`)
 """
-OWN = ("experiment", "runs", "rows", "columns", "against", "out", "logger")
+OWN = ("experiment", "runs", "rows", "columns", "against", "figures", "out", "logger")
+FIGURES = ("bars", "by_length", "training")
 LOGGERS = ("csv", "wandb_offline", "wandb_online")
 COMMANDS = {
     "diagnose": "attnlab.run.report.diagnose_command:diagnose_main",
@@ -97,6 +101,9 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     if own.get("logger", "csv") not in LOGGERS:
         near = hint(nearest(own["logger"], LOGGERS))
         found.append(f"logger={own['logger']}: expected one of {listed(LOGGERS)}{near}")
+    for kind in filter(None, own.get("figures", "").split(",")):
+        if kind not in FIGURES:
+            found.append(f"figures={kind}: expected some of {listed(FIGURES)}{hint(nearest(kind, FIGURES))}")
     if found:
         raise ConfigError(found, "report.py")
     return own, words
@@ -151,6 +158,8 @@ def _argv(own: Mapping[str, str], words: Sequence[str]) -> list[str]:
 def _table(source: Source, own: Mapping[str, str]) -> Table:
     rows, columns = (tuple(filter(None, own.get(key, "").split(","))) for key in ("rows", "columns"))
     report = plain_report(source, rows, columns)
+    if "figures" in own:
+        report = replace(report, figures=[Picture(kind=kind) for kind in own["figures"].split(",")])
     published = published_table(report.published) if report.published else None
     table = make_table(report, source.runs, published)
     for column in table.columns:
