@@ -32,7 +32,7 @@ def gram_form(v: Tensor) -> Tensor:
     return (cosines.square().masked_fill(same, 0.0).sum((-1, -2)) / (n * (n - 1))).mean()
 
 
-def differentiated(loss: Callable[..., Tensor], v: Tensor, *rest: Tensor | None) -> Callable[[], None]:
+def differentiated(loss: Callable[..., Tensor], v: Tensor, *rest: object) -> Callable[[], None]:
     """Forward and backward of a loss of v."""
     v = v.detach().requires_grad_()
 

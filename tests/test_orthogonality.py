@@ -1,17 +1,22 @@
 """The orthogonality loss against its definition, pair by pair, and the properties that follow from it."""
 
 import math
+from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import masks
+from models import config_of, masks, network_of
 from reference.orthogonality import orthogonality_loss as pair_by_pair
 from torch import Tensor
 
 from attnlab.attention.orthogonality import orthogonality_loss
+from attnlab.config.schema import OrthoForm
 
+FORMS = (None, *get_args(OrthoForm))
+every_form = pytest.mark.parametrize("form", FORMS)
 SHAPES = {"n": st.integers(2, 12), "width": st.integers(1, 6), "seed": st.integers(0, 2**31)}
 
 
@@ -19,15 +24,21 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def slow(values: Tensor, lengths: list[int]) -> Tensor:
-    return pair_by_pair([[list(head) for head in sample] for sample in values], [list(range(n)) for n in lengths])
+def slow(values: Tensor, lengths: list[int], form: str | None = None) -> Tensor:
+    return pair_by_pair([[list(head) for head in sample] for sample in values], [list(range(n)) for n in lengths], form)
 
 
+@every_form
 @pytest.mark.parametrize("lengths", [(6, 6), (6, 2, 3), (5, 1, 0), (1, 1), (2, 0), (0, 0)])
-def test_equals_the_mean_over_pairs(lengths: tuple[int, ...]) -> None:
-    """Value and gradients; a sequence of fewer than two tokens is left out of both."""
+def test_equals_its_definition(lengths: tuple[int, ...], form: OrthoForm | None) -> None:
+    """Value and gradients, with more positions than dimensions and with fewer; a sequence of fewer than two tokens is
+    left out of both."""
     values = draw(len(lengths), 3, 6, 4).requires_grad_()
-    loss, expected = orthogonality_loss(values, masks(lengths, 6)), slow(values, list(lengths))
+    wide = draw(len(lengths), 2, 6, 9)
+    torch.testing.assert_close(
+        orthogonality_loss(wide, masks(lengths, 6), form), slow(wide, list(lengths), form), rtol=1e-10, atol=0
+    )
+    loss, expected = orthogonality_loss(values, masks(lengths, 6), form), slow(values, list(lengths), form)
     torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)
     (gradient,) = torch.autograd.grad(loss, values)
     assert (gradient[~masks(lengths, 6)[:, None].expand(-1, 3, -1)] == 0).all()
@@ -47,17 +58,21 @@ def test_samples_count_alike_whatever_their_length() -> None:
     torch.testing.assert_close(orthogonality_loss(values, masks([6, 3], 6)), sum(alone) / 2, rtol=1e-12, atol=0)
 
 
-def test_gradients_are_those_of_the_value() -> None:
+@every_form
+def test_gradients_are_those_of_the_value(form: OrthoForm | None) -> None:
     values = draw(2, 2, 4, 3).requires_grad_()
-    torch.autograd.gradcheck(lambda v: orthogonality_loss(v, masks([4, 2], 4)), (values,))
+    torch.autograd.gradcheck(lambda v: orthogonality_loss(v, masks([4, 2], 4), form), (values,))
 
 
-def test_padding_counts_for_nothing() -> None:
+@every_form
+def test_padding_counts_for_nothing(form: OrthoForm | None) -> None:
     values = draw(1, 2, 6, 4)
     values[:, :, 4:] = 1e30
-    torch.testing.assert_close(
-        orthogonality_loss(values, masks([4], 6)), orthogonality_loss(values[:, :, :4]), rtol=1e-12, atol=0
-    )
+    values.requires_grad_()
+    loss, alone = orthogonality_loss(values, masks([4], 6), form), orthogonality_loss(values[:, :, :4], form=form)
+    torch.testing.assert_close(loss, alone, rtol=1e-12, atol=0)
+    (gradient,) = torch.autograd.grad(loss, values)
+    assert gradient.isfinite().all() and (gradient[:, :, 4:] == 0).all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -102,19 +117,54 @@ def test_order_lengths_and_axes_do_not_matter(n: int, width: int, seed: int) -> 
         torch.testing.assert_close(orthogonality_loss(same), loss, rtol=1e-9, atol=1e-9)
 
 
-def test_zero_vectors_have_no_direction() -> None:
+@every_form
+def test_zero_vectors_have_no_direction(form: OrthoForm | None) -> None:
     """Two orthogonal values and a zero one: no pair has a cosine, and no gradient explodes."""
     values = torch.tensor([[[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]]).requires_grad_()
-    loss = orthogonality_loss(values)
+    loss = orthogonality_loss(values, form=form)
     loss.backward()
-    assert loss.item() == 0
+    # only the form that asks for lengths of 1 misses that of the zero vector
+    assert loss.item() == (1 if form == "unnormalized" else 0)
     assert values.grad.isfinite().all()
 
 
+def test_the_frobenius_form_is_the_mean_times_the_pairs() -> None:
+    values = draw(1, 3, 7, 4)
+    torch.testing.assert_close(
+        orthogonality_loss(values, form="frobenius"), 7 * 6 * orthogonality_loss(values), rtol=1e-12, atol=0
+    )
+
+
+def test_the_unnormalized_form_asks_for_lengths_of_one() -> None:
+    basis, _ = torch.linalg.qr(draw(4, 4))
+    found = [orthogonality_loss(size * basis[None, None], form="unnormalized").item() for size in (0.5, 1.0, 2.0)]
+    assert found == pytest.approx([4 * (size**2 - 1) ** 2 for size in (0.5, 1.0, 2.0)], abs=1e-10)
+
+
+@every_form
+@pytest.mark.parametrize("scale", [0.0, 1e-4, 1.0, 1e4])
+def test_every_form_is_finite(form: OrthoForm | None, scale: float) -> None:
+    values = (scale * draw(2, 2, 40, 8).float()).requires_grad_()
+    for mask in (None, masks([40, 1], 40), masks([0, 0], 40)):
+        loss = orthogonality_loss(values, mask, form)
+        (gradient,) = torch.autograd.grad(loss, values)
+        assert loss.isfinite() and gradient.isfinite().all()
+
+
+def test_a_model_trains_with_the_form_it_names() -> None:
+    """The key of the configuration reaches every attention that has the loss."""
+    model = config_of("linear_l2_ortho").model
+    for form in FORMS:
+        network = network_of(replace(model, ortho=replace(model.ortho, form=form)), "scan")
+        forms = {m.ortho_form for m in network.modules() if getattr(m, "orthogonality", False)}
+        assert forms == {form}
+
+
+@every_form
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_sums_in_float32(dtype: torch.dtype) -> None:
+def test_half_precision_sums_in_float32(dtype: torch.dtype, form: OrthoForm | None) -> None:
     values = draw(1, 2, 300, 8).to(dtype)
     with torch.autocast("cpu", torch.bfloat16):
-        loss = orthogonality_loss(values)
+        loss = orthogonality_loss(values, form=form)
     assert loss.dtype == torch.float32
-    assert math.isclose(loss.item(), orthogonality_loss(values.double()).item(), rel_tol=1e-5)
+    assert math.isclose(loss.item(), orthogonality_loss(values.double(), form=form).item(), rel_tol=1e-5)

@@ -12,8 +12,25 @@ def squared_cosines(v: list[Tensor], i: int) -> Tensor:
     return torch.where(nothing, 0.0 * dots, dots**2 / (lengths + nothing.to(v[i].dtype)))
 
 
-def orthogonality_loss(values: list[list[list[Tensor]]], real: list[list[int]]) -> Tensor:
-    """Mean over samples of the mean over heads and pairs of different real positions.
+def head_loss(v: list[Tensor], form: str) -> Tensor:
+    """Another form of the loss for one head: entry by entry of the matrices of dot products and of cosines."""
+    total, n = torch.zeros((), dtype=torch.float64), len(v)
+    for i in range(n):
+        for j in range(n):
+            dot, same = (v[i] * v[j]).sum(), float(i == j)
+            cosine = dot / (v[i].norm() * v[j].norm())
+            match form:
+                case "frobenius":
+                    total = total + (cosine - same) ** 2
+                case "unnormalized":
+                    total = total + (dot - same) ** 2
+                case "absolute_cosine" if i != j:
+                    total = total + abs(cosine) / (n * (n - 1))
+    return total
+
+
+def orthogonality_loss(values: list[list[list[Tensor]]], real: list[list[int]], form: str | None = None) -> Tensor:
+    """Mean over samples of the mean over heads and pairs of different real positions, or of `head_loss` over heads.
 
     Args:
         values: for each sample, head and position a vector.
@@ -24,6 +41,9 @@ def orthogonality_loss(values: list[list[list[Tensor]]], real: list[list[int]]) 
         if len(positions) < 2:
             continue
         kept = [[v[j] for j in positions] for v in heads]
+        if form is not None:
+            per_sample.append(sum(head_loss(v, form) for v in kept) / len(kept))
+            continue
         pairs = torch.cat([squared_cosines(v, i) for v in kept for i in range(len(v) - 1)])
         per_sample.append(pairs.sum() / len(pairs))
     return sum(per_sample) / len(per_sample) if per_sample else torch.zeros((), dtype=torch.float64)

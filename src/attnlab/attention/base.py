@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.orthogonality import orthogonality_loss
+from attnlab.config.schema import OrthoForm
 
 Initialization = Literal["xavier", "torch"]
 
@@ -82,6 +83,7 @@ class Attention(nn.Module, ABC):
 
     Attributes:
         redraw_every: optimiser steps between two calls of `redraw`; None = nothing is ever redrawn.
+        ortho_form: which orthogonality loss, as in `orthogonality_loss`; set by the network builder.
         observer: handed an `Observation` at every forward; None (costless) unless diagnostics set it.
 
     Raises:
@@ -98,6 +100,7 @@ class Attention(nn.Module, ABC):
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
 
     redraw_every: int | None = None
+    ortho_form: OrthoForm | None = None
     observer: Callable[[Observation], None] | None = None
 
     def __init__(
@@ -158,8 +161,9 @@ class Attention(nn.Module, ABC):
         out = self.attend(q, k, v, mask, causal)
         if self.observer is not None:
             self.observer(Observation(q, k, v, mask, causal, out))
-        penalty = orthogonality_loss(self.value_heads(v), mask) if self.orthogonality else x.new_zeros(())
-        return self.joined(out, x), penalty
+        if not self.orthogonality:
+            return self.joined(out, x), x.new_zeros(())
+        return self.joined(out, x), orthogonality_loss(self.value_heads(v), mask, self.ortho_form)
 
     def _require(self, form: str) -> None:
         if not getattr(self, f"supports_{form}"):

@@ -18,6 +18,7 @@ Probability = Annotated[float, "[0, 1)"]
 
 Positions = Literal["sinusoidal", "learned", "relative", "none"]
 Embedding = Literal["noscale", "upscale_tokens", "upscale_normal", "downscale_positions", "xavier", "small"]
+OrthoForm = Literal["frobenius", "unnormalized", "absolute_cosine"]
 
 
 @dataclass(kw_only=True)
@@ -146,6 +147,9 @@ class Ortho:
     """factor of the loss; 0 = not computed"""
     where: list[Literal["encoder", "decoder", "cross"]] = field(default_factory=list)
     """which attentions it covers; empty = this model has no such loss"""
+    form: OrthoForm | None = None
+    """null: mean squared cosine of two values; frobenius: sum of squared cosines; unnormalized: squared distance of
+    V V^T from the identity, which also pulls lengths to 1; absolute_cosine: mean absolute cosine, O(N^2)"""
 
 
 @dataclass(kw_only=True)

@@ -163,7 +163,9 @@ def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, mo
     arguments |= {key: value for key, value in node.items() if key != "_target_"}
     if isinstance(arguments.get("normalization"), Mapping):
         arguments["normalization"] = Normalization(**arguments["normalization"])
-    return mechanism(backbone.d_model, backbone.n_heads, **arguments)
+    attention = mechanism(backbone.d_model, backbone.n_heads, **arguments)
+    attention.ortho_form = model.ortho.form
+    return attention
 
 
 def count_parameters(network: nn.Module) -> int:

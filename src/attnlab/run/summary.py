@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from attnlab.config.check import ConfigError, check_command
@@ -78,7 +79,8 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
     for short, (folder, job) in zip(names, by_folder.items(), strict=True):
         name = short or str(folder.relative_to(job["paths"]["runs"]))
         state, text = _outcome(folder, job)
-        table.add_row(name, state, text if state == "finished" else "")
+        # rich reads [encoder] as markup
+        table.add_row(escape(name), state, text if state == "finished" else "")
         if state != "finished":
             reasons.append(f"{name}: {state}{text and ': '}{text}")
     Console().print(table)

@@ -190,7 +190,7 @@ def _print(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
         last = row[0]
     console = Console()
     # in a file or a pipe nothing needs to be folded
-    Console(width=None if console.is_terminal else 200).print(grid)
+    Console(width=None if console.is_terminal else 200, markup=False).print(grid)
     if table.report.protocol:
         console.print(f"protocol: {table.report.protocol}", highlight=False, markup=False, soft_wrap=True)
     for head, items in lines.items():

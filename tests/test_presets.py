@@ -1,0 +1,305 @@
+"""Presets with a report, and the published numbers they stand beside: generic over whatever files there are."""
+
+import itertools
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, get_args
+
+import pytest
+import yaml
+from runs import ROOT
+
+from attnlab.config.check import check_command
+from attnlab.config.compose import CONF
+from attnlab.config.naming import run_label
+from attnlab.config.nodes import task_yaml
+from attnlab.config.overrides import read_override
+from attnlab.config.report import Quantity
+from attnlab.config.words import show
+from attnlab.learn.metrics import METRICS
+from attnlab.tasks.glue_sets import DATA_SETS
+
+HEADINGS = ("Claim", "Measured", "Cost", "Command")
+EXPERIMENTS = CONF / "experiment"
+UNITS = ("percent", "perplexity", "million parameters", "steps per second", "ratio")
+OF_EVERY_RUN = ("parameters", "seconds", "steps_per_second", "state_size", "peak_memory_bytes")
+CELL_KEYS = {"row", "column", "value", "spread", "text", "source", "unit"}
+EXCEPTIONS: dict[tuple[str, str, str], str] = {}
+"""(preset, row, column) of published cells that the preset has no cell for: why"""
+
+
+def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Sections merged, other values replaced, as Hydra does."""
+    both = {
+        key: merged(base[key], other[key])
+        for key in base.keys() & other.keys()
+        if isinstance(base[key], Mapping) and isinstance(other[key], Mapping)
+    }
+    return {**base, **other, **both}
+
+
+@cache
+def text_of(name: str) -> dict[str, Any]:
+    """A preset with those of its defaults list that are experiments, merged without Hydra, which takes its time."""
+    own = yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())
+    parents = [entry for entry in own.get("defaults", []) if isinstance(entry, str)]
+    found: dict[str, Any] = {}
+    for parent in (entry.removeprefix("/experiment/") for entry in parents if entry.startswith("/experiment/")):
+        found = merged(found, text_of(parent))
+    return merged(found, own)
+
+
+PRESETS = [
+    name
+    for file in sorted(EXPERIMENTS.rglob("*.yaml"))
+    if not file.name.startswith("_")
+    and "report" in text_of(name := file.relative_to(EXPERIMENTS).with_suffix("").as_posix())
+]
+PUBLISHED = {file.stem: file for file in sorted((ROOT / "experiments" / "published").glob("*.yaml"))}
+every_preset = pytest.mark.parametrize("name", PRESETS)
+every_published = pytest.mark.parametrize("paper", PUBLISHED)
+
+
+@cache
+def headings(name: str) -> dict[str, str]:
+    """The comments that a preset opens with, by heading."""
+    text = (EXPERIMENTS / f"{name}.yaml").read_text()
+    assert text.startswith("# @package _global_\n# Claim: ")
+    found: dict[str, str] = {}
+    for line in itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()[1:]):
+        begun = re.match(r"# ([A-Z][a-z]+): (.*)", line)
+        if begun and begun[1] in HEADINGS:
+            assert begun[1] not in found, f"{begun[1]} comes twice"
+            found[begun[1]] = begun[2]
+        elif len(found) < len(HEADINGS):
+            found[list(found)[-1]] += f" {line[2:]}"
+    return found
+
+
+@cache
+def swept(name: str) -> dict[str, list[Any]]:
+    """Values of every key that a preset sweeps."""
+    params = text_of(name)["hydra"]["sweeper"]["params"]
+    items = [read_override(f"{key}={value}", CONF) for key, value in params.items()]
+    return {item.key: list(item.values) for item in items}
+
+
+@cache
+def first_job(name: str) -> dict[str, Any]:
+    """The first job of the command that the preset's header names, checked."""
+    words = shlex.split(headings(name)["Command"])
+    assert words[:2] == ["python", "train.py"] and f"experiment={name}" in words
+    given = {word.partition("=")[0] for word in words}
+    narrowed = [f"{key}={show(values[0])}" for key, values in swept(name).items() if key not in given]
+    (job,) = check_command([*words[2:], *narrowed]).jobs
+    return job
+
+
+@cache
+def points(name: str) -> list[dict[str, Any]]:
+    """The swept values of every job; those of a swept section, key by key."""
+    found = []
+    for values in itertools.product(*swept(name).values()):
+        point: dict[str, Any] = {}
+        for key, value in zip(swept(name), values, strict=True):
+            inside = {f"{key}.{part}": item for part, item in value.items()} if isinstance(value, Mapping) else {}
+            point |= inside or {key: value}
+        found.append(point)
+    return found
+
+
+def value_at(name: str, point: Mapping[str, Any], key: str) -> Any:
+    """What a key of `rows` or `where` stands for in a job: its swept value, else that of the first job."""
+    job = first_job(name)
+    if key in ("model", "model.name"):
+        # a choice may lie in a folder, a name does not
+        return str(point.get("model", job["model"]["name"])).rpartition("/")[2]
+    if key in ("task", "task.name"):
+        task = task_at(name, point)
+        return run_label({"task": task}) if key == "task" else task["name"]
+    if key in point:
+        return point[key]
+    found: Any = job
+    for part in key.split("."):
+        found = found[int(part)] if isinstance(found, list) else found[part]
+    return found
+
+
+def task_at(name: str, point: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a job's task."""
+    task = first_job(name)["task"]
+    if point.get("task", task["name"]) != task["name"]:
+        task = {**task_yaml(point["task"], CONF), **text_of(name).get("task", {})}
+    return task | {key.removeprefix("task."): value for key, value in point.items() if key.startswith("task.")}
+
+
+@cache
+def columns(name: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Metric and condition of every column."""
+    given = text_of(name)["report"]["columns"]
+    return {
+        key: (item, {}) if isinstance(item, str) else (item["metric"], item.get("where", {}))
+        for key, item in given.items()
+    }
+
+
+@cache
+def row_names(name: str) -> set[str]:
+    """The rows of a preset's table, as they are shown."""
+    report = text_of(name)["report"]
+    joined = {
+        ", ".join(show(value_at(name, point, key)) for key in report.get("rows", ["model"])) for point in points(name)
+    }
+    return {report.get("row_names", {}).get(row, row) for row in joined}
+
+
+@cache
+def measured_metrics(task: str) -> set[str]:
+    """Metrics of real runs of a task, those of single lengths apart."""
+    folder = ROOT / "experiments" / "measured" / "tasks" / task
+    results = [json.loads(file.read_text()) for file in folder.glob("*.json")]
+    found = {metric for result in results for metric in result.get("metrics", {}) if "/length_" not in metric}
+    if task == "glue":
+        for data_set in DATA_SETS.values():
+            tested = [subset for subset in data_set.sizes if subset.startswith("test")]
+            found |= {f"{subset}/{metric}" for subset in tested for metric in data_set.metrics}
+    return found
+
+
+def metric_exists(metric: str, task: str) -> bool:
+    """Whether a run of the task has it: tested, validated, a column of metrics.csv, or what every run has."""
+    logged = re.fullmatch(r"relative_sd\(train/(loss|ortho|gradient_norm|lr)\)", metric)
+    if metric in OF_EVERY_RUN or logged or metric in measured_metrics(task):
+        return True
+    own = {known.rpartition("/")[2] for known in measured_metrics(task)} & set(METRICS)
+    return metric in {f"val/{known}" for known in own}
+
+
+def test_there_are_presets_and_published_numbers() -> None:
+    assert "park2024/table4_scan" in PRESETS and "park2024" in PUBLISHED
+
+
+@every_preset
+def test_a_preset_opens_with_its_claim(name: str) -> None:
+    found = headings(name)
+    assert list(found) == list(HEADINGS)
+    assert all(text.strip() for text in found.values())
+
+
+@every_preset
+def test_its_command_is_checked(name: str) -> None:
+    """One job of it: the first value of everything swept."""
+    assert first_job(name)["report"]["title"]
+
+
+@pytest.mark.slow
+@every_preset
+def test_all_of_its_sweep_is_checked(name: str) -> None:
+    """Every job but for the seeds."""
+    words = shlex.split(headings(name)["Command"])[2:]
+    seeds = [f"seed={swept(name)['seed'][0]}"] if "seed" in swept(name) else []
+    command = check_command([*words, *seeds])
+    assert command.multirun
+    assert len(command.jobs) == len(points(name)) // max(1, len(swept(name).get("seed", [])))
+
+
+@every_preset
+def test_rows_and_columns_are_of_keys_and_metrics_that_exist(name: str) -> None:
+    """Every column is one of some job, and its metric one that jobs of that task have."""
+    assert row_names(name)
+    for column, (metric, where) in columns(name).items():
+        tasks = {
+            value_at(name, point, "task.name")
+            for point in points(name)
+            if all(value_at(name, point, key) == value for key, value in where.items())
+        }
+        assert tasks, f"{column}: no job has {where}"
+        for task in tasks:
+            assert metric_exists(metric, task), f"{column}: {metric} is no metric of {task}"
+
+
+@every_preset
+def test_averages_and_best_values_are_of_what_there_is(name: str) -> None:
+    report = text_of(name)["report"]
+    if report.get("average"):
+        assert set(report["average"]["of"]) <= set(columns(name)) and report["average"]["name"] not in columns(name)
+    assert set(report.get("best_over", [])) <= set(swept(name))
+    assert not set(report.get("best_over", [])) & set(report.get("rows", ["model"]))
+
+
+@every_preset
+def test_figures_are_drawn_of_what_there_is(name: str) -> None:
+    report = text_of(name)["report"]
+    for figure in report.get("figures", [{"kind": "bars"}]):
+        match figure["kind"]:
+            case "curve":
+                assert figure["x"] in report.get("rows", ["model"])
+                assert len({value_at(name, point, figure["x"]) for point in points(name)}) > 1
+            case "by_length":
+                task = first_job(name)["task"]["name"]
+                assert metric_exists(f"{figure['subset']}/{figure['metric']}", task)
+            case "diagnosis":
+                assert figure["quantity"] in get_args(Quantity)
+            case kind:
+                assert kind == "bars"
+
+
+@every_preset
+def test_published_cells_have_a_place(name: str) -> None:
+    """Row and column of every published cell are among the preset's, under the same names."""
+    report = text_of(name)["report"]
+    if report.get("published") is None:
+        return
+    paper, _, table = report["published"].partition("/")
+    assert paper in PUBLISHED, f"no file experiments/published/{paper}.yaml"
+    cells = yaml.safe_load(PUBLISHED[paper].read_text())["tables"][table]["cells"]
+    average = {report["average"]["name"]} if report.get("average") else set()
+    rows, names = row_names(name), columns(name).keys() | average
+    lost = {(cell["row"], cell["column"]) for cell in cells if cell["row"] not in rows or cell["column"] not in names}
+    excused = {(row, column) for preset, row, column in EXCEPTIONS if preset == name}
+    assert lost == excused
+
+
+@every_published
+def test_published_numbers_are_well_formed(paper: str) -> None:
+    text = PUBLISHED[paper].read_text()
+    assert "RECALL" not in text
+    file = yaml.safe_load(text)
+    assert file.keys() == {"paper", "tables"} and isinstance(file["paper"], str) and file["tables"]
+    for name, table in file["tables"].items():
+        assert re.fullmatch(r"[a-z0-9_]+", name)
+        assert table.keys() == {"title", "unit", "trials", "source", "cells"}, name
+        assert table["unit"] in UNITS and isinstance(table["title"], str) and isinstance(table["source"], str)
+        assert table["trials"] is None or table["trials"] > 0
+        assert table["cells"]
+        places = Counter((cell["row"], cell["column"]) for cell in table["cells"])
+        assert max(places.values()) == 1, f"{name}: {places.most_common(1)} comes twice"
+        for cell in table["cells"]:
+            check_cell(cell, table["unit"])
+
+
+def check_cell(cell: Mapping[str, Any], unit: str) -> None:
+    assert {"row", "column", "value"} <= cell.keys() <= CELL_KEYS, cell
+    assert all(isinstance(cell[key], str) and cell[key] for key in cell.keys() - {"value", "spread"}), cell
+    unit = cell.get("unit", unit)
+    assert unit in UNITS, cell
+    if cell["value"] is None:
+        assert cell.get("text") and "spread" not in cell, f"{cell}: neither a number nor words"
+        return
+    assert isinstance(cell["value"], (int, float)) and not isinstance(cell["value"], bool), cell
+    assert 0 <= cell["value"] <= (100 if unit == "percent" else float("inf")), cell
+    assert cell.get("spread", 0) >= 0, cell
+
+
+def test_no_exception_is_out_of_date() -> None:
+    assert all(preset in PRESETS and reason for (preset, _, _), reason in EXCEPTIONS.items())
+
+
+def test_small_variants_have_a_protocol_of_their_own() -> None:
+    """Small variants never stand beside published numbers."""
+    for name in (name for name in PRESETS if name.endswith("_small")):
+        assert text_of(name)["report"].get("published") is None and text_of(name)["report"]["protocol"], name
