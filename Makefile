@@ -5,7 +5,7 @@ DONE := $(VENV)/.done
 RUN := $(VENV)/bin/python
 PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto
 
-.PHONY: help setup train test test-all bench lint clean
+.PHONY: help setup train test test-all bench report lint clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ bench: setup  ## speed and memory, short form; tables on the screen, csv in benc
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[bench]' || \
 	  echo "performer-pytorch could not be installed; its rows are left out"
 	$(RUN) -m benchmarks.all
+
+report: setup  ## one HTML page of everything measured: experiments/report.html
+	$(RUN) report.py page $(ARGS)
 
 lint: setup  ## ruff
 	$(RUN) -m ruff check .

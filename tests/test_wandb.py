@@ -13,11 +13,16 @@ from pathlib import Path
 
 import pytest
 from runs import SMALL_SCAN, config_of
+from sample_report import write_report
+from wandb_server import Arrived, server
 
 from attnlab.config.naming import run_folder
+from attnlab.config.schema import LoggerOptions
 from attnlab.learn.module import LabModule
 from attnlab.run.job import run_job
-from attnlab.run.record import MetricsFile
+from attnlab.run.record import MetricsFile, RunError, RunFolder
+from attnlab.run.report.wandb_report import log_report
+from attnlab.run.wandb_mirror import WandbMirror
 
 SMALL = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2")
 
@@ -26,11 +31,30 @@ def offline_runs(folder: Path) -> list[Path]:
     return sorted((folder / "runs" / "wandb").glob("offline-run-*"))
 
 
+def wandb_command(*words: str, folder: Path | None = None, **environment: str) -> str:
+    """What wandb's own tool says; its logs go to `wandb` in the folder it is called from."""
+    line = [str(Path(sys.executable).parent / "wandb"), *words]
+    # the tool may be told to be silent by a run of this process
+    around = {key: value for key, value in os.environ.items() if key != "WANDB_SILENT"} | environment
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True, env=around, cwd=folder)
+    return done.stdout + done.stderr
+
+
+def synced(runs: list[Path], arrived: Arrived) -> str:
+    """The README's `wandb sync <runs>/wandb/offline-run-*`, to a server on this machine."""
+    there = {"WANDB_API_KEY": "a" * 40, "WANDB_BASE_URL": arrived.url}
+    return wandb_command("sync", *map(str, runs), folder=runs[0].parent.parent, **there)
+
+
 def records(run: Path) -> list[dict]:
-    """Everything an offline run recorded, read by wandb's own tool."""
-    line = [str(Path(sys.executable).parent / "wandb"), "leet", "inspect", "--json", str(next(run.glob("*.wandb")))]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
-    return [json.loads(text) for text in done.stdout.splitlines() if text.strip().startswith("{")]
+    """Everything an offline run recorded."""
+    said = wandb_command("leet", "inspect", "--json", str(next(run.glob("*.wandb"))))
+    return [json.loads(text) for text in said.splitlines() if text.strip().startswith("{")]
+
+
+def at_the_end(run: Path) -> dict:
+    """Configuration, tags and summary of an offline run, as a server would show them."""
+    return json.loads(wandb_command("leet", "inspect", "--summary", "--json", str(next(run.glob("*.wandb")))))
 
 
 def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +90,71 @@ def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: p
     about = next(record["run"] for record in there if record["type"] == "run")
     assert "scan-length_cutoff-40/linear_l2_ortho" in json.dumps(about)
     assert about["config"]["update"]["train"]["max_steps"] == 6
+    with server() as arrived:
+        assert "Finished syncing" in synced(runs, arrived)
+        assert "No runs to sync" in synced(runs, arrived)
+    assert [line["_step"] for _, line in sorted(arrived.history[run_id].items())] == [1, 2, 3, 4, 5, 6]
+    sent = arrived.runs[run_id]
+    assert sent["groupName"] == "scan-length_cutoff-40/linear_l2_ortho" and sent["jobType"] == "train"
+
+    shown, result = at_the_end(runs[0])["summary"], RunFolder(run_folder(raw)).result()
+    for key in ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes"):
+        assert shown[key] == pytest.approx(result[key])
+    assert shown["test/ood/sequence_accuracy"] == result["metrics"]["test/ood/sequence_accuracy"]
+    assert shown["selected_step"] == 6 and shown["selected_by"] == "last_step"
+
+
+def test_what_runs_are_compared_by(tmp_path: Path) -> None:
+    """Group, tags, the setting that seeds share; best of validation, last of everything else."""
+    folder, names = (
+        tmp_path / "run",
+        ("d_model=96", "d_feed_forward=96", "n_layers=4", "embedding=xavier", "dropout=0.2"),
+    )
+    folder.mkdir()
+    long = [f"backbone.{name}" for name in names]
+    raw = config_of(tmp_path, "task=scan", "model=linear_l2_ortho", *long, "seed=3", logger="wandb_offline")
+    rows = [(1, "val/accuracy", 0.2), (1, "val/loss", 2.0), (2, "val/accuracy", 0.6), (2, "val/loss", 1.0)]
+    mirror = WandbMirror(folder, raw, LoggerOptions(name="wandb_offline"), rows)
+    mirror.log(3, {"val/accuracy": 0.4, "val/loss": 1.5, "train/loss": 1.0, "test_curve/accuracy": 0.1})
+    mirror.finish(0)
+    run = offline_runs(tmp_path)[0]
+    found, about = at_the_end(run), next(record["run"] for record in records(run) if record["type"] == "run")
+    assert about["run_group"] == "scan-length_cutoff-26/linear_l2_ortho" and about["job_type"] == "train"
+    tag = run_folder(raw).parent.name
+    assert found["config"]["setting"] == f"scan-length_cutoff-26/linear_l2_ortho/{tag}" and len(tag) > 64
+    assert {"scan", "linear_l2_ortho", "normalization=l2", "ortho", "attnlab=0.1.0"} <= set(found["tags"])
+    assert all(len(word) <= 64 for word in found["tags"]) and any(word.endswith(tag[-11:]) for word in found["tags"])
+    assert found["summary"]["val/accuracy"] == {"max": 0.6} and found["summary"]["val/loss"] == {"min": 1.0}
+    assert found["summary"]["train/loss"] == 1.0 and found["summary"]["test_curve/accuracy"] == 0.1
+
+
+def test_a_report_is_a_run_with_tables_and_figures(tmp_path: Path) -> None:
+    folder, options = write_report(tmp_path / "reports" / "table2"), LoggerOptions(name="wandb_offline")
+    log_report(folder, options, tmp_path / "runs")
+    said = log_report(folder, options, tmp_path / "runs")
+    run = offline_runs(tmp_path)[-1]
+    # written again, the report replaces the run of before
+    assert len(offline_runs(tmp_path)) == 1 and f"wandb sync {run}" in said
+    about = next(record["run"] for record in records(run) if record["type"] == "run")
+    assert about["run_group"] == about["job_type"] == "report"
+    assert about["display_name"] == "park2024/table2_sort_of_clevr_small"
+    logged = at_the_end(run)["summary"]
+    assert (logged["table"]["nrows"], logged["seeds"]["nrows"], logged["comparisons"]["nrows"]) == (6, 18, 2)
+    assert logged["figures/bars"]["_type"] == "image-file" and (run / "files" / logged["figures/bars"]["path"]).exists()
+    table = json.loads((run / "files" / logged["table"]["path"]).read_text())
+    line = dict(zip(table["columns"], table["data"][3], strict=True))
+    assert line["row"] == "linear_l2_ortho" and line["mean"] == pytest.approx(70.8)
+    assert (line["n"], line["best_seed"], line["published"]) == (2, 1, 73.0)
+    assert dict(zip(table["columns"], table["data"][5], strict=True))["published_text"] == "below 46.9"
+    assert logged["ours/linear_l2_ortho/ternary"] == pytest.approx(70.8) and "ours/vanilla/unary" not in logged
+    with server() as arrived:
+        assert "Finished syncing" in synced([run], arrived)
+    assert len(arrived.artifacts) == 3 and any(name.startswith("media/images/figures/bars") for name in arrived.files)
+
+
+def test_a_report_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"report\.json cannot be read .*report\.py experiment="):
+        log_report(tmp_path, LoggerOptions(name="wandb_offline"), tmp_path / "runs")
 
 
 def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:

@@ -5,18 +5,18 @@ paths.runs, which `wandb leet` opens.
 """
 
 import itertools
-import os
-import secrets
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attnlab
 from attnlab.config.naming import run_label, run_tag
 from attnlab.config.schema import LoggerOptions
-from attnlab.run.record import write_text
+from attnlab.learn.metrics import LOWER_IS_BETTER
+from attnlab.run.wandb_run import open_run
 
-ID_FILE = "wandb_id.txt"
+SUMMARY = ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes")
+"""of result.json, in the summary beside the metrics"""
 
 
 class WandbMirror:
@@ -31,54 +31,57 @@ class WandbMirror:
     def __init__(
         self, folder: Path, config: dict[str, Any], options: LoggerOptions, rows: Iterable[tuple[int, str, float]]
     ) -> None:
-        os.environ["WANDB_SILENT"] = "true"
-        import wandb
-
-        online = options.name == "wandb_online"
-        if online and not wandb.login(prompt=False):
-            raise RuntimeError("not logged in: run `wandb login` once, or use logger=wandb_offline")
-        root = Path(config["paths"]["runs"])
-        root.mkdir(parents=True, exist_ok=True)
-        run_id = _run_id(folder)
-        if not online:
-            # One history: the mirror of the interrupted part is replaced by this one, which replays it.
-            for old in (root / "wandb").glob(f"offline-run-*-{run_id}"):
-                shutil.rmtree(old, ignore_errors=True)
         label, tag = run_label(config), run_tag(config)
-        model = config["model"]["name"]
-        self.run = wandb.init(
-            dir=str(root),
-            mode="online" if online else "offline",
-            id=run_id,
-            resume="allow" if online else None,
-            project=options.project,
-            entity=options.entity,
-            group=f"{label}/{model}",
+        group = f"{label}/{config['model']['name']}"
+        self.run = open_run(
+            folder,
+            Path(config["paths"]["runs"]),
+            options,
+            group=group,
             job_type="train",
-            name=f"{label}/{model}/{tag}/seed{config['seed']}",
-            tags=[config["task"]["name"], model, *([] if tag == "default" else [tag[:64]])],
-            config=config,
-            settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
+            name=f"{group}/{tag}/seed{config['seed']}",
+            tags=_tags(config, tag),
+            # What the seeds of one setting share, and no other run has: the column to group runs by.
+            config={**config, "setting": f"{group}/{tag}"},
         )
-        for step, group in itertools.groupby(rows, key=lambda row: row[0]):
-            self.log(step, {name: value for _, name, value in group})
+        self.shown_best: set[str] = set()
+        for step, logged in itertools.groupby(rows, key=lambda row: row[0]):
+            self.log(step, {name: value for _, name, value in logged})
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Add to the history; the summary keeps the best of a validation metric and the last of any other.
+
+        So no curve on test data selects anything here either.
+        """
+        for name in metrics:
+            if name.startswith("val/") and name not in self.shown_best:
+                self.shown_best.add(name)
+                self.run.define_metric(name, summary="min" if name.endswith(LOWER_IS_BETTER) else "max")
         self.run.log(dict(metrics), step=step)
 
     def summarise(self, result: Mapping[str, Any]) -> None:
-        """Final metrics and sizes as the run's summary, the columns runs are compared by."""
+        """Final metrics, cost, sizes and origin as the run's summary, the columns runs are compared by."""
         self.run.summary.update(result["metrics"])
+        self.run.summary.update({key: result[key] for key in SUMMARY})
+        selection, hardware = result["selection"], result["hardware"]
+        self.run.summary.update({"selected_step": selection["step"], "selected_by": selection["rule"]})
         self.run.summary.update(
-            {key: result[key] for key in ("seconds", "steps_per_second", "parameters", "state_size")}
+            {
+                "commit": result["git"]["commit"],
+                "device": hardware["gpu"] or hardware["cpu"],
+                "code": attnlab.__version__,
+            }
         )
 
     def finish(self, exit_code: int) -> None:
         self.run.finish(exit_code=exit_code)
 
 
-def _run_id(folder: Path) -> str:
-    file = folder / ID_FILE
-    if not file.exists():
-        write_text(file, secrets.token_hex(4))
-    return file.read_text().strip()
+def _tags(config: Mapping[str, Any], tag: str) -> list[str]:
+    """Words that runs are filtered by: task, model, what differs from the defaults, normalisation, loss, version."""
+    kind, weight = config["model"]["normalization"]["kind"], config["model"]["ortho"]["weight"]
+    # wandb takes 64 characters; the end of a long tag is what tells it from others.
+    short = tag if len(tag) <= 64 else f"{tag[:51]}..{tag[-11:]}"
+    words = [config["task"]["name"], config["model"]["name"], *([] if tag == "default" else [short])]
+    words += [f"normalization={kind}"] if kind != "none" else []
+    return [*words, *(["ortho"] if weight else []), f"attnlab={attnlab.__version__}"]

@@ -51,7 +51,7 @@ FIGURES = ("bars", "by_length", "training")
 LOGGERS = ("csv", "wandb_offline", "wandb_online")
 COMMANDS = {
     "diagnose": "attnlab.run.report.diagnose_command:diagnose_main",
-    "page": "attnlab.run.report.page:page_main",
+    "page": "attnlab.run.page.command:page_main",
 }
 REPORTS = Path("experiments/reports")
 
@@ -152,7 +152,8 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
 def _argv(own: Mapping[str, str], words: Sequence[str]) -> list[str]:
     import shlex
 
-    return [shlex.quote(f"{key}={value}") for key, value in own.items()] + [shlex.quote(word) for word in words]
+    given = [f"{key}={value}" for key, value in own.items() if key not in ("out", "logger")]
+    return [shlex.quote(word) for word in (*given, *words)]
 
 
 def _table(source: Source, own: Mapping[str, str]) -> Table:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from attnlab.config.check import ConfigError, check_command
@@ -30,6 +31,11 @@ class Source:
     runs: Sequence[FoundRun]
     skipped: Sequence[str] = ()
     command: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name, of a glob its last two parts: where runs lie is no part of a report."""
+        return self.name if self.command else "/".join(Path(self.name).parts[-2:])
 
 
 def experiment_source(name: str, words: Sequence[str]) -> Source:
@@ -81,7 +87,7 @@ def plain_report(source: Source, rows: Sequence[str] = (), columns: Sequence[str
     shown = block.columns if block is not None and not columns else _columns(source.runs, metrics)
     names = block.row_names if block is not None and not rows else _names(source.runs, keys)
     return Report(
-        title=block.title if block else source.name,
+        title=block.title if block else source.title,
         published=block.published if block and not rows and not columns else None,
         protocol=block.protocol if block else None,
         rows=keys,
