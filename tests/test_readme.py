@@ -18,15 +18,18 @@ from attnlab.config.shipped import models_that_can
 from attnlab.config.view import can
 from attnlab.run.cli import readable
 from attnlab.run.job import run_job
+from attnlab.run.report.cli import report_main
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 LINES = [line.split(" #")[0].strip() for block in BLOCKS for line in block.splitlines()]
 TASK_OF = {"lra_google/text": "lra_text", "quickstart": "scan"}
+TABLES = ("park2024/table4_scan",)
 COMMANDS = [line for line in LINES if re.match(r"(python|make|wandb) ", line)]
 TRAIN = [line for line in COMMANDS if line.startswith("python train.py") and "--help" not in line]
 EVALUATE = [line for line in COMMANDS if line.startswith("python evaluate.py")]
 TASKS = [line for line in COMMANDS if line.startswith("python -m attnlab.tasks")]
+REPORT = [line for line in COMMANDS if line.startswith("python report.py") and "diagnose=" not in line]
 
 
 def smoke(line: str, folder: Path, data: Path) -> list[str]:
@@ -37,6 +40,10 @@ def smoke(line: str, folder: Path, data: Path) -> list[str]:
     arguments = shlex.split(line)[2:]
     given = dict(argument.partition("=")[::2] for argument in arguments)
     task = given.get("task") or TASK_OF.get(given.get("experiment"), "scan")
+    if given.get("experiment") in TABLES:
+        # one cell of the table
+        arguments = [word for word in arguments if not word.startswith(("model=", "seed="))]
+        arguments += ["model=linear", "seed=0"]
     small = [word for word in TINY[task] if word.startswith("task.") and word.partition("=")[0] not in given]
     small = [] if task in ("scan", "pcfg") else small
     extra = [*settings(folder), "debug=smoke", "train.max_steps=2", "train.eval_batch_size=4096", *small]
@@ -95,6 +102,18 @@ def test_evaluate_commands_run(tmp_path: Path, tiny_data: Path) -> None:
             arguments.append(f"paths.data={real_data('scan/SCAN.tar.gz').parent.parent}")
         done = run_command("evaluate.py", *arguments)
         assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_report_commands_run(tmp_path: Path, tiny_data: Path) -> None:
+    for job in check_command(smoke(f"python train.py experiment={TABLES[0]}", tmp_path, tiny_data)).jobs:
+        assert run_job(job, quiet=True) == 0
+    for line in REPORT:
+        if "experiment=" in line:
+            words = smoke(line, tmp_path, tiny_data)
+        else:
+            words = shlex.split(line.replace("experiments/runs", str(tmp_path / "runs")))[2:]
+        assert report_main([*words, f"out={tmp_path / 'out'}"]) == 0
+        assert (tmp_path / "out" / "report.json").exists()
 
 
 def test_benchmarks_run() -> None:

@@ -49,7 +49,7 @@ def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, st
         axis.set_xlabel("length")
         if unit == "percent":
             axis.set_ylim(-3, 103)
-    axes[0].set_ylabel(f"{name} ({'%' if unit == 'percent' else unit})")
+    axes[0].set_ylabel(f"{subset}, {name} ({'%' if unit == 'percent' else unit})")
     if together:
         axes[0].legend()
     for axis in axes[1 if together else len(rows) :]:

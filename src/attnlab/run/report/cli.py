@@ -1,6 +1,7 @@
 """`python report.py`: tables and figures from run folders. torch is imported for pictures of attentions only."""
 
 import json
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +123,7 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     _print(table, lines)
     out = Path(own["out"]) if "out" in own else _folder(source)
     figures = _figures(table, out)
-    command = f"python report.py {' '.join(word for word in _argv(own, words) if not word.startswith('out='))}"
+    command = _command(own, words)
     more = {
         "experiment": source.name,
         "train_command": source.command,
@@ -149,11 +150,10 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     return 0
 
 
-def _argv(own: Mapping[str, str], words: Sequence[str]) -> list[str]:
-    import shlex
-
+def _command(own: Mapping[str, str], words: Sequence[str]) -> str:
+    """This command again; where it writes to is no part of what it says."""
     given = [f"{key}={value}" for key, value in own.items() if key not in ("out", "logger")]
-    return [shlex.quote(word) for word in (*given, *words)]
+    return f"python report.py {shlex.join([*given, *words])}"
 
 
 def _table(source: Source, own: Mapping[str, str]) -> Table:
