@@ -110,6 +110,7 @@ def test_every_target_resolves() -> None:
         "from attnlab.run.cli import train_main; assert train_main(['--help']) == 0",
         "from attnlab.run.cli import train_main; assert train_main(['modle=linear', 'seed=x']) == 2",
         "from attnlab.run.evaluation import evaluate_main; assert evaluate_main(['run=nowhere']) == 2",
+        "from attnlab.run.report.diagnose_command import diagnose_main as main; assert main(['diagnose=nowhere']) == 2",
     ],
 )
 def test_nothing_heavy_is_loaded(code: str) -> None:

@@ -31,6 +31,7 @@ _KEYS = (
     "model.ortho.weight",
     "trainer.device",
     "trainer.threads",
+    "logger.figures_every",
     "paths.data",
     "paths.runs",
 )

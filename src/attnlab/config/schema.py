@@ -206,6 +206,9 @@ class LoggerOptions:
     name: Literal["csv", "wandb_offline", "wandb_online"]
     project: str = "attnlab"
     entity: str | None = None
+    figures_every: Count | None = None
+    """steps between two sets of figures of the attentions, on validation (else training) data, into figures/step<k> of
+    the run folder and to wandb; null = none"""
 
 
 @dataclass(kw_only=True)

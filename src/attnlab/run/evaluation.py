@@ -14,6 +14,7 @@ from attnlab.config.naming import label_options, run_label
 from attnlab.config.overrides import with_data_set_names
 from attnlab.config.words import hint, listed, nearest
 from attnlab.run.record import RunError, read_config, write_text
+from attnlab.run.trained import network_with, trained_on, with_own_tokens
 
 HELP = """python evaluate.py run=<run folder> [key=value ...]
 
@@ -103,16 +104,10 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
         raw = read_config(Path(own["run"]) / "config.yaml")
     except RunError as error:
         raise ConfigError([f"run={own['run']}: {error}"], "evaluate.py") from None
-    _with_own_tokens(raw["task"], Path(own["run"]))
+    with_own_tokens(raw["task"], Path(own["run"]))
     # its weights are this run's own by now; the run it began with may be gone
     raw["from_run"] = None
     return apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
-
-
-def _with_own_tokens(task: dict[str, Any], folder: Path) -> None:
-    """Another data set of a task must be read in the tokens that the run learned, which it keeps."""
-    if "from_run" in task and (folder / "tokenizer.json").exists():
-        task["from_run"] = str(folder)
 
 
 def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dict[str, float]]:
@@ -127,7 +122,7 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     """
     from attnlab.learn.progress import Reporter
     from attnlab.run import machine
-    from attnlab.run.setup import choose_device, make_network, prepare
+    from attnlab.run.setup import choose_device, prepare
     from attnlab.run.testing import Tester
     from attnlab.run.weights import run_weights
     from attnlab.tasks.base import make_task
@@ -135,16 +130,11 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     config, folder = checked(raw), Path(own["run"])
     device = choose_device(config.trainer.device, config.trainer.threads)
     weights, where = run_weights(folder, own.get("checkpoint", "selected"), config.train.selection)
-    task, trained = make_task(config.task), _trained_on(folder)
+    task, trained = make_task(config.task), trained_on(folder)
     former = prepare(make_task(trained), config.paths)
     prepared = former if config.task == trained else prepare(task, config.paths)
     _require_vocabulary(prepared.spec, former.spec)
-    # of the run's own task: data that is longer must not make another network
-    network = make_network(config, former.spec)
-    try:
-        network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
+    network = network_with(weights, folder, config, former.spec)
     reporter = Reporter(config.trainer.progress)
     tester = Tester(config.train, prepared, network.to(device), reporter)
     found, seen = _evaluate_subsets(own, prepared, tester, reporter, set(former.subsets["train"].identities()))
@@ -187,16 +177,6 @@ def _require_vocabulary(asked: Any, trained: Any) -> None:
                 f"the run was trained with {name.replace('_', ' ')} {getattr(trained, name)} and this data has "
                 f"{getattr(asked, name)}: its weights mean nothing there"
             )
-
-
-def _trained_on(folder: Path) -> dict[str, Any]:
-    """The task that the run itself was trained on: its network is made for that, and another split may hold some of it.
-
-    Its data is read from where this command reads data, which may not be where the run did.
-    """
-    task = read_config(folder / "config.yaml")["task"]
-    _with_own_tokens(task, folder)
-    return task
 
 
 def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from attnlab.learn import callbacks
 from attnlab.learn.module import LabModule
 from attnlab.learn.progress import TrainProgress
 from attnlab.learn.redraw import Redraw, redrawn_modules
+from attnlab.run.figures import Figures, PictureSink
 from attnlab.run.resume import train_loader
 from attnlab.run.run import Run
 from attnlab.run.signals import StopRequest
@@ -47,12 +48,12 @@ def with_steps(config: Config, prepared: Prepared) -> Config:
     return replace(config, train=replace(train, max_steps=max(steps, 1)))
 
 
-def fit(run: Run, sink: callbacks.MetricsSink, tester: Tester, step: int) -> None:
+def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
     """Train until the last step; afterwards `last.ckpt` holds it.
 
     Args:
         run: what is trained.
-        sink: takes metrics.
+        sink: takes metrics and pictures.
         tester: evaluates validation sets and opt-in test curves.
         step: optimiser steps already done, as in `last.ckpt`; 0 = begin.
 
@@ -100,7 +101,7 @@ def quiet_lightning() -> None:
     warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric|torch\.optim\.lr_scheduler")
 
 
-def _callbacks(run: Run, sink: callbacks.MetricsSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
+def _callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
     """In the order in which they act; the checkpoint is last, so that it holds what the others did at its step."""
     train = run.config.train
     chosen: list[pl.Callback] = [
@@ -122,6 +123,8 @@ def _callbacks(run: Run, sink: callbacks.MetricsSink, tester: Tester, order: Bat
         )
     if train.test_curve_every is not None:
         chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(tester)))
+    if run.config.logger.figures_every is not None:
+        chosen.append(Figures(run, sink.pictures))
     save = callbacks.Checkpoint(
         run.folder.checkpoint,
         train.checkpoint_every,

@@ -1,6 +1,7 @@
 """The run folder: what a run writes about itself, and the rules for opening one that exists.
 
 config.yaml  metrics.csv  status.json  result.json  last.ckpt  best*.pt  wandb_id.txt  .lock
+figures/  where they were asked for
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """One run from its configuration to its result: train, resume, or show what is finished."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from attnlab.learn.callbacks import Clock, Stopped
 from attnlab.learn.progress import Reporter
 from attnlab.nn.build import count_parameters
 from attnlab.run import machine
+from attnlab.run.figures import drawn_figures
 from attnlab.run.fit import fit, quiet_lightning, with_steps
 from attnlab.run.record import MetricsFile, RunError, RunFolder
 from attnlab.run.resume import read_checkpoint
@@ -42,6 +43,10 @@ class Sinks:
     def log(self, step: int, metrics: dict[str, float]) -> None:
         self.file.log(step, metrics)
         self.mirrored(lambda mirror: mirror.log(step, metrics))
+
+    def pictures(self, step: int, files: Sequence[Path]) -> None:
+        """Figures that lie in the run folder, for the wandb run."""
+        self.mirrored(lambda mirror: mirror.pictures(step, files))
 
     def mirrored(self, action: Callable[[WandbMirror], None]) -> None:
         """Do something with the wandb run, if there is one that works."""
@@ -146,7 +151,7 @@ def _train(
     file = MetricsFile(folder.metrics_file)
     _check_history(folder, file, step, config.train.log_every, reporter)
     rows = file.keep_until(step if step else -1)
-    sinks = Sinks(file, _open_mirror(run, rows), reporter.say)
+    sinks = Sinks(file, _open_mirror(run, rows, step), reporter.say)
     exit_code = 1
     try:
         result = _fit_and_test(run, sinks, step)
@@ -171,12 +176,13 @@ def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, 
         reporter.say(f"note: {file.path} ends at step {logged} and the checkpoint is at {step}: its curves have a gap")
 
 
-def _open_mirror(run: Run, rows: list[tuple[int, str, float]]) -> WandbMirror | None:
+def _open_mirror(run: Run, rows: list[tuple[int, str, float]], step: int) -> WandbMirror | None:
     """The wandb run; None, with one line, where wandb cannot start: metrics.csv has everything."""
     if run.config.logger.name == "csv":
         return None
     try:
-        return WandbMirror(run.folder.path, run.raw, run.config.logger, rows)
+        drawn = drawn_figures(run.folder.path, step)
+        return WandbMirror(run.folder.path, run.raw, run.config.logger, rows, drawn)
     except Exception as error:
         run.reporter.say(f"wandb did not start ({error}); metrics go to {run.folder.metrics_file} only")
         return None

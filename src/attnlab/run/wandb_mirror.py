@@ -4,8 +4,7 @@ Offline unless asked, never a prompt, one run a job, always finished. All runs s
 paths.runs, which `wandb leet` opens.
 """
 
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,16 @@ class WandbMirror:
         folder: the run folder; the run's id is drawn once and kept there.
         config: the whole resolved configuration.
         rows: what metrics.csv holds from before a resume; replayed, so that the run has one continuous history.
+        figures: pictures drawn before a resume, by step; replayed likewise.
     """
 
     def __init__(
-        self, folder: Path, config: dict[str, Any], options: LoggerOptions, rows: Iterable[tuple[int, str, float]]
+        self,
+        folder: Path,
+        config: dict[str, Any],
+        options: LoggerOptions,
+        rows: Sequence[tuple[int, str, float]],
+        figures: Mapping[int, Sequence[Path]],
     ) -> None:
         label, tag = run_label(config), run_tag(config)
         group = f"{label}/{config['model']['name']}"
@@ -45,8 +50,12 @@ class WandbMirror:
             config={**config, "setting": f"{group}/{tag}"},
         )
         self.shown_best: set[str] = set()
-        for step, logged in itertools.groupby(rows, key=lambda row: row[0]):
-            self.log(step, {name: value for _, name, value in logged})
+        past = {step: {} for step in sorted({row[0] for row in rows} | figures.keys())}
+        for step, name, value in rows:
+            past[step][name] = value
+        for step, metrics in past.items():
+            self.log(step, metrics)
+            self.pictures(step, figures.get(step, ()))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add to the history; the summary keeps the best of a validation metric and the last of any other.
@@ -58,6 +67,13 @@ class WandbMirror:
                 self.shown_best.add(name)
                 self.run.define_metric(name, summary="min" if name.endswith(LOWER_IS_BETTER) else "max")
         self.run.log(dict(metrics), step=step)
+
+    def pictures(self, step: int, files: Sequence[Path]) -> None:
+        """Pictures beside the metrics of the same step."""
+        import wandb
+
+        if files:
+            self.run.log({f"figures/{file.stem}": wandb.Image(str(file)) for file in files}, step=step)
 
     def summarise(self, result: Mapping[str, Any]) -> None:
         """Final metrics, cost, sizes and origin as the run's summary, the columns runs are compared by."""

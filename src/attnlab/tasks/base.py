@@ -84,6 +84,10 @@ class Task(ABC):
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         """Example `number` of a subset for a reader: input and target, in a few lines."""
 
+    def token_names(self) -> tuple[Sequence[str], Sequence[str]] | None:
+        """What input ids and output ids are called at the axes of figures; None where they have no short names."""
+        return None
+
     @abstractmethod
     def prepare(self, folders: Folders) -> Prepared:
         """Generate or fetch the data once (safe when several processes start together) and load it.

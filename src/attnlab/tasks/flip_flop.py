@@ -161,6 +161,9 @@ class FlipFlop(Task):
         read = " ".join(pair[1] for pair in pairs if pair[0] == "r")
         return f"sequence  {' '.join(pairs)}\nread      {read}"
 
+    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return WORDS, WORDS
+
     def prepare(self, folders: Folders) -> Prepared:
         _require_even(length=self.length, eval_length=self.eval_length)
         spec = TaskSpec(

@@ -121,6 +121,9 @@ class LraListops(Task):
         expression = " ".join(TOKENS.decode(part.inputs[number].tolist()))
         return f"{shortened(expression)}  ->  {part.answers[number]}"
 
+    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return TOKENS.words, TOKENS.words
+
     def prepare(self, folders: Folders) -> Prepared:
         spec = TaskSpec(
             kind=self.kind,

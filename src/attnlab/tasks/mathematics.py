@@ -128,6 +128,9 @@ class Mathematics(Task):
         pairs = prepared.subsets[subset]
         return "\n".join("".join(CHARACTERS.decode(side[number])) for side in (pairs.inputs, pairs.targets))
 
+    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return CHARACTERS.words, CHARACTERS.words
+
     def prepare(self, folders: Folders) -> Prepared:
         arrays, origin = self._official(folders) if self.source == "official" else self._generated(folders)
         parts = [part for part in PARTS if f"{part}_read" in arrays]

@@ -92,6 +92,9 @@ class Pcfg(Task):
         pairs = prepared.subsets[subset]
         return "\n".join(" ".join(WORDS.decode(row)) for row in (pairs.inputs[number], pairs.targets[number]))
 
+    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return WORDS.words, WORDS.words
+
     def prepare(self, folders: Folders) -> Prepared:
         stems = self._stems()
         paths = [stem + ending for stem in stems.values() for ending in (".src", ".tgt")]

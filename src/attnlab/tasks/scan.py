@@ -158,6 +158,9 @@ class Scan(Task):
         command, actions = INPUTS.decode(pairs.inputs[number]), OUTPUTS.decode(pairs.targets[number])
         return f"IN: {' '.join(command)} OUT: {' '.join(actions)}"
 
+    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return INPUTS.words, OUTPUTS.words
+
     def prepare(self, folders: Folders) -> Prepared:
         if self.split == "length_cutoff":
             parts = self._cut()

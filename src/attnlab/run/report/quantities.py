@@ -4,9 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from attnlab.learn.metrics import LOWER_IS_BETTER
+
 PERCENT = ("accuracy", "accuracy_oracle_end", "matthews_correlation", "f1", "pearson", "spearman")
 """fractions that are shown in percent"""
-LOWER_IS_BETTER = ("perplexity", "loss", "seconds", "parameters", "state_size", "peak_memory_bytes")
+SMALLER = ("seconds", "parameters", "state_size", "peak_memory_bytes")
 OF_RUNS = {
     "parameters": ("million", 1e-6),
     "seconds": ("seconds", 1.0),
@@ -39,7 +41,8 @@ def factor_of(metric: str) -> float:
 
 
 def lower_is_better(metric: str) -> bool:
-    return metric.endswith(LOWER_IS_BETTER) or spread_of(metric) is not None
+    """Which of two values is the better one; of sizes and times the smaller."""
+    return metric.endswith(LOWER_IS_BETTER) or metric in SMALLER or spread_of(metric) is not None
 
 
 def shown(value: float, unit: str) -> str:

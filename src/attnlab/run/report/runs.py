@@ -16,8 +16,8 @@ import yaml
 import attnlab
 from attnlab.config.naming import comparable, differences
 from attnlab.config.view import signature_of
+from attnlab.run.gradient_spread import relative_sd
 from attnlab.run.report.quantities import OF_RUNS, factor_of, spread_of
-from attnlab.run.report.statistics import mean, spread
 
 # libyaml's is ten times faster and reads the same
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -62,8 +62,7 @@ class FoundRun:
         if metric in OF_RUNS:
             return self.result.get(metric)
         if name := spread_of(metric):
-            values = [value for _, _, value in self.logged((name,))]
-            return spread(values) / mean(values) if len(values) > 1 and mean(values) else None
+            return relative_sd([value for _, _, value in self.logged((name,))])
         if metric.startswith("val/"):
             selection = self.result.get("selection", {})
             if metric in selection:
