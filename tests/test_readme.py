@@ -29,7 +29,7 @@ COMMANDS = [line for line in LINES if re.match(r"(python|make|wandb) ", line)]
 TRAIN = [line for line in COMMANDS if line.startswith("python train.py") and "--help" not in line]
 EVALUATE = [line for line in COMMANDS if line.startswith("python evaluate.py")]
 TASKS = [line for line in COMMANDS if line.startswith("python -m attnlab.tasks")]
-REPORT = [line for line in COMMANDS if line.startswith("python report.py") and "diagnose=" not in line]
+REPORT = [line for line in COMMANDS if line.startswith("python report.py")]
 
 
 def smoke(line: str, folder: Path, data: Path) -> list[str]:
@@ -107,13 +107,16 @@ def test_evaluate_commands_run(tmp_path: Path, tiny_data: Path) -> None:
 def test_report_commands_run(tmp_path: Path, tiny_data: Path) -> None:
     for job in check_command(smoke(f"python train.py experiment={TABLES[0]}", tmp_path, tiny_data)).jobs:
         assert run_job(job, quiet=True) == 0
-    for line in REPORT:
+    for number, line in enumerate(REPORT):
         if "experiment=" in line:
             words = smoke(line, tmp_path, tiny_data)
         else:
-            words = shlex.split(line.replace("experiments/runs", str(tmp_path / "runs")))[2:]
-        assert report_main([*words, f"out={tmp_path / 'out'}"]) == 0
-        assert (tmp_path / "out" / "report.json").exists()
+            run = next((tmp_path / "runs").glob("*/*/*/seed0"))
+            line = re.sub(r"<[^>]+>", str(run), line).replace("experiments/runs", str(tmp_path / "runs"))
+            words = shlex.split(line)[2:]
+        out = tmp_path / f"out{number}"
+        assert report_main([*words, f"out={out}"]) == 0
+        assert list(out.glob("*.png"))
 
 
 def test_benchmarks_run() -> None:
