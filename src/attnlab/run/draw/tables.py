@@ -151,4 +151,7 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     files = draw_diagnosis(
         picture.quantity or "norms", [(name, folder) for folder, name in chosen.items()], path.parent
     )
-    return [(file, f"{table.report.title}: {picture.quantity}, {file.stem.replace('_', ' ')}") for file in files]
+    drawn = [file for file in files if file.suffix == ".png"]
+    return [
+        (file, f"{table.report.title}: {file.stem.replace('_', ' ')} of {', '.join(chosen.values())}") for file in drawn
+    ]

@@ -115,14 +115,14 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     require_runs(source)
     table = _table(source, own)
     comparisons = table.comparisons(own.get("against"))
+    out = Path(own["out"]) if "out" in own else _folder(source)
+    figures, undrawn = _figures(table, out)
     lines = {
         "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
-        "Without a number": problems(table, source.skipped),
+        "Without a number": [*problems(table, source.skipped), *undrawn],
         "To know": notes(table),
     }
     _print(table, lines)
-    out = Path(own["out"]) if "out" in own else _folder(source)
-    figures = _figures(table, out)
     command = _command(own, words)
     more = {
         "experiment": source.name,
@@ -207,14 +207,20 @@ def _folder(source: Source) -> Path:
     return REPORTS / ("".join(sign if sign.isalnum() else "_" for sign in source.name).strip("_")[-60:] or "runs")
 
 
-def _figures(table: Table, out: Path) -> list[dict[str, str]]:
+def _figures(table: Table, out: Path) -> tuple[list[dict[str, str]], list[str]]:
+    """Draws what the block asks for; a picture that cannot be drawn costs a line, not the table."""
+    from attnlab.data.fetch import DataError
     from attnlab.run.draw.tables import draw
 
-    return [
-        {"file": path.name, "caption": caption}
-        for number, picture in enumerate(table.report.figures, start=1)
-        for path, caption in draw(table, picture, out, number)
-    ]
+    found, undrawn = [], []
+    for number, picture in enumerate(table.report.figures, start=1):
+        try:
+            drawn = draw(table, picture, out, number)
+        except (TableError, RunError, DataError, ConfigError) as error:
+            undrawn.append(f"no picture {picture.quantity or picture.kind}: {error}")
+        else:
+            found += [{"file": path.name, "caption": caption} for path, caption in drawn]
+    return found, undrawn
 
 
 def _mirror(out: Path, logger: str, table: Table) -> None:
