@@ -47,9 +47,9 @@ def lower_is_better(metric: str) -> bool:
 
 def shown(value: float, unit: str) -> str:
     """A number as tables print it: percent with one digit behind the point, others with up to four digits in all."""
-    if unit == "percent":
-        return f"{value:.1f}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}" if abs(value) >= 10 else f"{value:.3g}"
+    digits = ".1f" if unit == "percent" else ",.0f" if abs(value) >= 1000 else ".2f" if abs(value) >= 10 else ".3g"
+    text = f"{value:{digits}}"
+    return text.removeprefix("-") if not text.strip("-0.") else text
 
 
 def headlines(metrics: Mapping[str, Any]) -> list[str]:
