@@ -26,7 +26,8 @@ class Picture:
     subset: str | None = None
     """by_length: such as test/ood; null = that of the last column that has lengths"""
     metric: str | None = None
-    """by_length: such as sequence_accuracy; training: such as val/accuracy, null = train/loss"""
+    """by_length: such as sequence_accuracy; training: such as val/accuracy, null = train/loss; diagnosis: the column by
+    which seeds are best and worst, null = the first"""
     quantity: Quantity | None = None
     """diagnosis: what is drawn, of the best and the worst seed of each row"""
 

@@ -140,9 +140,12 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     """What the attentions of the best and the worst seed of each row do (`run.diagnosing`; imports torch)."""
     from attnlab.run.diagnosing import draw_diagnosis
 
+    names = [column.name for column in table.columns]
+    if picture.metric not in (None, *names):
+        raise TableError(f"figures: best and worst by {picture.metric}: no such column; columns: {', '.join(names)}")
     chosen: dict[Path, str] = {}
     for row, cells in table.cells.items():
-        cell = cells.get(table.columns[0].name)
+        cell = cells.get(picture.metric or names[0])
         for best, word in ((True, "best"), (False, "worst")):
             found = cell.extreme(best) if cell else None
             if found is not None:
