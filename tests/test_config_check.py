@@ -101,6 +101,9 @@ WRONG = {
     # Impossible pairs.
     "backbone.n_heads=7": ["backbone.n_heads=7 with backbone.d_model=128: does not divide it; nearest: 8"],
     "model.encoder.0.share=0.5": ["model.encoder: shares [0.5]", "expected 1"],
+    "model.encoder.0.share=1.5": ["model.encoder.0.share=1.5: expected a number >= 0 and <= 1 or null"],
+    "model=transnormer_t2 model.encoder.0.share=null model.encoder.1.share=null": ["null (what the others leave) is"],
+    "model=transnormer_t2 model.pattern=reversed": ["model.pattern=reversed: expected one of", "sequential_reversed"],
     "model.encoder=[]": ["model.encoder=[]: expected at least one group"],
     "model=linear backbone.positions=relative": [
         "backbone.positions=relative: not possible with LinearAttention",
@@ -134,7 +137,6 @@ WRONG = {
     "task=flip_flop model=linear_ortho model.ortho.where=[cross]": ["names no attention of task flip_flop"],
     "train.max_steps=null": ["train.max_steps=null: needs train.max_epochs"],
     "train.max_epochs=2": ["train.max_epochs=2 with train.max_steps=50000: one or the other"],
-    "+from_run=nowhere": ["from_run=nowhere: no run folder"],
     "task=glue task.dataset=coal": ["task.dataset=coal: expected one of cola", "nearest: cola"],
     "task=sort_of_clevr backbone.n_decoder_layers=2": ["backbone.n_decoder_layers=2: task sort_of_clevr", "write null"],
     "task.split=simple task.length_cutoff=30": [
@@ -237,6 +239,16 @@ def test_mixed_models_say_which_class_lacks_what() -> None:
     assert check_command([f"model.encoder={groups}"]).jobs[0]["model"]["decoder"][1]["attention"]["_target_"] == SOFTMAX
     found = problems(f"model.encoder={groups}", "backbone.positions=relative")
     assert found[0].startswith("backbone.positions=relative: not possible with LinearAttention")
+
+
+def test_a_group_without_layers_is_not_judged() -> None:
+    groups = f"[{{share: 0, attention: {{_target_: {LINEAR}}}}}, {{share: null, attention: {{_target_: {SOFTMAX}}}}}]"
+    (job,) = check_command([f"model.encoder={groups}", "backbone.positions=relative"]).jobs
+    assert [group["share"] for group in job["model"]["decoder"]] == [0, None]
+    found = problems(f"model.encoder={groups.replace('share: 0,', 'share: 1.0,').replace('null', '0.5')}")
+    assert found == ["model.encoder: shares [1.0,0.5] of its groups add up to 1.5; expected 1"]
+    three = groups.replace("[{share: 0,", f"[{{share: 0.8, attention: {{_target_: {LINEAR}}}}}, {{share: 0.5,")
+    assert "add up to 1.3 without the one that is null; expected at most 1" in problems(f"model.encoder={three}")[0]
 
 
 def test_a_class_that_lacks_a_form_is_refused_where_it_is_needed(

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from omegaconf import OmegaConf
 
-from attnlab.config.compose import CONF, compose_config, group_choices
+from attnlab.config.compose import CONF, choice_named, compose_config, group_choices
 from attnlab.config.conform import accepts, conform, describe
 from attnlab.config.help import help_text
 from attnlab.config.layers import layer_plan
@@ -122,9 +123,17 @@ def test_types_in_words() -> None:
         ([0.25, 0.75], "alternating", 4, [(0,), (1,), (1,), (1,)]),
         ([0.5, 0.5], "parallel", 2, [(0, 1), (0, 1)]),
         ([0.5, 0.5], "sequential", 1, [(1,)]),
+        ([0.25, None], "sequential", 4, [(0,), (1,), (1,), (1,)]),
+        ([None, 0.25], "sequential", 4, [(0,), (0,), (0,), (1,)]),
+        ([None, 0.7, 0.2], "sequential", 10, [(0,)] + [(1,)] * 7 + [(2,)] * 2),
+        ([0.5, 0.5, 0], "sequential", 3, [(0,), (1,), (1,)]),
+        ([0, None], "alternating", 2, [(1,), (1,)]),
+        ([1, None], "parallel", 2, [(0,), (0,)]),
+        ([0.5, 0.5], "sequential_reversed", 5, [(1,), (1,), (1,), (0,), (0,)]),
+        ([0.5, 0.5], "alternating_reversed", 5, [(1,), (0,), (1,), (0,), (1,)]),
     ],
 )
-def test_layer_plans(shares: list[float], pattern: str, n_layers: int, plan: list[tuple[int, ...]]) -> None:
+def test_layer_plans(shares: list[float | None], pattern: str, n_layers: int, plan: list[tuple[int, ...]]) -> None:
     assert layer_plan(shares, pattern, n_layers) == plan
 
 
@@ -132,8 +141,26 @@ def test_layer_counts_survive_floating_point() -> None:
     for pattern in ("sequential", "alternating"):
         assert Counter(layer_plan([0.1, 0.2, 0.7], pattern, 30)) == {(0,): 3, (1,): 6, (2,): 21}
     assert Counter(layer_plan([1 / 3, 1 / 3, 1 / 3], "sequential", 3)) == {(0,): 1, (1,): 1, (2,): 1}
-    with pytest.raises(ValueError, match="pattern=random"):
-        layer_plan([1.0], "random", 1)
+    for pattern in ("random", "parallel_reversed"):
+        with pytest.raises(ValueError, match=f"pattern={pattern}"):
+            layer_plan([1.0], pattern, 1)
+
+
+def test_files_for_defaults_lists_are_no_choices_and_models_in_folders_are(tmp_path: Path) -> None:
+    for name in ("model/plain.yaml", "model/_part.yaml", "model/paper/mixed.yaml", "model/paper/_part.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert group_choices(tmp_path) == {"model": ["paper/mixed", "plain"]}
+    assert choice_named("model", "mixed", tmp_path) == "paper/mixed"
+    assert choice_named("model", "plain", tmp_path) == "plain"
+
+
+def test_a_value_by_case() -> None:
+    node = OmegaConf.create({"kind": "glu", "width": "${choose:${kind},{glu:85,relu:64},128}"})
+    widths = []
+    for node.kind in ("glu", "relu", "gelu", None):
+        widths.append(node.width)
+    assert widths == [85, 64, 128, 128]
 
 
 def test_composition_works_inside_a_running_hydra_job() -> None:
@@ -151,7 +178,7 @@ def test_help_names_every_group_and_fits() -> None:
     text = help_text()
     for group, choices in group_choices().items():
         assert group in text
-        assert all(choice in text for choice in choices)
+        assert all(part in text for choice in choices for part in choice.split("/"))
     assert "peak learning rate" in text, "meanings come from the schema"
     assert all(len(line) <= 100 for line in text.splitlines())
     assert len(text.splitlines()) < 80

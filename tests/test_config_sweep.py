@@ -89,6 +89,25 @@ def test_experiments_with_sweeps_are_not_swept_over(conf: Path) -> None:
         check_command(["-m", "experiment=quickstart,paper/table"], conf)
 
 
+def test_an_experiment_that_inherits_a_sweep_has_one(conf: Path) -> None:
+    small = "# @package _global_\ndefaults: [/experiment/paper/table]\nbackbone: {d_model: 64}\n"
+    (conf / "experiment" / "paper" / "table_small.yaml").write_text(small)
+    assert cells("experiment=paper/table_small", conf=conf) == cells("experiment=paper/table", conf=conf)
+    assert {job["backbone"]["d_model"] for job in check_command(["experiment=paper/table_small"], conf).jobs} == {64}
+    with pytest.raises(ConfigError, match="experiment=paper/table_small: has a sweep of its own"):
+        check_command(["-m", "experiment=quickstart,paper/table_small"], conf)
+
+
+def test_a_width_that_depends_on_the_model_is_set_in_every_job(conf: Path) -> None:
+    by_case = '\nbackbone: {d_feed_forward: "${choose:${model.feed_forward},{glu:85},128}"}\n'
+    file = conf / "experiment" / "paper" / "table.yaml"
+    file.write_text(SWEEP.replace("vanilla,linear", "vanilla,transnormer_t2") + by_case)
+    jobs = check_command(["experiment=paper/table", "seed=0"], conf).jobs
+    assert [job["backbone"]["d_feed_forward"] for job in jobs] == [128, 85]
+    jobs = check_command(["experiment=paper/table", "seed=0", "model.feed_forward=glu,gelu"], conf).jobs
+    assert [job["backbone"]["d_feed_forward"] for job in jobs] == [85, 128, 85, 128]
+
+
 def test_a_swept_key_is_not_forced(conf: Path) -> None:
     with pytest.raises(ConfigError, match=r"\+\+seed=7: swept by the experiment; write seed=7"):
         check_command(["experiment=paper/table", "++seed=7"], conf)

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import config_of, run_command, settings
+from runs import run_command, settings
 from tiny import TINY, raw_of, trained
 
-from attnlab.config.check import check_config
+from attnlab.config.check import check_command, missing_runs
 from attnlab.config.naming import run_folder
+from attnlab.run.cli import train_main
 from attnlab.run.evaluation import evaluate_main
 from attnlab.run.job import run_job
+from attnlab.run.weights import _shape
 
 SAME = ("model=linear_l2", "backbone.norm_placement=pre", "backbone.dropout=0")
 
@@ -90,9 +92,26 @@ def test_a_folder_with_the_words_of_a_tag_is_read(masked: Path, tiny_data: Path,
     assert json.loads(result.read_text())["from_run"]["run"] == str(masked)
 
 
-def test_a_folder_that_is_no_run_is_a_config_error(tmp_path: Path) -> None:
-    raw = config_of(tmp_path, "task=glue", f"from_run='{tmp_path}'")
-    assert any("from_run" in problem and "no run folder" in problem for problem in check_config(raw))
+def test_a_folder_that_is_no_run_is_a_config_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_main(["task=glue", f"from_run={tmp_path}"]) == 2
+    assert f"from_run={tmp_path}: no run folder (no config.yaml there); expected" in capsys.readouterr().err
+
+
+def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every job begins with the run of its own model and seed; where there is none, training says what makes it."""
+    words = ["model=flash,transnormer_t1", "seed=0,1", f"paths.runs={tmp_path}"]
+    tuned = ["experiment=qin2022/table5_glue_small", "task.dataset=cola", "optim.lr=1e-5,3e-5", *words]
+    given = check_command(["experiment=qin2022/table5_pretraining_small", *words]).jobs
+    masked, jobs = {str(run_folder(job)): job for job in given}, check_command(tuned).jobs
+    assert len(masked) == 4 and len(jobs) == 8
+    for job in jobs:
+        begun = masked[job["from_run"]]
+        assert (begun["model"]["name"], begun["seed"]) == (job["model"]["name"], job["seed"])
+        assert _shape(begun) == _shape(job)
+        assert job["task"]["from_run"] == job["from_run"]
+    assert len(missing_runs(jobs)) == 4
+    assert train_main(tuned) == 2
+    assert "train it first: python train.py experiment=qin2022/table5_pretraining_small" in capsys.readouterr().err
 
 
 def test_any_task_may_begin_with_another_run(tiny_data: Path, tmp_path: Path) -> None:

@@ -70,10 +70,12 @@ def test_files_and_functions_stay_small(file: Path) -> None:
 
 def test_names_of_yamls_are_their_files() -> None:
     for group in ("task", "model"):
-        for file in (ROOT / "conf" / group).glob("*.yaml"):
+        files = sorted((ROOT / "conf" / group).rglob("*.yaml"))
+        for file in files:
             text = yaml.safe_load(file.read_text())
             name = text["task"]["name"] if group == "task" else text["name"]
             assert name == file.stem and re.fullmatch(r"[a-z0-9_]+", name)
+        assert len({file.stem for file in files}) == len(files), "run folders have the name without the folder"
 
 
 def test_every_task_sets_every_key_it_owns() -> None:

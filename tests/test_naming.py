@@ -85,6 +85,21 @@ def test_a_key_that_follows_counts_only_where_it_does_not_follow() -> None:
     assert tag("backbone.attention_dropout=0.2") == "attention_dropout=0.2"
 
 
+def test_a_share_that_is_null_is_what_the_others_leave() -> None:
+    """In the tag as in the network, so that a sweep over shares meets the plain model where it is the plain model."""
+    model, rest = "model=transnormer_t2", "model.encoder.1.share=null"
+    assert tag(model, rest) == "default"
+    assert tag(model, "model.encoder.0.share=0.3", rest) == "encoder.0.share=0.3,encoder.1.share=0.7"
+    none = "model.encoder.0.share=0"
+    assert tag(model, none, rest) == tag(model, none, "model.encoder.1.share=1")
+    assert differences(*map(comparable, (composed(model), composed(model, rest)))) == []
+
+
+def test_a_model_in_a_folder_has_a_run_folder_by_its_name() -> None:
+    config = composed("model=qin2022/vanilla_then_linear", "backbone.dropout=0.3", "paths.runs=/runs")
+    assert run_folder(config) == Path("/runs/scan-length_cutoff-26/vanilla_then_linear/dropout=0.3/seed0")
+
+
 def test_a_decoder_of_its_own_counts() -> None:
     softmax = "attnlab.attention.softmax.SoftmaxAttention"
     own = tag(f"model.decoder=[{{share: 1.0, attention: {{_target_: {softmax}}}}}]")

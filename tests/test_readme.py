@@ -155,10 +155,10 @@ def test_make_targets_exist() -> None:
 
 
 def test_the_table_of_models_is_right() -> None:
-    """Every model once, and a yes for each form that all its attentions have."""
+    """Every model once, but for those in folders, and a yes for each form that all its attentions have."""
     rows = [line.strip("| ").split(" | ") for line in README.splitlines() if line.startswith("| `")]
     said = {name: row[2:] for row in rows if len(row) == 6 for name in re.findall(r"`([a-z0-9_]+)`", row[0])}
-    assert sorted(said) == group_choices()["model"]
+    assert sorted(said) == [name for name in group_choices()["model"] if "/" not in name]
     places = (("bidirectional", "encoder"), ("causal", "decoder"), ("cross", "cross"), ("step", "decoder"))
     for column, (form, place) in enumerate(places):
         able = models_that_can(CONF, lambda found, p=place, f=f"supports_{form}": all(can(one, f) for one in found[p]))

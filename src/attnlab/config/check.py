@@ -11,6 +11,7 @@ from attnlab.config.compose import CONF
 from attnlab.config.conform import build, conform
 from attnlab.config.nodes import addable_keys, model_problems, task_problems
 from attnlab.config.overrides import read_overrides
+from attnlab.config.resolvers import trained_by
 from attnlab.config.rules import ignored_options, rule_problems
 from attnlab.config.schema import Config
 from attnlab.config.setting import Setter
@@ -84,6 +85,19 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     if problems:
         raise ConfigError(problems)
     return Command(multirun, jobs)
+
+
+def missing_runs(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Problems of jobs that begin with a run that is not there; training needs it, a table of the jobs does not."""
+    problems = []
+    for folder in dict.fromkeys(job.get("from_run") for job in jobs):
+        if folder is not None and not (Path(folder) / "config.yaml").is_file():
+            experiment = trained_by(folder)
+            expected = "expected one such as experiments/runs/<task>/<model>/<tag>/seed<k>"
+            first = f"train it first: python train.py experiment={experiment}"
+            advice = expected if experiment is None else first
+            problems.append(f"from_run={folder}: no run folder (no config.yaml there); {advice}")
+    return problems
 
 
 def apply_values(

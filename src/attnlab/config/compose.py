@@ -8,18 +8,30 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from attnlab.config.resolvers import register_resolvers
+
 CONF = Path(__file__).resolve().parents[3] / "conf"
 """The repository's configuration folder."""
+
+register_resolvers()
 
 
 @cache
 def group_choices(conf: Path = CONF) -> Mapping[str, list[str]]:
-    """Every configuration group and its choices, those of subfolders as `folder/name`."""
+    """Every configuration group and its choices, those of subfolders as `folder/name`.
+
+    Files that begin with an underscore are no choices: others have them in their defaults list.
+    """
     groups = {}
     for folder in sorted(path for path in conf.iterdir() if path.is_dir()):
-        files = sorted(file.relative_to(folder).with_suffix("") for file in folder.rglob("*.yaml"))
-        groups[folder.name] = [file.as_posix() for file in files]
+        files = sorted(file for file in folder.rglob("*.yaml") if not file.name.startswith("_"))
+        groups[folder.name] = [file.relative_to(folder).with_suffix("").as_posix() for file in files]
     return groups
+
+
+def choice_named(group: str, name: str, conf: Path = CONF) -> str:
+    """The choice with this file name, in whatever subfolder (`qin2022/norm_attention`); the name itself if none has."""
+    return next((choice for choice in group_choices(conf)[group] if choice.rpartition("/")[2] == name), name)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import ast
 import textwrap
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -62,12 +63,22 @@ attention arguments: the classes named by _target_. More: README.md; python eval
 def help_text(conf: Path = CONF) -> str:
     """The help page."""
     groups = group_choices(conf)
-    rows = [_row(group, ", ".join(choices) or "(none yet)", 14) for group, choices in groups.items()]
+    rows = [_row(group, _by_folder(choices) or "(none yet)", 14) for group, choices in groups.items()]
     tasks = {"task.*": "options of the task's class, such as task.split=simple task.length_cutoff=26"}
     keys = {key: _meaning(key) for key in _KEYS} | tasks
     width = max(map(len, keys)) + 4
     meanings = [_row(key, meaning, width) for key, meaning in keys.items()]
     return "\n".join([_USAGE, *rows, "", "Keys used most (key=value)", *meanings, "", _REST])
+
+
+def _by_folder(choices: Sequence[str]) -> str:
+    """Choices joined by commas, those of a subfolder as `folder/{name, name}`."""
+    folders: dict[str, list[str]] = {}
+    for choice in choices:
+        folder, _, name = choice.rpartition("/")
+        folders.setdefault(folder, []).append(name)
+    alone = folders.pop("", [])
+    return ", ".join([*alone, *(f"{folder}/{{{', '.join(names)}}}" for folder, names in folders.items())])
 
 
 def _row(name: str, text: str, indent: int) -> str:

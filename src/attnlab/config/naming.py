@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from attnlab.config.compose import CONF, compose_node, hydra_session, plain, unresolved
+from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
+from attnlab.config.layers import filled_shares
 from attnlab.config.setting import flatten
 from attnlab.config.words import show
 
@@ -38,6 +39,7 @@ def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
 
     A key that follows another one (`attention_dropout: ${backbone.dropout}`) counts only where it does not follow.
     """
+    config = _with_filled_shares(config)
     expected, suffixes = _expected(config, conf)
     actual = flatten(comparable(config))
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
@@ -59,8 +61,19 @@ def run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration without what is no part of a run's identity."""
-    return {key: value for key, value in config.items() if key not in NOT_IDENTITY}
+    """The configuration without what is no part of a run's identity, the same meaning written in one way."""
+    return {key: value for key, value in _with_filled_shares(config).items() if key not in NOT_IDENTITY}
+
+
+def _with_filled_shares(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with a number for a share that is null; as it is where there is none."""
+    model = dict(config.get("model") or {})
+    for place in ("encoder", "decoder"):
+        groups = model.get(place)
+        if isinstance(groups, list) and any(group.get("share", 0) is None for group in groups):
+            shares = filled_shares([group["share"] for group in groups])
+            model[place] = [{**group, "share": share} for group, share in zip(groups, shares, strict=True)]
+    return {**config, "model": model} if model else dict(config)
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
@@ -86,7 +99,7 @@ def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any
     A key loses its section where the rest is unambiguous: d_model, max_steps, ortho.weight.
     """
     with hydra_session(conf):
-        node, _ = compose_node([f"task={task}", f"model={model}"])
+        node, _ = compose_node([f"task={task}", f"model={choice_named('model', model, conf)}"])
     keys = flatten(comparable(plain(node)))
     shorts = [key.partition(".")[2] or key for key in keys]
     suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}

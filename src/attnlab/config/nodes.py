@@ -122,7 +122,7 @@ def model_problems(model: Mapping[str, Any], conf: Path) -> list[str]:
 
 def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]:
     name, choices = node.get("name"), group_choices(conf).get(group, [])
-    if name in choices:
+    if name in [choice.rpartition("/")[2] for choice in choices]:
         return []
     near = hint(nearest(str(name), choices))
     return [f"{group}.name={show(name)}: no file conf/{group}/{name}.yaml{near}; {group}s: {listed(choices)}"]

@@ -10,7 +10,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.compose import plain
 from attnlab.config.overrides import Item
-from attnlab.config.setting import Setter
+from attnlab.config.setting import Setter, flatten
 from attnlab.config.words import show
 
 Pair = tuple[Item, Any]
@@ -45,12 +45,16 @@ def resolve(raw: dict[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
 
 
 def references(raw: Mapping[str, Any]) -> set[str] | None:
-    """Last names of the keys that interpolations follow; None when they cannot be told."""
+    """Last names of the keys that interpolations follow; None when they cannot be told.
+
+    Of one that calls a resolver or holds others: every word in it.
+    """
     names: set[str] = set()
-    for body in re.findall(r"\$\{([^}]*)\}", str(raw)):
-        if "${" in body:
+    for text in (str(value) for value in flatten(raw).values() if "${" in str(value)):
+        if re.search(r"\$\{\.*\$\{", text):
             return None
-        names |= set(re.findall(r"\w+", body)) if ":" in body else {body.split(".")[-1]}
+        simple = re.fullmatch(r"\$\{[\w.]+\}", text)
+        names |= {text[2:-1].split(".")[-1]} if simple else set(re.findall(r"\w+", text))
     return names
 
 

@@ -36,8 +36,14 @@ def _shares(view: View) -> Iterator[str]:
         if place == "decoder" and groups == view["model.encoder"]:
             continue
         shares = [group["share"] for group in groups]
-        if abs(sum(shares) - 1) > 1e-6:
-            yield f"model.{place}: shares {show(shares)} of its groups add up to {sum(shares):.6g}; expected 1"
+        given = [share for share in shares if share is not None]
+        claim = f"model.{place}: shares {show(shares)} of its groups"
+        if len(shares) - len(given) > 1:
+            yield f"{claim}: null (what the others leave) is for one of them; write numbers for the rest"
+        elif len(given) < len(shares) and sum(given) > 1 + 1e-6:
+            yield f"{claim} add up to {sum(given):.6g} without the one that is null; expected at most 1"
+        elif len(given) == len(shares) and abs(sum(given) - 1) > 1e-6:
+            yield f"{claim} add up to {sum(given):.6g}; expected 1"
 
 
 def _directions(view: View) -> Iterator[str]:
@@ -137,13 +143,6 @@ def _unread(view: View) -> Iterator[str]:
         yield f"{key}=learned: the patches of task {name} have no learned positions; write sinusoidal or none"
 
 
-def _from_run(view: View) -> Iterator[str]:
-    folder = view["from_run"]
-    if folder is not None and not (Path(folder) / "config.yaml").is_file():
-        expected = "experiments/runs/<task>/<model>/<tag>/seed<k>"
-        yield f"from_run={folder}: no run folder (no config.yaml there); expected one such as {expected}"
-
-
 def _steps(view: View) -> Iterator[str]:
     if view["train.max_steps"] is None and view["train.max_epochs"] is None:
         yield "train.max_steps=null: needs train.max_epochs, the passes over the training data; both are null"
@@ -193,5 +192,5 @@ def _paths(view: View) -> Iterator[str]:
 
 _RULES: list[Callable[[View], Iterator[str]]] = [
     _heads, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _unread, _steps,
-    _betas, _ignored, _paths, _from_run,
+    _betas, _ignored, _paths,
 ]  # fmt: skip

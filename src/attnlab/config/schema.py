@@ -16,6 +16,7 @@ Positive = Annotated[float, "(0, inf)"]
 NonNegative = Annotated[float, "[0, inf)"]
 Probability = Annotated[float, "[0, 1)"]
 
+Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
 Positions = Literal["sinusoidal", "learned", "relative", "none"]
 Embedding = Literal["noscale", "upscale_tokens", "upscale_normal", "downscale_positions", "xavier", "small"]
 OrthoForm = Literal["frobenius", "unnormalized", "absolute_cosine"]
@@ -156,7 +157,8 @@ class Ortho:
 class LayerGroup:
     """A share of the depth with one kind of attention."""
 
-    share: Annotated[float, "(0, 1]"]
+    share: Annotated[float, "[0, 1]"] | None
+    """0 = no layer; null (of one group at most) = what the other groups leave"""
     attention: dict[str, Any]
 
 
@@ -167,8 +169,9 @@ class Model:
     name: str
     encoder: list[LayerGroup]
     """groups of layers, early to late, shares of the depth; self-attention"""
-    pattern: Literal["sequential", "alternating", "parallel"] = "sequential"
-    """sequential: groups one after another; alternating: in turn; parallel: all groups in every layer"""
+    pattern: Pattern = "sequential"
+    """sequential: groups one after another; alternating: in turn; parallel: all groups in every layer; *_reversed: the
+    last group first"""
     decoder: list[LayerGroup]
     """likewise for the decoder; causal self-attention"""
     cross: dict[str, Any]

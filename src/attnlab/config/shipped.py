@@ -14,8 +14,12 @@ from attnlab.config.words import listed
 
 
 def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
-    """`models that can: ...`; `able` judges the classes of a model by place and its `ortho.where` (as `ortho`)."""
-    names = [name for name in group_choices(conf)["model"] if (found := _model_classes(name, conf)) and able(found)]
+    """`models that can: ...`; `able` judges the classes of a model by place and its `ortho.where` (as `ortho`).
+
+    Those in subfolders are parts of one paper's tables and not named.
+    """
+    shipped = [name for name in group_choices(conf)["model"] if "/" not in name]
+    names = [name for name in shipped if (found := _model_classes(name, conf)) and able(found)]
     return f"models that can: {listed(names)}"
 
 

@@ -13,7 +13,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.check import check_config
-from attnlab.config.compose import compose_node, hydra_session, load_yaml, unresolved
+from attnlab.config.compose import compose_node, hydra_session, unresolved
 from attnlab.config.nodes import addable_keys
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
 from attnlab.config.resolving import Pair, as_text, first_line, followed_by_none, references, resolve, set_all
@@ -134,7 +134,10 @@ class _Expansion:
         return list(by_key.values())
 
     def _has_sweep(self, experiment: str | None) -> bool:
-        return experiment is not None and "hydra" in load_yaml(self.conf / "experiment" / f"{experiment}.yaml")
+        if experiment is None:
+            return False
+        _, settings = self._compose((f"experiment={experiment}",))
+        return settings["mode"] == "MULTIRUN" or bool(settings["params"])
 
     def _jobs(self, items: list[Item], multirun: bool) -> list[dict[str, Any]]:
         """Every job's configuration; a problem of some jobs only says of how many, and of one of them."""

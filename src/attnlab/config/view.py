@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.layers import filled_shares
 from attnlab.config.nodes import attention_nodes, node_signature
 from attnlab.config.target import Signature, TargetError
 
@@ -64,9 +65,19 @@ class View:
 
     def attentions(self, *places: str) -> Iterator[tuple[str, str, Signature]]:
         """Key, place and class of every attention in use, at these places only when any are named."""
-        for key, place, node in attention_nodes({name: self[f"model.{name}"] for name in self.places}):
-            if not places or place in places:
+        model = {name: self[f"model.{name}"] for name in self.places}
+        unused = set(_unused(model))
+        for key, place, node in attention_nodes(model):
+            if (not places or place in places) and key not in unused:
                 yield key, place, signature_of(node)
+
+
+def _unused(model: Mapping[str, Any]) -> Iterator[str]:
+    """Keys of attentions whose group has no layer."""
+    for place, groups in model.items():
+        if isinstance(groups, list):
+            shares = filled_shares([group["share"] for group in groups])
+            yield from (f"model.{place}.{i}.attention" for i, share in enumerate(shares) if share == 0)
 
 
 def signature_of(node: Mapping[str, Any]) -> Signature:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from attnlab.config.check import Command, ConfigError, check_command
+from attnlab.config.check import Command, ConfigError, check_command, missing_runs
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.nodes import task_yaml
 from attnlab.config.overrides import with_data_set_names
@@ -25,6 +25,9 @@ def train_main(argv: Sequence[str]) -> int:
     argv = readable(argv)
     try:
         command = check_command(argv)
+        shows = any(word.partition("=")[0] in ("--cfg", "-c") for word in argv)
+        if not shows and (missing := missing_runs(command.jobs)):
+            raise ConfigError(missing)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR

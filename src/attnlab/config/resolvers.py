@@ -1,0 +1,49 @@
+"""What yaml files can ask for in `${name:...}`, besides Hydra's own: a value by case, and the folder of another run."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from omegaconf import OmegaConf
+
+_trained_by: dict[str, str] = {}
+"""Of run folders that were asked for, the experiment that trains them; for messages alone."""
+
+
+def register_resolvers() -> None:
+    """Make `choose` and `run_of` known to OmegaConf."""
+    OmegaConf.register_new_resolver("choose", choose, replace=True)
+    OmegaConf.register_new_resolver("run_of", run_of, replace=True)
+
+
+def choose(case: Any, values: Mapping[Any, Any], otherwise: Any) -> Any:
+    """The value of a case, so that a sweep can set a key that depends on another one.
+
+    `${choose:${model.feed_forward},{glu:2048},3072}` is 2048 where the feed-forward part is a GLU, else 3072.
+    """
+    return values.get(case, otherwise)
+
+
+def run_of(experiment: str, model: str, seed: int, runs: str) -> str:
+    """The run folder that an experiment has for a model and a seed, below `paths.runs`, whether it is there or not.
+
+    `${run_of:qin2022/table5_pretraining,${model.name},${seed},${paths.runs}}`
+    """
+    from attnlab.config.naming import run_folder
+
+    config = _composed(experiment, model)
+    folder = str(run_folder(config | {"seed": seed, "paths": config["paths"] | {"runs": runs}}))
+    _trained_by[folder] = experiment
+    return folder
+
+
+def trained_by(folder: str) -> str | None:
+    """The experiment that trains the run of a folder that `run_of` gave."""
+    return _trained_by.get(folder)
+
+
+@cache
+def _composed(experiment: str, model: str) -> dict[str, Any]:
+    from attnlab.config.compose import choice_named, compose_config
+
+    return compose_config([f"experiment={experiment}", f"model={choice_named('model', model)}"])
