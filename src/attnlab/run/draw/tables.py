@@ -154,7 +154,6 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     files = draw_diagnosis(
         picture.quantity or "norms", [(name, folder) for folder, name in chosen.items()], path.parent
     )
-    drawn = [file for file in files if file.suffix == ".png"]
-    return [
-        (file, f"{table.report.title}: {file.stem.replace('_', ' ')} of {', '.join(chosen.values())}") for file in drawn
-    ]
+    of = f"of the best and the worst seed by {picture.metric or names[0]}"
+    pictures = [file for file in files if file.suffix == ".png"]
+    return [(file, f"{table.report.title}: {file.stem.replace('_', ' ')}, {of}") for file in pictures]
