@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -313,11 +312,8 @@ try:
 except ConfigError:
     print([name for name in ("torch", "pytorch_lightning", "wandb", "numpy", "pandas") if name in sys.modules])
 """
-    start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    # Measured 0.6 s; wide, for busy machines.
-    assert time.perf_counter() - start < 10
 
 
 def test_an_option_that_costs_a_form_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

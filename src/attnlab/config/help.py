@@ -16,7 +16,6 @@ _KEYS = (
     "train.max_steps",
     "train.batch_size",
     "train.precision",
-    "train.accumulate",
     "train.selection",
     "optim.lr",
     "optim.clip_norm",
@@ -42,12 +41,15 @@ python train.py [group=choice ...] [key=value ...]
 
   one run     python train.py task=scan model=linear_l2_ortho train.max_steps=1500
   a sweep     python train.py -m task=scan model=linear,linear_l2_ortho seed=0,1,2
-  a preset    python train.py experiment=quickstart      (a published table is a sweep of its own)
+  a table     python train.py experiment=park2024/table4_scan, then python report.py experiment=...
   quick look  python train.py task=scan debug=smoke      (a few steps at tiny size: does it work?)
 
 Repeating a command resumes it; what is finished is not run again.
 
 Groups (group=choice)"""
+
+_ENDINGS = ("_small", "_ortho")
+"""of choices that are shown together with the choice they are a form of"""
 
 _REST = """\
 Flags
@@ -57,7 +59,7 @@ Flags
 
 +key=value sets an option that a class has and the yaml files do not list.
 All keys with their meaning: src/attnlab/config/schema.py; their values: conf/. Task options and
-attention arguments: the classes named by _target_. More: README.md; python evaluate.py --help."""
+attention arguments: the classes named by _target_. More: README.md; python evaluate.py --help, python report.py --help."""
 
 
 def help_text(conf: Path = CONF) -> str:
@@ -72,11 +74,14 @@ def help_text(conf: Path = CONF) -> str:
 
 
 def _by_folder(choices: Sequence[str]) -> str:
-    """Choices joined by commas, those of a subfolder as `folder/{name, name}`."""
+    """Choices joined by commas, those of a subfolder as `folder/{name, name}`; `name[_small]` is two of them."""
     folders: dict[str, list[str]] = {}
     for choice in choices:
-        folder, _, name = choice.rpartition("/")
-        folders.setdefault(folder, []).append(name)
+        plain = next((choice.removesuffix(end) for end in _ENDINGS if choice.endswith(end)), "")
+        if plain not in choices:
+            folder, _, name = choice.rpartition("/")
+            also = "".join(f"[{end}]" for end in _ENDINGS if choice + end in choices)
+            folders.setdefault(folder, []).append(name + also)
     alone = folders.pop("", [])
     return ", ".join([*alone, *(f"{folder}/{{{', '.join(names)}}}" for folder, names in folders.items())])
 
