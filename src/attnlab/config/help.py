@@ -59,7 +59,8 @@ Flags
 
 +key=value sets an option that a class has and the yaml files do not list.
 All keys with their meaning: src/attnlab/config/schema.py; their values: conf/. Task options and
-attention arguments: the classes named by _target_. More: README.md; python evaluate.py --help, python report.py --help."""
+attention arguments: the classes named by _target_. More: README.md, evaluate.py --help,
+report.py --help."""
 
 
 def help_text(conf: Path = CONF) -> str:
