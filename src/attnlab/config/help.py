@@ -58,9 +58,8 @@ Flags
   -h, --help       this page
 
 +key=value sets an option that a class has and the yaml files do not list.
-All keys with their meaning: src/attnlab/config/schema.py; their values: conf/. Task options and
-attention arguments: the classes named by _target_. More: README.md, evaluate.py --help,
-report.py --help."""
+All keys with their meaning: src/attnlab/config/schema.py; values: conf/; options of tasks and
+attentions: the classes named by _target_. More: README.md, evaluate.py --help, report.py --help."""
 
 
 def help_text(conf: Path = CONF) -> str:
