@@ -23,7 +23,7 @@ from attnlab.run.report.cells import TableError
 from attnlab.run.report.cli import report_main
 from attnlab.run.report.published import Published, PublishedError, Value, published_table
 from attnlab.run.report.quantities import lower_is_better, unit_of
-from attnlab.run.report.runs import look, run_folders
+from attnlab.run.report.runs import Unreadable, look, run_folders
 from attnlab.run.report.source import glob_source, plain_report
 from attnlab.run.report.statistics import bimodal, interval, mean, paired, sd
 from attnlab.run.report.table import make_table
@@ -90,7 +90,7 @@ def test_means_are_over_finished_seeds_only(made: Make, tmp_path: Path) -> None:
     cell = table_of(tmp_path / "runs", SIMPLE).cells["linear"]["ood"]
     assert cell.values == {0: 40.0, 1: 50.0}
     assert (cell.mean, cell.sd) == (45.0, pytest.approx(50**0.5))
-    assert mean_and_sd(cell) == "45.0 ± 7.1 (2 of 4)"
+    assert mean_and_sd(cell) == "45.0 ± 7.1 (2 of 4) [40.0, 50.0]"
     assert (cell.extreme(True), cell.extreme(False)) == ((1, 50.0), (0, 40.0))
     assert {seed.seed: seed.state for seed in cell.seeds}[2] == "failed"
 
@@ -145,7 +145,7 @@ def test_a_number_that_is_not_finite_is_none(made: Make, tmp_path: Path) -> None
     made("linear", 0, 0.5)
     made("linear", 1, math.nan)
     cell = table_of(tmp_path / "runs", SIMPLE).cells["linear"]["ood"]
-    assert cell.values == {0: 50.0}
+    assert cell.values == {0: 50.0} and "not finite" in cell.seeds[1].reason
 
 
 def test_different_settings_never_meet_in_one_mean(made: Make, configs: dict, tmp_path: Path) -> None:
@@ -213,17 +213,67 @@ def test_statistics_of_a_handful() -> None:
     assert paired({0: 1.0}, {0: 0.0}) is None
 
 
-def test_two_groups_of_seeds_are_told_apart() -> None:
+def test_two_groups_need_five_seeds_and_two_in_each() -> None:
     assert bimodal([50.1, 51.0, 49.8, 98.8, 99.0])
-    assert not bimodal([90.0, 92.0, 94.0, 96.0]) and not bimodal([10.0, 30.0, 60.0]) and not bimodal([50.0, 99.0])
+    assert not bimodal([90.0, 92.0, 94.0, 96.0, 98.0]) and not bimodal([50.0, 51.0, 52.0, 53.0, 99.0])
+    assert not bimodal([50.0, 51.0, 99.0])
 
 
-def test_seeds_in_two_groups_are_written_out(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_seeds_far_apart_are_written_out(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     for seed, ood in enumerate((0.5, 0.51, 0.99)):
         made("linear", seed, ood)
-    assert report_main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]) == 0
+    words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
+    assert report_main(words) == 0
     said = capsys.readouterr().out
-    assert "66.7 ± 28.0 (3) [50.0, 51.0, 99.0]" in said and "no run's value" in said
+    assert "66.7 ± 28.0 (3) [50.0, 51.0, 99.0]" in said and "no run's value" not in said
+    for seed, ood in ((3, 0.49), (4, 0.98)):
+        made("linear", seed, ood)
+    assert report_main(words) == 0
+    assert "no run's value: linear (ood)" in capsys.readouterr().out
+
+
+def test_words_that_change_an_experiment_leave_the_published_values_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    small = ["experiment=park2024/table4_scan", f"paths.runs={tmp_path}", "model=linear", "seed=0"]
+    for words, said in (([], "46.9"), (["train.max_steps=7"], "not at the preset's settings: train.max_steps=7")):
+        own = compose_config([*small, *words])
+        own.pop("report")
+        a_run(run_folder(own), own, 0.25)
+        assert report_main([*small, *words, f"out={tmp_path / 'out'}"]) == 0
+        shown = capsys.readouterr().out
+        assert said in shown and ("46.9" in shown) == (not words)
+
+
+def test_runs_that_begin_with_others_are_one_setting(made: Make, configs: dict, tmp_path: Path) -> None:
+    """Each seed begins with the same seed of another setting; of another one they would be another row."""
+    for seed in (0, 1):
+        made("linear", seed, config={"from_run": f"runs/masked/linear/default/seed{seed}"})
+    assert len(table_of(tmp_path / "runs").cells["linear"]["ood"].values) == 2
+    made("linear", 2, config={"from_run": "runs/masked/linear/lr=1/seed2"})
+    with pytest.raises(TableError, match="from_run"):
+        table_of(tmp_path / "runs", SIMPLE)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "said"),
+    [
+        ("result.json", {"metrics": 3}, "no metrics"),
+        ("result.json", {"metrics": {OOD: "much"}}, "no number"),
+        ("result.json", {"versions": None}, "versions"),
+        ("config.yaml", {"task": None}, "sections"),
+    ],
+)
+def test_files_of_another_form_are_unreadable(made: Make, file: str, change: dict, said: str) -> None:
+    folder = made("linear", 0)
+    there = yaml.safe_load((folder / file).read_text())
+    (folder / file).write_text(json.dumps(there | change))
+    try:
+        run = look(folder)
+    except Unreadable as error:
+        assert said in str(error)
+    else:
+        assert run.state == "unreadable" and said in run.reason
 
 
 def test_published_files_are_found_by_name(tmp_path: Path) -> None:
@@ -295,6 +345,8 @@ def test_unknown_columns_and_rows_are_named(made: Make, tmp_path: Path, capsys: 
     runs = f"runs={tmp_path / 'runs'}"
     assert report_main([runs, "columns=test/oood/sequence_accuracy"]) == 1
     assert f"nearest: {OOD}" in capsys.readouterr().err
+    assert report_main([runs, "out=/dev/null/x"]) == 1
+    assert "out=<folder>" in capsys.readouterr().err
     assert report_main([runs, "against=vanila"]) == 1
     assert "no such row" in capsys.readouterr().err
     assert report_main([runs, "rows=modell"]) == 1

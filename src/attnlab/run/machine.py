@@ -5,7 +5,6 @@ import platform
 import re
 import resource
 import shlex
-import subprocess
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -15,25 +14,9 @@ from typing import Any
 import torch
 
 import attnlab
+from attnlab.run.git import git_state
 
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "wandb")
-
-
-def git_state() -> dict[str, Any]:
-    """Commit, and whether code or configuration has changes it does not hold; nulls outside a checkout."""
-    root = Path(attnlab.__file__).parent
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=20, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    changes = git("status", "--porcelain", "--", ":/src", ":/conf")
-    return {"commit": git("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
 
 
 def versions() -> dict[str, str | None]:

@@ -17,6 +17,7 @@ from attnlab.nn.build import count_parameters
 from attnlab.run import machine
 from attnlab.run.figures import drawn_figures
 from attnlab.run.fit import fit, quiet_lightning, with_steps
+from attnlab.run.git import git_state
 from attnlab.run.record import MetricsFile, RunError, RunFolder
 from attnlab.run.resume import read_checkpoint
 from attnlab.run.run import Run
@@ -94,7 +95,7 @@ def train_run(raw: dict[str, Any], stop: StopRequest) -> tuple[dict[str, Any], b
 
 def _begin(folder: RunFolder, reporter: Reporter) -> None:
     """Record the start and every commit the run was trained under; say when a resume is under another one."""
-    status, now = folder.status(), machine.git_state()
+    status, now = folder.status(), git_state()
     commits = status.get("commits", [])
     if folder.checkpoint.exists():
         reporter.say(f"resuming {folder.path}")

@@ -7,15 +7,11 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from attnlab.config.report import Picture
-from attnlab.run.draw.style import line_look, panels, save
+from attnlab.run.draw.style import line_look, row_panels, save
 from attnlab.run.report.cells import Table, TableError
 from attnlab.run.report.quantities import factor_of, unit_of
 from attnlab.run.report.statistics import mean
 from attnlab.run.report.table import row_name
-
-LINES_A_PANEL = 5
-"""more rows than this get a panel each"""
-PANELS_A_ROW = 3
 
 ByLength = dict[str, dict[int, list[float]]]
 """by row and length: the values of all seeds"""
@@ -34,26 +30,15 @@ def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, st
     rows = _values(table, subset, metric)
     if not rows:
         raise TableError(f"figures: no run has {subset}/length_.../{metric}")
-    together = len(rows) <= LINES_A_PANEL
-    if together:
-        figure, axes = panels(1, 1, 5.2, 3.0)
-    else:
-        figure, axes = panels(-(-len(rows) // PANELS_A_ROW), PANELS_A_ROW, 2.6, 2.2, sharey=True)
-    for number, (row, lengths) in enumerate(rows.items()):
-        axis = axes[0 if together else number]
+    unit = unit_of(metric)
+    label = f"{subset}, {metric.replace('_', ' ')} ({'%' if unit == 'percent' else unit})"
+    figure, axes, together = row_panels(list(rows), "length", label)
+    for number, (axis, (row, lengths)) in enumerate(zip(axes, rows.items(), strict=True)):
         _line(axis, lengths, number if together else 0, row)
-        if not together:
-            axis.set_title(row)
-    unit, name = unit_of(metric), metric.replace("_", " ")
-    for axis in axes:
-        axis.set_xlabel("length")
         if unit == "percent":
             axis.set_ylim(-3, 103)
-    axes[0].set_ylabel(f"{subset}, {name} ({'%' if unit == 'percent' else unit})")
     if together:
         axes[0].legend()
-    for axis in axes[1 if together else len(rows) :]:
-        axis.set_visible(False)
     return [(save(figure, path), f"{table.report.title}: {subset} by length; mean and range over seeds")]
 
 

@@ -1,5 +1,6 @@
 """One style for all pictures: legible in grey, readable at the width of a page."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 LINES = ("-", "--", "-.", ":")
 DOTS_PER_INCH = 110
+LINES_A_PANEL = 4
+"""more than these cannot be told apart without colour"""
+PANELS_A_ROW = 3
 _SETTINGS = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -39,10 +43,32 @@ def panels(rows: int, columns: int, width: float, height: float, **options: Any)
     return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
 
+def row_panels(rows: Sequence[str], xlabel: str, ylabel: str) -> tuple[Figure, list[Axes], bool]:
+    """One panel for the lines of a few rows of a table, or a panel with a title for each of many.
+
+    Returns:
+        the figure, the panel of every row, and whether these are one and the same.
+    """
+    together = len(rows) <= LINES_A_PANEL
+    if together:
+        figure, axes = panels(1, 1, 5.2, 3.0)
+    else:
+        figure, axes = panels(-(-len(rows) // PANELS_A_ROW), PANELS_A_ROW, 2.6, 2.2, sharey=True)
+    for axis in axes[1 if together else len(rows) :]:
+        axis.set_visible(False)
+    for axis, row in zip(axes, rows, strict=False):
+        axis.set(xlabel=xlabel, title="" if together else row)
+    figure.supylabel(ylabel, fontsize="medium")
+    return figure, [axes[0]] * len(rows) if together else axes[: len(rows)], together
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write a picture; the file's ending says which kind (png, pdf, svg)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    with warnings.catch_warnings():
+        # long names can leave a panel little room; the picture is whole all the same
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")
+        figure.savefig(path, dpi=DOTS_PER_INCH)
     return path
 
 

@@ -11,14 +11,13 @@ from matplotlib.axes import Axes
 from attnlab.config.report import Picture
 from attnlab.config.words import show
 from attnlab.run.draw.lengths import by_length
-from attnlab.run.draw.style import line_look, panels, save
+from attnlab.run.draw.style import PANELS_A_ROW, line_look, panels, save
 from attnlab.run.draw.training import training
 from attnlab.run.report.cells import Cell, Column, Table, TableError
 from attnlab.run.report.table import row_name, value_of
 
 Drawn = list[tuple[Path, str]]
 """pictures and their captions"""
-PANELS_A_ROW = 3
 LONGEST_NAME = 40
 """signs of a row's name beside its bar; longer ones go over several lines"""
 
@@ -42,6 +41,8 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
 def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     """A panel a column: a bar for every row at its mean, a dot for every seed, a line at the published value."""
     columns = [c for c in table.columns if any(_mean(table, row, c) is not None for row in table.cells)]
+    if not columns:
+        raise TableError("there is no number to draw")
     width = min(len(columns), PANELS_A_ROW)
     height = 0.26 * sum(-(-len(row) // LONGEST_NAME) for row in table.cells) + 0.9
     figure, axes = panels(-(-len(columns) // width), width, 3.0 if width > 1 else 5.2, height, sharey=True)
@@ -49,9 +50,13 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
         _bars(axis, table, column)
     for axis in axes[len(columns) :]:
         axis.set_visible(False)
+    return [(save(figure, path), f"{table.report.title}: mean (bar) and every seed (dot){_also(table)}")]
+
+
+def _also(table: Table) -> str:
+    """What a caption says of published values."""
     known = any(cell.published and cell.published.value is not None for cell in table.each())
-    caption = f"{table.report.title}: mean (bar) and every seed (dot){', published value (line)' if known else ''}"
-    return [(save(figure, path), caption)]
+    return ", published value (line)" if known else ""
 
 
 def _mean(table: Table, row: str, column: Column) -> float | None:
@@ -102,11 +107,14 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
         for number, (name, points) in enumerate(lines.items()):
             cells = {places[x]: table.cells[row].get(column.name) for row, x in points.items()}
             _curve(axis, cells, line_look(number) | {"label": name})
+            _published(axis, cells)
         axis.set_xticks(list(places.values()), [show(x) for x in places])
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
         if len(lines) > 1:
             axis.legend()
-    return [(save(figure, path), f"{table.report.title}: over {key}; mean, standard deviation and every seed")]
+    return [
+        (save(figure, path), f"{table.report.title}: over {key}; mean, standard deviation and every seed{_also(table)}")
+    ]
 
 
 def _lines(table: Table, key: str) -> dict[str, dict[str, Any]]:
@@ -134,6 +142,13 @@ def _curve(axis: Axes, cells: Mapping[float, Cell | None], look: Mapping[str, An
     axis.errorbar(list(there), means, yerr=spreads, capsize=2, elinewidth=0.8, **look)
     for x, cell in there.items():
         axis.plot([x] * len(cell.values), list(cell.values.values()), ".", color="0.6", markersize=4, zorder=1)
+
+
+def _published(axis: Axes, cells: Mapping[float, Cell | None]) -> None:
+    """Published values as short lines, as in bars."""
+    for x, cell in cells.items():
+        if cell is not None and cell.published is not None and cell.published.value is not None:
+            axis.plot([x], [cell.published.value], "_", color="black", markersize=16, markeredgewidth=1.8, zorder=4)
 
 
 def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:

@@ -40,15 +40,16 @@ def _safe(text: str) -> str:
     return text if isinstance(text, Html) else html.escape(text)
 
 
-def number(value: float | None, unit: str, signed: bool = False) -> str:
+def number(value: float | None, unit: str, signed: bool = False, like: float | None = None) -> str:
     """A value with the digits of its unit and a real minus; a dash for none.
 
     Args:
         signed: write a plus too, as differences are.
+        like: the number it stands beside, as in `shown`.
     """
     if value is None or not math.isfinite(value):
         return NOTHING if value is None else "not finite"
-    text = shown(value, unit)
+    text = shown(value, unit, like)
     return (f"+{text}" if signed and value > 0 else text).replace("-", MINUS)
 
 

@@ -66,7 +66,8 @@ def differences(report: Record) -> Html | None:
     lines = []
     for one in comparisons:
         unit, ends = units.get(one["column"], ""), (one["low"], one["high"])
-        inside = None not in ends and ends[0] <= 0 <= ends[1]
+        sure = "bootstrap" in (one.get("method") or "")
+        inside = sure and None not in ends and ends[0] <= 0 <= ends[1]
         interval = f"{number(ends[0], unit, True)} to {number(ends[1], unit, True)}" if None not in ends else NOTHING
         lines.append(
             tag(
@@ -78,9 +79,12 @@ def differences(report: Record) -> Html | None:
                 tag("td", one.get("method") or ""),
             )
         )
-    names = (("rows", None), ("column", None), ("difference", "n"), ("interval", "n"), ("how", None))
+    names = (("rows", None), ("column", None), ("difference", "n"), ("from, to", "n"), ("how", None))
     heads = [tag("th", name, scope="col", class_=style) for name, style in names]
-    above = "Differences between rows, over seeds. An interval that holds zero leaves open which one is better."
+    above = (
+        "Differences between rows, over seeds. A bootstrap interval that holds zero leaves open which row is better; "
+        "the range over a few seeds is no such interval and says nothing of the kind."
+    )
     table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *lines))
     return scrollable(f"{report['title']}: differences", table, above)
 
@@ -163,7 +167,7 @@ def _short(cell: Record | None, unit: str) -> Html:
 
 
 def _spread(value: float, sd: float | None, unit: str) -> str:
-    return number(value, unit) + (f" ± {number(sd, unit)}" if sd is not None else "")
+    return number(value, unit) + (f" ± {number(sd, unit, like=value)}" if sd is not None else "")
 
 
 def _extreme(pair: Sequence[Any] | None, unit: str) -> Html | str:

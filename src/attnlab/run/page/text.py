@@ -35,7 +35,7 @@ def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Html, set
     """
     from markdown_it import MarkdownIt
 
-    reader, pictures = MarkdownIt("commonmark", {"html": False}).enable("table"), set()
+    reader, pictures = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table"), set()
     tokens = reader.parse(text)
     for token in [one for outer in tokens for one in (outer, *(outer.children or ()))]:
         if token.type in ("heading_open", "heading_close"):

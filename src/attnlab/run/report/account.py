@@ -4,19 +4,40 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from attnlab.config.words import listed
+from attnlab.run.git import git_state
 from attnlab.run.report.cells import Cell, Table
 from attnlab.run.report.runs import FoundRun
-from attnlab.run.report.table import row_name
 
 
 def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
-    """Every cell that lacks a run, with the state and the reason; and folders that were skipped."""
-    found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    for run in table.runs:
-        if run.state != "finished":
-            found[row_name(table.report, run), run.state, run.reason].append(run.seed)
-    lines = [f"{row}: {state}, {_seeds(seeds)}{_because(reason)}" for (row, state, reason), seeds in found.items()]
-    return [*lines, *_without_value(table), *(f"skipped {one}" for one in skipped)]
+    """Every cell that lacks a run or its number, with the state and the reason; and folders that were skipped."""
+    found: dict[tuple[str, str, str, tuple[int, ...]], list[str]] = defaultdict(list)
+    shown = set()
+    for cell in _measured(table):
+        by_state: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for seed in cell.seeds:
+            shown.add(seed.folder)
+            if seed.value is None:
+                state = "no number" if seed.state == "finished" else seed.state
+                by_state[state, seed.reason].append(seed.seed)
+        for (state, reason), seeds in by_state.items():
+            found[cell.row, state, reason, tuple(seeds)].append(cell.column.name)
+    whole = {row: sum(cell.row == row for cell in _measured(table)) for row in table.cells}
+    lines = [
+        f"{row}{'' if len(names) == whole[row] else f', {listed(names)}'}: {state}, {_seeds(seeds)}{_because(reason)}"
+        for (row, state, reason, seeds), names in found.items()
+    ]
+    # of values tried that were not the best, say
+    others = [run for run in table.runs if run.state != "finished" and run.folder not in shown]
+    lines += [f"{'/'.join(run.folder.parts[-4:])}: {run.state}{_because(run.reason)}" for run in others]
+    return [*lines, *(f"skipped {one}" for one in skipped)]
+
+
+def _measured(table: Table) -> Iterator[Cell]:
+    """Cells that are of runs themselves, and no average of others."""
+    average = table.report.average.name if table.report.average else None
+    return (cell for cell in table.each() if cell.column.name != average)
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -28,27 +49,18 @@ def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
 
 
-def _without_value(table: Table) -> Iterator[str]:
-    """Finished runs that have no such number."""
-    for cell in table.each():
-        lacking = [seed for seed in cell.seeds if seed.state == "finished" and seed.value is None]
-        if lacking:
-            seeds = _seeds([seed.seed for seed in lacking])
-            yield f"{cell.row}, {cell.column.name}: no number, {seeds}{_because(lacking[0].reason)}"
-
-
 def finished(table: Table) -> list[FoundRun]:
     return [run for run in table.runs if run.state == "finished"]
 
 
 def notes(table: Table) -> list[str]:
     """What is true of the numbers that are there and not seen in them."""
-    runs, lines = finished(table), []
-    commits = {commit_of(run) for run in runs}
-    if len(commits) > 1:
-        lines.append(f"runs of {len(commits)} commits: {', '.join(sorted(commits))}")
-    if any(run.result.get("git", {}).get("dirty") for run in runs):
-        lines.append("some runs were made with changes that no commit holds")
+    runs, made = finished(table), origin(table)
+    cost = f"{made['runs']} runs, {made['seconds'] / 3600:.1f} hours of training"
+    lines = [f"{cost}, on {listed(made['hardware']) if made['hardware'] else 'unknown hardware'}"]
+    now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
+    since = "" if {now} == commits else f"; this is {str(now)[:10]}"
+    lines.append(f"made by commit {', '.join(made['commits'])}{since}")
     lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []

@@ -8,7 +8,7 @@ from typing import Any
 from attnlab.config.report import Report
 from attnlab.config.words import hint, listed, nearest
 from attnlab.run.report.published import Published, Value
-from attnlab.run.report.quantities import lower_is_better, unit_of
+from attnlab.run.report.quantities import OF_RUNS, lower_is_better, unit_of
 from attnlab.run.report.runs import FoundRun
 from attnlab.run.report.statistics import APART, bimodal, mean, paired, sd
 
@@ -69,10 +69,16 @@ class Cell:
         return max(self.values.items(), key=lambda pair: sign * pair[1]) if self.values else None
 
     @property
-    def bimodal(self) -> bool:
+    def scattered(self) -> bool:
+        """Whether seeds are so far apart that a mean alone would mislead; of percentages and perplexities only."""
         values = list(self.values.values())
-        # of what is no percentage, a quarter of the mean is far apart
-        return bimodal(values, APART if self.column.unit == "percent" else abs(self.mean or 0) / 4)
+        apart = APART if self.column.unit == "percent" else abs(self.mean or 0) / 4
+        return len(values) > 1 and self.column.metric not in OF_RUNS and max(values) - min(values) >= apart
+
+    @property
+    def bimodal(self) -> bool:
+        """Whether they fall into two groups."""
+        return self.scattered and bimodal(list(self.values.values()))
 
     @property
     def difference(self) -> float | None:
@@ -113,11 +119,12 @@ class Table:
             yield from row.values()
 
     def comparisons(self, against: str | None = None) -> list[Comparison]:
-        """Every row less the first one, or the one named."""
+        """Every row less the first one that has a number, or the one named."""
         rows = list(self.cells)
         if against is not None and against not in rows:
             raise TableError(f"against={against}: no such row{hint(nearest(against, rows))}; rows: {listed(rows)}")
-        base = against or next(iter(rows), None)
+        numbered = [row for row in rows if any(cell.values for cell in self.cells[row].values())]
+        base = against or next(iter(numbered), None)
         found = []
         for row in (row for row in rows if row != base):
             for name, cell in self.cells[row].items():

@@ -7,15 +7,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.report import Picture
+from attnlab.config.schema import LoggerOptions
 from attnlab.config.words import hint, listed, nearest
 from attnlab.run.record import RunError, write_text
 from attnlab.run.report.account import notes, origin, problems
 from attnlab.run.report.cells import Table, TableError
 from attnlab.run.report.published import PublishedError, published_table
+from attnlab.run.report.quantities import headlines
 from attnlab.run.report.source import Source, experiment_source, glob_source, plain_report, require_runs
 from attnlab.run.report.table import make_table
 from attnlab.run.report.writers import (
@@ -115,7 +116,7 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     require_runs(source)
     table = _table(source, own)
     comparisons = table.comparisons(own.get("against"))
-    out = Path(own["out"]) if "out" in own else _folder(source)
+    out = _made(Path(own["out"]) if "out" in own else _folder(source))
     figures, undrawn = _figures(table, out)
     lines = {
         "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
@@ -134,7 +135,6 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
         "origin": origin(table),
         "figures": figures,
     }
-    out.mkdir(parents=True, exist_ok=True)
     texts = {
         "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (source.command, command) if one]}),
         "table.csv": cells_csv(table),
@@ -150,6 +150,14 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     return 0
 
 
+def _made(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TableError(f"cannot write into {out}: {error.strerror}; choose another out=<folder>") from None
+    return out
+
+
 def _command(own: Mapping[str, str], words: Sequence[str]) -> str:
     """This command again; where it writes to is no part of what it says."""
     given = [f"{key}={value}" for key, value in own.items() if key not in ("out", "logger")]
@@ -163,16 +171,17 @@ def _table(source: Source, own: Mapping[str, str]) -> Table:
         report = replace(report, figures=[Picture(kind=kind) for kind in own["figures"].split(",")])
     published = published_table(report.published) if report.published else None
     table = make_table(report, source.runs, published)
-    for column in table.columns:
+    for column in table.columns if columns else ():
         if all(cell.mean is None for cell in table.each() if cell.column == column):
             _require_column(column.metric, source)
     return table
 
 
 def _require_column(metric: str, source: Source) -> None:
-    """A column without a single number: said with what the runs do have, unless nothing of it is finished yet."""
-    known = sorted({name for run in source.runs for name in run.result.get("metrics", {})})
-    if metric not in known and source.report is None:
+    """Of columns that were asked for: one without a single number, said with what the runs do have."""
+    having = [run.result["metrics"] for run in source.runs if run.state == "finished"]
+    known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
+    if metric not in known:
         raise TableError(f"columns={metric}: no run has it{hint(nearest(metric, known))}; {listed(known, 12)}")
 
 
@@ -201,10 +210,15 @@ def _print(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
 
 
 def _folder(source: Source) -> Path:
-    """An experiment's name is a folder below the reports; a glob becomes one word."""
+    """An experiment's name is a folder below the reports, with what narrows it; a glob becomes one word."""
     if source.command:
-        return REPORTS / source.name
-    return REPORTS / ("".join(sign if sign.isalnum() else "_" for sign in source.name).strip("_")[-60:] or "runs")
+        narrowed = f"--{_word(' '.join(source.words))}" if source.words else ""
+        return REPORTS / f"{source.name}{narrowed}"
+    return REPORTS / (_word(source.name) or "runs")
+
+
+def _word(text: str) -> str:
+    return "".join(sign if sign.isalnum() else "_" for sign in text).strip("_")[-80:]
 
 
 def _figures(table: Table, out: Path) -> tuple[list[dict[str, str]], list[str]]:
@@ -224,10 +238,7 @@ def _figures(table: Table, out: Path) -> tuple[list[dict[str, str]], list[str]]:
 
 
 def _mirror(out: Path, logger: str, table: Table) -> None:
+    """The report as a wandb run, beside those of the runs: `<paths.runs>/<task>/<model>/<tag>/seed<k>`."""
     from attnlab.run.report.wandb_report import log_report
 
-    options: dict[str, Any] = {"name": logger}
-    from attnlab.config.schema import LoggerOptions
-
-    runs = Path(table.runs[0].config.get("paths", {}).get("runs", "experiments/runs"))
-    print(log_report(out, LoggerOptions(**options), runs))
+    print(log_report(out, LoggerOptions(name=logger), table.runs[0].folder.parents[3]))

@@ -45,10 +45,14 @@ def lower_is_better(metric: str) -> bool:
     return metric.endswith(LOWER_IS_BETTER) or metric in SMALLER or spread_of(metric) is not None
 
 
-def shown(value: float, unit: str) -> str:
-    """A number as tables print it: percent with one digit behind the point, others with up to four digits in all."""
-    digits = ".1f" if unit == "percent" else ",.0f" if abs(value) >= 1000 else ".2f" if abs(value) >= 10 else ".3g"
-    text = f"{value:{digits}}"
+def shown(value: float, unit: str, like: float | None = None) -> str:
+    """A number as tables print it: one digit behind the point in percent, else two, and none from a thousand on.
+
+    Args:
+        like: the number that it stands beside, a mean beside a standard deviation; it gets as many digits.
+    """
+    size = abs(value if like is None else like)
+    text = f"{value:{'.1f' if unit == 'percent' else ',.0f' if size >= 1000 else '.2f'}}"
     return text.removeprefix("-") if not text.strip("-0.") else text
 
 

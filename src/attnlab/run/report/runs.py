@@ -25,6 +25,12 @@ UNUSABLE = ("missing", "running", "interrupted", "failed", "stopped", "unreadabl
 """states of a run that has no number for a table; the remaining one is finished"""
 
 
+PARTS = ("versions", "data", "selection", "git", "hardware")
+"""mappings of result.json"""
+SECTIONS = ("task", "backbone", "model", "optim", "train", "trainer", "logger", "paths", "seed")
+"""what every config.yaml holds"""
+
+
 class Unreadable(Exception):
     """A file of a run folder that is missing, cut short or of another kind."""
 
@@ -58,6 +64,11 @@ class FoundRun:
         found = self._recorded(metric)
         return None if found is None or not math.isfinite(found) else factor_of(metric) * found
 
+    def lacking(self, metric: str) -> str:
+        """Why a finished run has no such number."""
+        found = self._recorded(metric)
+        return f"its result has no {metric}" if found is None else f"its {metric} is {found}, not finite"
+
     def _recorded(self, metric: str) -> float | None:
         if metric in OF_RUNS:
             return self.result.get(metric)
@@ -74,10 +85,10 @@ class FoundRun:
         """Step, name and value of these metrics in metrics.csv; lines cut short are left out."""
         try:
             with (self.folder / "metrics.csv").open(newline="") as file:
-                rows = [row for row in csv.reader(file) if len(row) == 3 and row[1] in names]
-            return [(int(step), name, float(value)) for step, name, value in rows]
-        except (OSError, ValueError):
+                lines = [row for row in csv.reader(file) if len(row) == 3 and row[1] in names]
+        except (OSError, UnicodeDecodeError, csv.Error):
             return []
+        return [(int(step), name, float(value)) for step, name, value in lines if _number(step) and _number(value)]
 
 
 def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
@@ -112,14 +123,36 @@ def _state(run: FoundRun) -> tuple[str, str]:
     status, result = run.status, run.result
     state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
     if result or state == "finished":
-        if not isinstance(result.get("metrics"), Mapping):
-            return "unreadable", "status.json says finished and result.json is not there or holds no metrics"
+        if not result:
+            return "unreadable", "status.json says finished and there is no result.json"
+        if wrong := _malformed(result):
+            return "unreadable", f"result.json is no record of a run: {wrong}"
         return _version_state(run)
     if state == "running" and not _alive(status):
         return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
     if state in ("running", "failed", "stopped"):
         return state, reason or f"step {status.get('step', 0)}"
     return "missing", "nothing was trained yet"
+
+
+def _malformed(result: Mapping[str, Any]) -> str:
+    """What is not as a run writes it; empty where all is."""
+    metrics = result.get("metrics")
+    if not isinstance(metrics, Mapping):
+        return "it holds no metrics"
+    if odd := [name for name, value in metrics.items() if not isinstance(value, (int, float))]:
+        return f"{odd[0]} is no number"
+    parts = [part for part in PARTS if part in result and not isinstance(result[part], Mapping)]
+    numbers = [key for key in OF_RUNS if not isinstance(result.get(key, 0), (int, float))]
+    return f"{(parts + numbers)[0]} is not what a run writes" if parts + numbers else ""
+
+
+def _number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _version_state(run: FoundRun) -> tuple[str, str]:
@@ -159,10 +192,12 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         config = yaml.load(path.read_bytes(), LOADER)
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise Unreadable(f"{path.name} cannot be read ({_first_line(error)})") from None
-    parts = ("task", "model", "seed")
-    if not isinstance(config, dict) or any(part not in config for part in parts):
-        raise Unreadable(f"{path.name} is cut short or no run's: it lacks {', '.join(parts)}")
-    if not all(isinstance(config[part], dict) and "name" in config[part] for part in ("task", "model")):
+    lacking = [part for part in SECTIONS if not isinstance(config, dict) or part not in config]
+    if lacking:
+        raise Unreadable(f"{path.name} is cut short or no run's: it lacks {', '.join(lacking)}")
+    if not isinstance(config["seed"], int) or not all(isinstance(config[part], dict) for part in SECTIONS[:-1]):
+        raise Unreadable(f"{path.name} is no run's: {', '.join(SECTIONS[:-1])} are sections, seed is a number")
+    if "name" not in config["model"] or not {"name", "label"} <= config["task"].keys():
         raise Unreadable(f"{path.name} is no run's: task or model has no name")
     return config
 

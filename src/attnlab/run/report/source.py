@@ -1,20 +1,21 @@
 """Which runs a report is of, and its block: an experiment's cells, or whatever a glob finds."""
 
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attnlab.config.check import ConfigError, check_command
+from attnlab.config.compose import compose_with_hydra
 from attnlab.config.conform import build
-from attnlab.config.naming import comparable, run_folder
+from attnlab.config.naming import NOT_IDENTITY, run_folder
 from attnlab.config.report import Report
-from attnlab.config.setting import flatten
 from attnlab.config.words import hint, nearest_key, show
 from attnlab.run.report.cells import TableError
-from attnlab.run.report.quantities import headlines
+from attnlab.run.report.quantities import headlines, spread_of
 from attnlab.run.report.runs import FoundRun, Unreadable, look, run_folders
-from attnlab.run.report.table import value_of
+from attnlab.run.report.table import settings_of, value_of
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Source:
     name:    of the experiment, or the glob; None of a block means one made from what varies.
     skipped: folders that are no runs, and why.
     command: trains what is missing; empty where nobody can tell.
+    words:   that narrow an experiment, without those on where things lie and what they run on.
+    changed: of these, the ones that are no choice among what the experiment sweeps.
     """
 
     name: str
@@ -31,6 +34,8 @@ class Source:
     runs: Sequence[FoundRun]
     skipped: Sequence[str] = ()
     command: str = ""
+    words: Sequence[str] = ()
+    changed: Sequence[str] = ()
 
     @property
     def title(self) -> str:
@@ -52,7 +57,14 @@ def experiment_source(name: str, words: Sequence[str]) -> Source:
     block = jobs[0].get("report")
     runs = {folder: look(folder, job) for job in jobs for folder in [run_folder(job)]}
     report = None if block is None else build(Report, block)
-    return Source(name, report, list(runs.values()), command=f"python train.py {' '.join(line)}")
+    own = [word for word in words if word.split("=")[0].lstrip("+").split(".")[0] not in NOT_IDENTITY or "seed" in word]
+    swept = {*compose_with_hydra([f"experiment={name}"])[1]["params"], "seed"} if own else set()
+    changed = [word for word in own if word.split("=")[0].lstrip("+") not in swept]
+    if changed and report is not None:
+        # other settings than the preset's: what was published at its settings is no measure of them
+        report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(changed)}")
+    command = f"python train.py {shlex.join(line)}"
+    return Source(name, report, list(runs.values()), command=command, words=own, changed=changed)
 
 
 def glob_source(pattern: str) -> Source:
@@ -74,7 +86,7 @@ def plain_report(source: Source, rows: Sequence[str] = (), columns: Sequence[str
     """
     for key in rows:
         if all(value_of(key, run) is None for run in source.runs):
-            keys = sorted({"model", "task", *(name for run in source.runs for name in flatten(comparable(run.config)))})
+            keys = sorted({"model", "task", *(name for run in source.runs for name in settings_of(run))})
             raise TableError(f"rows={key}: no run has such a key{hint(nearest_key(key, keys))}")
     known = sorted({name for run in source.runs for name in run.result.get("metrics", {})})
     if source.report is not None and not rows and not columns:
@@ -130,6 +142,8 @@ def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
 
 def _short(name: str, among: Sequence[str]) -> str:
     """`test/ood/sequence_accuracy` as `ood`, where that is enough to tell it from the others."""
+    if spread_of(name):
+        return name
     part = name.partition("/")[2].rpartition("/")[0] or name.rpartition("/")[2]
     alike = [other for other in among if other.partition("/")[2].rpartition("/")[0] == part]
     return part if len(alike) <= 1 else name
@@ -140,7 +154,7 @@ def varying(runs: Sequence[FoundRun]) -> list[str]:
     groups: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
     for run in runs:
         pair = value_of("task", run), value_of("model", run)
-        groups.setdefault(pair, []).append(flatten(comparable(run.config)))
+        groups.setdefault(pair, []).append(settings_of(run))
     found = [key for place, key in enumerate(("task", "model")) if len({pair[place] for pair in groups}) > 1]
     within: dict[str, None] = {}
     for members in groups.values():

@@ -9,8 +9,8 @@ ENUMERATED = 5
 """up to this many seeds every resample is taken (5^5 = 3,125), beyond it `DRAWS` random ones"""
 DRAWS = 2_000
 FEWEST = 5
-"""seeds that an interval needs; fewer are shown as the range of their differences"""
-APART, GAP = 10.0, 2 / 3
+"""seeds that an interval, or a word on two groups, needs"""
+APART, GAP = 10.0, 0.5
 
 
 def mean(values: Sequence[float]) -> float:
@@ -28,14 +28,15 @@ def spread(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
 
 
-def bimodal(values: Sequence[float], apart: float = APART) -> bool:
-    """Whether seeds fall into two groups: one gap takes more than two thirds of a range of at least `apart`.
+def bimodal(values: Sequence[float]) -> bool:
+    """Whether seeds fall into two groups: of at least five, two or more on each side of a gap of half their range.
 
-    A mean of such seeds is a value that no run has; they are shown one by one.
+    A mean of such seeds is a value that no run has. Of fewer, nobody can tell.
     """
     ordered = sorted(values)
-    gaps = [high - low for low, high in itertools.pairwise(ordered)]
-    return len(ordered) > 2 and ordered[-1] - ordered[0] >= apart and max(gaps) > GAP * (ordered[-1] - ordered[0])
+    inner = range(2, len(ordered) - 1)
+    gap = max((ordered[place] - ordered[place - 1] for place in inner), default=0.0)
+    return len(ordered) >= FEWEST and gap > GAP * (ordered[-1] - ordered[0])
 
 
 def paired(ours: Mapping[int, float], against: Mapping[int, float]) -> tuple[float, float, float, str] | None:

@@ -1,5 +1,6 @@
 """From runs to the cells of a table: rows by values of keys, columns by metrics, means over seeds, published values."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,16 @@ from attnlab.run.report.published import Published, Value
 from attnlab.run.report.quantities import lower_is_better
 from attnlab.run.report.runs import FoundRun
 from attnlab.run.report.statistics import mean
+
+
+def settings_of(run: FoundRun) -> dict[str, Any]:
+    """What a run shares with those of other seeds: its flattened configuration.
+
+    A run that begins with another one names that one's folder, seed and all; of it the seed is left out.
+    """
+    flat = flatten(comparable(run.config))
+    begun = {key: re.sub(r"/seed\d+/?$", "", str(flat[key])) for key in ("from_run", "task.from_run") if flat.get(key)}
+    return flat | begun
 
 
 def value_of(key: str, run: FoundRun) -> Any:
@@ -48,15 +59,8 @@ def columns_of(report: Report) -> list[Column]:
     found = []
     for name, given in report.columns.items():
         parts = {"metric": given} if isinstance(given, str) else given
-        if (
-            not isinstance(parts, Mapping)
-            or not isinstance(parts.get("metric"), str)
-            or parts.keys()
-            - {
-                "metric",
-                "where",
-            }
-        ):
+        known = isinstance(parts, Mapping) and parts.keys() <= {"metric", "where"}
+        if not known or not isinstance(parts.get("metric"), str):
             raise TableError(f"report.columns.{name}={show(given)}: expected a metric, or metric: ... and where: ...")
         found.append(Column(str(name), parts["metric"], parts.get("where") or {}))
     return found
@@ -105,15 +109,13 @@ def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], pu
 def _reason(run: FoundRun, column: Column) -> str:
     if run.state != "finished" or run.value(column.metric) is not None:
         return run.reason
-    return f"its result has no {column.metric}"
+    return run.lacking(column.metric)
 
 
 def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
     """Only seeds may differ inside a mean."""
-    flat = [flatten(comparable(run.config)) for run in runs]
+    flat = [settings_of(run) for run in runs]
     keys = sorted({key for one in flat for key, value in one.items() if any(value != o.get(key) for o in flat)})
-    # follows the seed by itself, as a masked run that a classifier begins with
-    keys = [key for key in keys if key != "from_run"]
     if keys:
         add = "model" if any(key.startswith("model.") for key in keys) else keys[0]
         raise TableError(

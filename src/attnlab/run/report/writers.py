@@ -24,14 +24,14 @@ def number(value: float | None, unit: str, signed: bool = False) -> str:
 
 
 def mean_and_sd(cell: Cell) -> str:
-    """`46.1 ± 2.3 (5)`; with fewer finished runs than seeds `(3 of 5)`; seeds in two groups are written out."""
+    """`46.1 ± 2.3 (5)`; with fewer finished runs than seeds `(3 of 5)`; seeds far apart are written out."""
     if cell.mean is None:
         states = dict.fromkeys(seed.state for seed in cell.seeds)
         return ", ".join("no number" if state == "finished" else state for state in states)
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
-    text = shown(cell.mean, unit) + (f" ± {shown(cell.sd, unit)}" if cell.sd is not None else "")
+    text = shown(cell.mean, unit) + (f" ± {shown(cell.sd, unit, cell.mean)}" if cell.sd is not None else "")
     text += f" ({n})" if n == total else f" ({n} of {total})"
-    return f"{text} [{', '.join(shown(value, unit) for value in cell.values.values())}]" if cell.bimodal else text
+    return f"{text} [{', '.join(shown(value, unit) for value in cell.values.values())}]" if cell.scattered else text
 
 
 def extreme(cell: Cell, best: bool) -> str:
@@ -192,6 +192,8 @@ def _tex(text: str) -> str:
     escaped = text.replace("\\", r"\textbackslash ")
     for sign in "&%$#_{}":
         escaped = escaped.replace(sign, f"\\{sign}")
+    # at the beginning of a row a bracket would be an option of the row before
+    escaped = f"{{[}}{escaped[1:]}" if escaped.startswith("[") else escaped
     return escaped.replace(" ± ", r" $\pm$ ").replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ")
 
 
