@@ -35,7 +35,6 @@ EXCEPTIONS = {
 """published columns that a preset does not have, and why"""
 OF_SOME_ROWS = {"qin2022/figure2_locality": "attention of three of the masked models of table5_pretraining"}
 """presets that take some rows of a published table, and why"""
-"""(preset, row, column) of published cells that the preset has no cell for: why"""
 
 
 def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
