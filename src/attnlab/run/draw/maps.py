@@ -69,7 +69,8 @@ def draw_maps(
     cut = next((f" (the first {len(m.heads[0])} of {m.length[0]} positions)" for *_, m in rows if _is_cut(m)), "")
     most = max(len(maps.heads) for _, _, maps in rows)
     cut += f" (the first {heads} of {most} heads)" if most > heads else ""
-    figure.suptitle(fitted(f"{meaning}: {caption}{cut}", figure), fontsize=9, parse_math=False)
+    whose = f", {found[0][0]}" if len(found) == 1 else ""
+    figure.suptitle(fitted(f"{meaning}{whose}: {caption}{cut}", figure), fontsize=9, parse_math=False)
     return figure
 
 
