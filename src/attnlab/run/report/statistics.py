@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import statistics
 from collections.abc import Mapping, Sequence
 
 ENUMERATED = 5
@@ -18,14 +19,8 @@ def mean(values: Sequence[float]) -> float:
 
 
 def sd(values: Sequence[float]) -> float | None:
-    """Sample standard deviation; None of fewer than two."""
-    return spread(values) * math.sqrt(len(values) / (len(values) - 1)) if len(values) > 1 else None
-
-
-def spread(values: Sequence[float]) -> float:
-    """Standard deviation of a whole population."""
-    middle = mean(values)
-    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
+    """Sample standard deviation, exactly 0 of equal values; None of fewer than two."""
+    return statistics.stdev(values) if len(values) > 1 else None
 
 
 def bimodal(values: Sequence[float]) -> bool:
