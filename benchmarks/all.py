@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = (
     "startup --seconds 10",
+    "report --seconds 10 --folders 200",
     "ortho --seconds 5",
     "attention --seconds 2 --lengths 512,2048 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
     "train_step --task scan --seconds 60",
@@ -22,6 +23,7 @@ SHORT = (
 )
 FULL = (
     "startup --seconds 60",
+    "report --seconds 60",
     "ortho --seconds 30",
     "attention --seconds 20",
     "train_step --task scan --seconds 300",
