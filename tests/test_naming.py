@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from attnlab.config.check import check_command
-from attnlab.config.compose import compose_config
-from attnlab.config.naming import comparable, differences, run_folder, run_label, run_tag
+from attnlab.config.compose import CONF, compose_config, compose_node, hydra_session, unresolved
+from attnlab.config.naming import _plain_composition, comparable, differences, run_folder, run_label, run_tag
 from attnlab.config.setting import flatten
 
 
@@ -197,6 +198,25 @@ def test_kinds_of_value_are_told_apart() -> None:
         config["task"]["extra"] = value
         tags.add(run_tag(config))
     assert len(tags) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [("glue", "flash_quad"), ("lra_text", "qin2022/vanilla_then_linear"), ("wikitext103", "informer")],
+)
+def test_the_plain_composition_is_that_of_task_and_model_together(task: str, model: str) -> None:
+    with hydra_session():
+        node, _ = compose_node([f"task={task}", f"model={model}"])
+    raw, _ = _plain_composition(task, model.rpartition("/")[2], CONF)
+    assert raw == unresolved(node)
+
+
+def test_tasks_and_models_own_different_keys() -> None:
+    """What makes that so, for every pair."""
+    for file in (CONF / "task").glob("*.yaml"):
+        assert "model" not in yaml.safe_load(file.read_text()), file.name
+    for file in (CONF / "model").rglob("*.yaml"):
+        assert "@package" not in file.read_text(), file.name
 
 
 def test_the_folder() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from omegaconf import OmegaConf
+
 from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
 from attnlab.config.layers import filled_shares
 from attnlab.config.setting import flatten
@@ -98,18 +100,24 @@ def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any
 
     A key loses its section where the rest is unambiguous: d_model, max_steps, ortho.weight.
     """
-    with hydra_session(conf):
-        node, _ = compose_node([f"task={task}", f"model={choice_named('model', model, conf)}"])
-    keys = flatten(comparable(plain(node)))
+    # A task's yaml owns no key of the model, and a model's no other: one composition of each serves all pairs.
+    own = _unresolved(f"model={choice_named('model', model, conf)}", conf)["model"]
+    raw = _unresolved(f"task={task}", conf) | {"model": own}
+    keys = flatten(comparable(plain(OmegaConf.create(raw))))
     shorts = [key.partition(".")[2] or key for key in keys]
     suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}
-    return unresolved(node), suffixes
+    return raw, suffixes
+
+
+@cache
+def _unresolved(choice: str, conf: Path) -> dict[str, Any]:
+    """The composition with one choice of a group, its interpolations unresolved."""
+    with hydra_session(conf):
+        return unresolved(compose_node([choice])[0])
 
 
 def _expected(config: Mapping[str, Any], conf: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Flattened values of the plain composition, those that follow other keys as they would follow this config's."""
-    from omegaconf import OmegaConf
-
     raw, suffixes = _plain_composition(config["task"]["name"], config["model"]["name"], conf)
     grafted = _grafted(raw, config)
     following = [key for key, value in flatten(comparable(grafted)).items() if "${" in str(value)]
