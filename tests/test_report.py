@@ -235,7 +235,7 @@ def test_seeds_far_apart_are_written_out(made: Make, tmp_path: Path, capsys: pyt
 def test_words_that_change_an_experiment_leave_the_published_values_out(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    small = ["experiment=park2024/table4_scan", f"paths.runs={tmp_path}", "model=linear", "seed=0"]
+    small = ["experiment=park2024/table4_scan", f"paths.runs={tmp_path / 'seeds'}", "model=linear", "seed=0"]
     for words, said in (([], "46.9"), (["train.max_steps=7"], "not at the preset's settings: train.max_steps=7")):
         own = compose_config([*small, *words])
         own.pop("report")

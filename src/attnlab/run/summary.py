@@ -17,6 +17,7 @@ from attnlab.config.naming import run_folder
 from attnlab.config.setting import flatten
 from attnlab.config.words import show
 from attnlab.run.record import RunError, RunFolder
+from attnlab.run.report.quantities import headlines
 
 
 def headline(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -119,13 +120,10 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
         return "refused", str(error)
     if status["state"] != "finished" or result is None:
         return status["state"], status["reason"]
-    metrics = headline(result["metrics"])
-    tested = {name: value for name, value in metrics.items() if name.startswith("test/")}
-    # a task's first metric is its main one, for every part
-    first = next(iter(tested), "").rpartition("/")[2]
-    shown = {name: value for name, value in tested.items() if name.rpartition("/")[2] == first}
+    metrics, names = result["metrics"], headlines(result["metrics"])
+    first = names[0].rpartition("/")[2] if names else ""
     label = "" if first.endswith("accuracy") else f"{first} "
-    return "finished", label + "  ".join(f"{_part(name)} {percent(name, value)}" for name, value in shown.items())
+    return "finished", label + "  ".join(f"{_part(name)} {percent(name, metrics[name])}" for name in names)
 
 
 def _part(name: str) -> str:

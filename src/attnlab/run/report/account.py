@@ -30,7 +30,7 @@ def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
     ]
     # of values tried that were not the best, say
     others = [run for run in table.runs if run.state != "finished" and run.folder not in shown]
-    lines += [f"{'/'.join(run.folder.parts[-4:])}: {run.state}{_because(run.reason)}" for run in others]
+    lines += [f"{run.place}: {run.state}{_because(run.reason)}" for run in others]
     return [*lines, *(f"skipped {one}" for one in skipped)]
 
 

@@ -19,12 +19,13 @@ class TableError(Exception):
 
 @dataclass(frozen=True)
 class Seed:
-    """What one run gives to a cell; `value` as it is shown, None where the run has none."""
+    """What one run gives to a cell; `value` as it is shown, None where the run has none; `place` as in `FoundRun`."""
 
     seed: int
     value: float | None
     state: str
     reason: str
+    place: str
     folder: Path
 
 

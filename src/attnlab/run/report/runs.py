@@ -4,10 +4,11 @@ import csv
 import json
 import math
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,13 @@ import yaml
 
 import attnlab
 from attnlab.config.naming import comparable, differences
+from attnlab.config.setting import flatten
 from attnlab.config.view import signature_of
 from attnlab.run.gradient_spread import relative_sd
 from attnlab.run.report.quantities import OF_RUNS, factor_of, spread_of
 
 # libyaml's is ten times faster and reads the same
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-UNUSABLE = ("missing", "running", "interrupted", "failed", "stopped", "unreadable", "other version", "other settings")
-"""states of a run that has no number for a table; the remaining one is finished"""
-
-
 PARTS = ("versions", "data", "selection", "git", "hardware")
 """mappings of result.json"""
 SECTIONS = ("task", "backbone", "model", "optim", "train", "trainer", "logger", "paths", "seed")
@@ -40,7 +38,8 @@ class FoundRun:
     """A run folder, or the place where one is missing.
 
     config: as the run was made; of a missing run, as it would be.
-    state:  finished, or one of `UNUSABLE`.
+    state:  finished, or, of a run that has no number for a table: missing, running, interrupted, failed, stopped,
+        unreadable, other version, other settings.
     """
 
     folder: Path
@@ -53,6 +52,21 @@ class FoundRun:
     @property
     def seed(self) -> int:
         return self.config["seed"]
+
+    @property
+    def place(self) -> str:
+        """`<task>/<model>/<tag>/seed<k>`: where runs lie is no part of a report."""
+        return "/".join(self.folder.parts[-4:])
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What a run shares with those of other seeds: its flattened configuration.
+
+        A run that begins with another one names that one's folder, seed and all; of it the seed is left out.
+        """
+        flat = flatten(comparable(self.config))
+        begun = {k: re.sub(r"/seed\d+/?$", "", str(flat[k])) for k in ("from_run", "task.from_run") if flat.get(k)}
+        return flat | begun
 
     def value(self, metric: str) -> float | None:
         """A number of a finished run as it is shown (percent, millions); None where the run does not have it.

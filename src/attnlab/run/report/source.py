@@ -1,7 +1,7 @@
 """Which runs a report is of, and its block: an experiment's cells, or whatever a glob finds."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from attnlab.config.words import hint, nearest_key, show
 from attnlab.run.report.cells import TableError
 from attnlab.run.report.quantities import headlines, spread_of
 from attnlab.run.report.runs import FoundRun, Unreadable, look, run_folders
-from attnlab.run.report.table import settings_of, value_of
+from attnlab.run.report.table import value_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class Source:
     skipped: folders that are no runs, and why.
     command: trains what is missing; empty where nobody can tell.
     words:   that narrow an experiment, without those on where things lie and what they run on.
-    changed: of these, the ones that are no choice among what the experiment sweeps.
     """
 
     name: str
@@ -35,7 +34,6 @@ class Source:
     skipped: Sequence[str] = ()
     command: str = ""
     words: Sequence[str] = ()
-    changed: Sequence[str] = ()
 
     @property
     def title(self) -> str:
@@ -57,14 +55,17 @@ def experiment_source(name: str, words: Sequence[str]) -> Source:
     block = jobs[0].get("report")
     runs = {folder: look(folder, job) for job in jobs for folder in [run_folder(job)]}
     report = None if block is None else build(Report, block)
-    own = [word for word in words if word.split("=")[0].lstrip("+").split(".")[0] not in NOT_IDENTITY or "seed" in word]
+    # where things lie and what they run on changes nothing; which seeds there are is shown
+    keys = {word: word.split("=")[0].lstrip("+") for word in words}
+    own = [word for word, key in keys.items() if key == "seed" or key.split(".")[0] not in NOT_IDENTITY]
+    # what is swept narrows the experiment, anything else changes it
     swept = {*compose_with_hydra([f"experiment={name}"])[1]["params"], "seed"} if own else set()
-    changed = [word for word in own if word.split("=")[0].lstrip("+") not in swept]
+    changed = [word for word in own if keys[word] not in swept]
     if changed and report is not None:
         # other settings than the preset's: what was published at its settings is no measure of them
         report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(changed)}")
     command = f"python train.py {shlex.join(line)}"
-    return Source(name, report, list(runs.values()), command=command, words=own, changed=changed)
+    return Source(name, report, list(runs.values()), command=command, words=own)
 
 
 def glob_source(pattern: str) -> Source:
@@ -86,15 +87,12 @@ def plain_report(source: Source, rows: Sequence[str] = (), columns: Sequence[str
     """
     for key in rows:
         if all(value_of(key, run) is None for run in source.runs):
-            keys = sorted({"model", "task", *(name for run in source.runs for name in settings_of(run))})
+            keys = sorted({"model", "task", *(name for run in source.runs for name in run.settings)})
             raise TableError(f"rows={key}: no run has such a key{hint(nearest_key(key, keys))}")
-    known = sorted({name for run in source.runs for name in run.result.get("metrics", {})})
     if source.report is not None and not rows and not columns:
         return source.report
     block = source.report
     metrics = list(columns) or _main_metrics(source.runs)
-    if not metrics and known:
-        metrics = known[:1]
     keys = list(rows) or (block.rows if block else varying(source.runs))
     shown = block.columns if block is not None and not columns else _columns(source.runs, metrics)
     names = block.row_names if block is not None and not rows else _names(source.runs, keys)
@@ -110,7 +108,10 @@ def plain_report(source: Source, rows: Sequence[str] = (), columns: Sequence[str
 
 
 def _main_metrics(runs: Sequence[FoundRun]) -> list[str]:
-    return list(dict.fromkeys(name for run in runs for name in headlines(run.result.get("metrics", {}))))
+    """The main test metrics of all runs; where no run has one, the first metric there is."""
+    having = [run.result.get("metrics", {}) for run in runs]
+    found = list(dict.fromkeys(name for metrics in having for name in headlines(metrics)))
+    return found or sorted(name for metrics in having for name in metrics)[:1]
 
 
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
@@ -126,11 +127,8 @@ def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]
 
 def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
     """Rows by what tells them from others of the same task and model: `scan-simple, linear, lr=0.001`."""
-    groups: dict[tuple[Any, Any], list[FoundRun]] = {}
-    for run in runs:
-        groups.setdefault((value_of("task", run), value_of("model", run)), []).append(run)
     names = {}
-    for members in groups.values():
+    for members in _by_task_and_model(runs).values():
         varied = {key for key in keys if len({show(value_of(key, run)) for run in members}) > 1}
         for run in members:
             given = {key: show(value_of(key, run)) for key in keys}
@@ -138,6 +136,13 @@ def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
             told = [f"{key.rpartition('.')[2]}={value}" for key, value in given.items() if key in varied]
             names[", ".join(given.values())] = ", ".join([*plain, *told]) or ", ".join(given.values())
     return names
+
+
+def _by_task_and_model(runs: Sequence[FoundRun]) -> dict[tuple[str, str], list[FoundRun]]:
+    groups: dict[tuple[str, str], list[FoundRun]] = {}
+    for run in runs:
+        groups.setdefault((value_of("task", run), value_of("model", run)), []).append(run)
+    return groups
 
 
 def _short(name: str, among: Sequence[str]) -> str:
@@ -151,15 +156,13 @@ def _short(name: str, among: Sequence[str]) -> str:
 
 def varying(runs: Sequence[FoundRun]) -> list[str]:
     """The keys that tell runs apart but for their seeds: task, model, and what varies within one task and model."""
-    groups: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
-    for run in runs:
-        pair = value_of("task", run), value_of("model", run)
-        groups.setdefault(pair, []).append(settings_of(run))
+    groups = _by_task_and_model(runs)
     found = [key for place, key in enumerate(("task", "model")) if len({pair[place] for pair in groups}) > 1]
     within: dict[str, None] = {}
     for members in groups.values():
-        keys = dict.fromkeys(key for member in members for key in member)
-        within |= dict.fromkeys(k for k in keys if any(m.get(k) != members[0].get(k) for m in members))
+        flat = [run.settings for run in members]
+        keys = dict.fromkeys(key for one in flat for key in one)
+        within |= dict.fromkeys(key for key in keys if any(one.get(key) != flat[0].get(key) for one in flat))
     keys = [key for key in within if key not in ("task.name", "model.name")]
     return [*found, *keys] or ["model"]
 

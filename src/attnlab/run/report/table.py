@@ -1,29 +1,17 @@
 """From runs to the cells of a table: rows by values of keys, columns by metrics, means over seeds, published values."""
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attnlab.config.naming import comparable, run_label
+from attnlab.config.naming import run_label
 from attnlab.config.report import Report
-from attnlab.config.setting import flatten
 from attnlab.config.words import hint, listed, nearest, show
 from attnlab.run.report.cells import Cell, Column, Seed, Table, TableError
 from attnlab.run.report.published import Published, Value
 from attnlab.run.report.quantities import lower_is_better
 from attnlab.run.report.runs import FoundRun
 from attnlab.run.report.statistics import mean
-
-
-def settings_of(run: FoundRun) -> dict[str, Any]:
-    """What a run shares with those of other seeds: its flattened configuration.
-
-    A run that begins with another one names that one's folder, seed and all; of it the seed is left out.
-    """
-    flat = flatten(comparable(run.config))
-    begun = {key: re.sub(r"/seed\d+/?$", "", str(flat[key])) for key in ("from_run", "task.from_run") if flat.get(key)}
-    return flat | begun
 
 
 def value_of(key: str, run: FoundRun) -> Any:
@@ -100,21 +88,21 @@ def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], pu
     found = []
     for chosen, members in groups.items():
         _require_one_setting(row, column, members)
-        seeds = [Seed(r.seed, r.value(column.metric), r.state, _reason(r, column), r.folder) for r in members]
+        seeds = [_seed(run, column.metric) for run in members]
         found.append(Cell(row, column, sorted(seeds, key=lambda seed: seed.seed), published, chosen))
     sign = -1 if lower_is_better(column.metric) else 1
     return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
 
 
-def _reason(run: FoundRun, column: Column) -> str:
-    if run.state != "finished" or run.value(column.metric) is not None:
-        return run.reason
-    return run.lacking(column.metric)
+def _seed(run: FoundRun, metric: str) -> Seed:
+    value = run.value(metric)
+    reason = run.lacking(metric) if value is None and run.state == "finished" else run.reason
+    return Seed(run.seed, value, run.state, reason, run.place, run.folder)
 
 
 def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
     """Only seeds may differ inside a mean."""
-    flat = [settings_of(run) for run in runs]
+    flat = [run.settings for run in runs]
     keys = sorted({key for one in flat for key, value in one.items() if any(value != o.get(key) for o in flat)})
     if keys:
         add = "model" if any(key.startswith("model.") for key in keys) else keys[0]
@@ -147,7 +135,7 @@ def _with_average(
             whole = None not in values
             reason = "" if whole else "a part of the average is missing"
             state = "finished" if whole else "missing"
-            seeds.append(Seed(seed.seed, mean(values) if whole else None, state, reason, seed.folder))
+            seeds.append(Seed(seed.seed, mean(values) if whole else None, state, reason, seed.place, seed.folder))
         value = published.cells.get((row, average.name)) if published else None
         given[average.name] = Cell(row, column, seeds, value)
     return column

@@ -134,16 +134,11 @@ def seeds_csv(table: Table) -> str:
     return _csv(
         heads,
         [
-            [cell.row, cell.column.name, s.seed, s.value, s.state, s.reason, below_runs(s.folder)]
+            [cell.row, cell.column.name, s.seed, s.value, s.state, s.reason, s.place]
             for cell in table.each()
             for s in cell.seeds
         ],
     )
-
-
-def below_runs(folder: Any) -> str:
-    """`<task>/<model>/<tag>/seed<k>`, the last four parts of a run folder: where runs lie is no part of a report."""
-    return "/".join(folder.parts[-4:])
 
 
 def _csv(heads: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
@@ -231,7 +226,7 @@ def _cell_record(cell: Cell) -> dict[str, Any]:
         "difference": cell.difference,
         "difference_in_sd": cell.difference_in_sd,
         "seeds": [
-            {"seed": s.seed, "value": s.value, "state": s.state, "reason": s.reason, "folder": below_runs(s.folder)}
+            {"seed": s.seed, "value": s.value, "state": s.state, "reason": s.reason, "folder": s.place}
             for s in cell.seeds
         ],
     }
