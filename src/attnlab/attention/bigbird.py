@@ -19,13 +19,12 @@ Up to `full_length` positions (448 by default) every block sees all: this is sof
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
 from attnlab.attention.linear_core import chunks
-from attnlab.attention.softmax_core import fused_softmax, kept, softmax_weights
+from attnlab.attention.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
 from attnlab.config.schema import Count, Natural
 
 PRIME = 2**31 - 1
@@ -112,12 +111,13 @@ class BigBirdAttention(Attention):
         seen, chosen = sees.int().topk(min(most, n_blocks))
         place = chosen[..., None] * self.block_size + torch.arange(self.block_size, device=q.device)
         keep = (place < lengths[:, None, None, None, None]) & seen.bool()[..., None]
-        out = F.scaled_dot_product_attention(
+        out = softmax_attention(
             q_blocks.flatten(1, 2),
             gathered(k_blocks, chosen).flatten(1, 2),
             gathered(v_blocks, chosen).flatten(1, 2),
-            attn_mask=keep.flatten(3).flatten(1, 2)[:, :, None],
-            dropout_p=self.dropout if self.training else 0.0,
+            keep.flatten(3).flatten(1, 2)[:, :, None],
+            False,
+            self.dropout if self.training else 0.0,
         ).unflatten(1, (heads, n_blocks))
         for here, rows in self._global_rows(q_blocks, k, v, mask, lengths):
             out = torch.where(here, rows, out)

@@ -28,7 +28,7 @@ from attnlab.attention.base import Attention, Initialization, State
 from attnlab.attention.linear_core import chunks, key_value_sum
 from attnlab.attention.position import DistanceBias, make_distance_bias, rotated_halves
 from attnlab.attention.precision import full_precision, projected, saturated
-from attnlab.attention.softmax_core import CachedAttention, kept
+from attnlab.attention.softmax_core import CachedAttention, dropped, kept
 from attnlab.config.schema import Count
 
 
@@ -144,7 +144,7 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
         self.max_length, self.divisor = max_length, divisor
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, first_query: int = 0) -> Tensor:
-        return F.dropout(self.weights(q, k, mask, causal, first_query=first_query), self.dropout, self.training) @ v
+        return dropped(self.weights(q, k, mask, causal, first_query=first_query), self.dropout, self.training) @ v
 
     def attend_last(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, position: int) -> Tensor:
         with full_precision(q, k, v) as full:
@@ -221,7 +221,7 @@ class Flash(GatedAttentionUnit):
     def _within(self, q: Tensor, k: Tensor, v: Tensor, causal: bool, first_query: int = 0) -> Tensor:
         scores = q @ k.transpose(-1, -2) / self.chunk_size
         weights = F.relu(scores + self.position_bias(*scores.shape[-2:], first_query)).square()
-        return F.dropout(weights.tril() if causal else weights, self.dropout, self.training) @ v
+        return dropped(weights.tril() if causal else weights, self.dropout, self.training) @ v
 
     def init_state(self, batch: int, memory: Tensor | None = None, mask: Tensor | None = None) -> ChunkState:
         k, v = self.no_keys_values(batch)

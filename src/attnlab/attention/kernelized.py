@@ -12,13 +12,12 @@ costs O(position). The published code has the bidirectional form only.
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.precision import full_precision, saturated
-from attnlab.attention.softmax_core import CachedAttention, kept
+from attnlab.attention.softmax_core import CachedAttention, dropped, kept
 
 
 class KernelizedAttention(CachedAttention):
@@ -52,7 +51,7 @@ class KernelizedAttention(CachedAttention):
     ) -> Float[Tensor, "B H N C"]:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
-            weights = F.dropout(self._kernel(q, k, mask, causal, None), self.dropout, self.training)
+            weights = dropped(self._kernel(q, k, mask, causal, None), self.dropout, self.training)
             return saturated(weights @ v, dtype)
 
     def weights(

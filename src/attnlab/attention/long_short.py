@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, State
 from attnlab.attention.precision import full_precision
-from attnlab.attention.softmax_core import softmax_weights
+from attnlab.attention.softmax_core import dropped, softmax_weights
 from attnlab.config.schema import Count
 
 
@@ -102,7 +102,7 @@ class LongShortAttention(Attention):
             p = self._projection(logits, mask, causal)
             global_k, global_v = self._means(p, k, v)
             weights = self._weights(q, self._normed(self.local_norm, k), global_k, mask, causal)
-            weights = F.dropout(weights, self.dropout, self.training)
+            weights = dropped(weights, self.dropout, self.training)
             return self._summed(weights, self._normed(self.local_norm, v), global_v, causal).to(dtype)
 
     def weights(

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
 from attnlab.attention.precision import full_precision
+from attnlab.attention.softmax_core import dropped
 from attnlab.config.schema import Count
 
 # Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.
@@ -149,7 +150,7 @@ class ReformerAttention(Attention):
         return buckets.argsort(dim=-1, stable=True)
 
     def _drop(self, weights: Tensor) -> Tensor:
-        return F.dropout(weights, self.dropout, self.training)
+        return dropped(weights, self.dropout, self.training)
 
 
 def _with_chunk_before(x: Float[Tensor, "*rest chunks size D"]) -> Float[Tensor, "*rest chunks 2*size D"]:

@@ -7,13 +7,19 @@ keeps all keys and values, so a step costs O(position). With relative positions 
 
 from collections.abc import Callable
 
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.position import RelativePositions
-from attnlab.attention.softmax_core import CachedAttention, fused_softmax, kept, scaled_dot_weights, softmax_weights
+from attnlab.attention.softmax_core import (
+    CachedAttention,
+    dropped,
+    fused_softmax,
+    kept,
+    scaled_dot_weights,
+    softmax_weights,
+)
 
 
 class SoftmaxAttention(CachedAttention):
@@ -89,4 +95,4 @@ class SoftmaxAttention(CachedAttention):
         return softmax_weights(scores, kept(scores, mask, causal))
 
     def _drop(self, weights: Tensor) -> Tensor:
-        return F.dropout(weights, self.dropout, self.training)
+        return dropped(weights, self.dropout, self.training)

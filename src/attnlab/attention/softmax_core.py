@@ -10,6 +10,18 @@ from torch import Tensor
 
 from attnlab.attention.base import Attention, State
 
+Rate = float | Float[Tensor, ""]
+"""of dropout; a tensor where runs that are trained together have different ones"""
+
+
+def dropped(x: Float[Tensor, "*rest"], rate: Rate, training: bool = True) -> Float[Tensor, "*rest"]:
+    """Dropout: zeros at this rate, the rest divided by what is left; x itself outside training."""
+    if not isinstance(rate, Tensor):
+        return F.dropout(x, rate, training)
+    if not training:
+        return x
+    return x * (torch.rand_like(x) >= rate) / (1 - rate).to(x.dtype)
+
 
 def fused_softmax(
     q: Float[Tensor, "*heads N D"],
@@ -17,14 +29,29 @@ def fused_softmax(
     v: Float[Tensor, "*heads M C"],
     mask: Bool[Tensor, "B M"] | None,
     causal: bool,
-    dropout: float = 0.0,
+    dropout: Rate = 0.0,
 ) -> Float[Tensor, "*heads N C"]:
     """softmax(q k^T / sqrt(D)) v by torch's kernels, without an N x M matrix where they can; heads begin with B, H."""
-    if causal:
-        # Masks are prefixes: a real query never sees padded keys, so the fused causal kernel needs no mask.
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
-    keep = None if mask is None else mask[:, None, None, :]
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=dropout)
+    # Masks are prefixes: a real query never sees padded keys, so the fused causal kernel needs no mask.
+    keep = None if mask is None or causal else mask[:, None, None, :]
+    return softmax_attention(q, k, v, keep, causal, dropout)
+
+
+def softmax_attention(
+    q: Float[Tensor, "*heads N D"],
+    k: Float[Tensor, "*heads M D"],
+    v: Float[Tensor, "*heads M C"],
+    keep: Bool[Tensor, "*#heads #N M"] | None,
+    causal: bool,
+    dropout: Rate,
+) -> Float[Tensor, "*heads N C"]:
+    """The same with any mask; torch's kernels take no rate of dropout that is a tensor: then it is written out."""
+    if not isinstance(dropout, Tensor):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=dropout, is_causal=causal)
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    seen = torch.ones_like(scores, dtype=torch.bool)
+    seen = seen.tril() if causal else seen
+    return dropped(softmax_weights(scores, seen if keep is None else seen & keep), dropout) @ v
 
 
 def kept(scores: Float[Tensor, "B H N M"], mask: Bool[Tensor, "B M"] | None, causal: bool) -> Bool[Tensor, "#B 1 N M"]:

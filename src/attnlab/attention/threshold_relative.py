@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.precision import full_precision
-from attnlab.attention.softmax_core import CachedAttention, kept, softmax_weights
+from attnlab.attention.softmax_core import CachedAttention, Rate, dropped, kept, softmax_weights
 
 EPS = 1e-6
 
@@ -113,7 +113,7 @@ class ThresholdRelativeAttention(CachedAttention):
         causal: bool,
         *,
         tap: Callable[[Tensor], Tensor] | None = None,
-        dropout: float = 0.0,
+        dropout: Rate = 0.0,
     ) -> Tensor:
         q, gate = q[..., :-1], F.logsigmoid(q[..., -1:])
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
@@ -122,7 +122,7 @@ class ThresholdRelativeAttention(CachedAttention):
         # From the end of the row to key j, both included; whole numbers, so their differences are exact.
         survivors = survives.to(scores.dtype)
         counts = survivors.sum(-1, keepdim=True) - survivors.cumsum(-1) + survivors
-        return softmax_weights(F.dropout(scores + counts * gate, dropout), survives)
+        return softmax_weights(dropped(scores + counts * gate, dropout), survives)
 
     def _normalized(self, heads: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N D"]:
         return F.rms_norm(heads, (self.head_width,), eps=EPS)

@@ -28,7 +28,7 @@ from attnlab.attention.base import Attention, Initialization, State
 from attnlab.attention.linear_core import FEATURE_MAPS, FeatureMap, FeatureMapAttention, mask_keys
 from attnlab.attention.position import Lrpe
 from attnlab.attention.precision import full_precision
-from attnlab.attention.softmax_core import fused_softmax, kept, softmax_weights
+from attnlab.attention.softmax_core import dropped, fused_softmax, kept, softmax_weights
 from attnlab.config.schema import Count, Normalization
 
 LrpeKind = Literal["none", "rotary", "householder_rotary"]
@@ -183,7 +183,7 @@ class DiagAttention(Attention):
         # A key of zeros has score 0, and that is ReLA's weight 0.
         with full_precision(q, mask_keys(k, mask), v) as (q, k, v):
             weights = F.relu(q @ k.transpose(-1, -2) * self.head_width**-0.5)
-            return F.dropout(weights.tril() if causal else weights, dropout) @ v
+            return dropped(weights.tril() if causal else weights, dropout) @ v
 
     def joined(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         if self.scores == "softmax":

@@ -1,5 +1,6 @@
 """Batches: what a task hands to training. Masks are boolean, True = keep, real positions first."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
@@ -11,6 +12,24 @@ from torch import Tensor
 def length_mask(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B N"]:
     """True at the first `lengths[b]` of `size` places of row b."""
     return torch.arange(size, device=lengths.device) < lengths[:, None]
+
+
+def cuts(sizes: Sequence[Sequence[int]], max_tokens: int) -> list[tuple[int, int]]:
+    """Where to cut examples of these sizes, so that a piece has at most `max_tokens` padded tokens.
+
+    Args:
+        sizes: lengths of the sequences of each example.
+
+    Returns:
+        first example and end of each piece; an example that is longer by itself is a piece by itself.
+    """
+    starts, longest = [0], [0] * len(sizes[0])
+    for place, lengths in enumerate(sizes):
+        longest = [max(pair) for pair in zip(longest, lengths, strict=True)]
+        if place > starts[-1] and (place + 1 - starts[-1]) * sum(longest) > max_tokens:
+            starts.append(place)
+            longest = list(lengths)
+    return list(zip(starts, [*starts[1:], len(sizes)], strict=True))
 
 
 @dataclass(kw_only=True)
@@ -39,9 +58,14 @@ class Batch:
         return (torch.ones_like(self.index),)
 
     @property
+    def counts(self) -> Int[Tensor, " B"]:
+        """What the loss is a mean over, of each example: pieces of a batch count by their sums."""
+        return torch.ones_like(self.index)
+
+    @property
     def weight(self) -> int:
-        """What the loss is a mean over: pieces of a batch count by it."""
-        return len(self)
+        """Sum of the counts."""
+        return int(self.counts.sum())
 
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> Self:
         """Some examples of the batch, as they are padded."""
@@ -58,16 +82,10 @@ class Batch:
         if len(self) * int(extents.amax(1).sum()) <= max_tokens:
             return [self]
         order = extents.sum(0).argsort(stable=True)
-        starts, longest = [0], [0] * len(extents)
-        for place, sizes in enumerate(extents[:, order].T.tolist()):
-            longest = [max(pair) for pair in zip(longest, sizes, strict=True)]
-            if place > starts[-1] and (place + 1 - starts[-1]) * sum(longest) > max_tokens:
-                starts.append(place)
-                longest = sizes
-        ends = [*starts[1:], len(order)]
-        return [self.select(order[start:end])._trimmed() for start, end in zip(starts, ends, strict=True)]
+        found = cuts(extents[:, order].T.tolist(), max_tokens)
+        return [self.select(order[start:end]).trimmed() for start, end in found]
 
-    def _trimmed(self) -> Self:
+    def trimmed(self) -> Self:
         """Without the places that are padding in every example."""
         return self
 
@@ -103,10 +121,10 @@ class SequenceBatch(Batch):
         return self.input_lengths, self.target_lengths
 
     @property
-    def weight(self) -> int:
-        return int(self.target_lengths.sum())
+    def counts(self) -> Int[Tensor, " B"]:
+        return self.target_lengths
 
-    def _trimmed(self) -> Self:
+    def trimmed(self) -> Self:
         return self._cut(inputs=self.input_lengths, targets=self.target_lengths)
 
 
@@ -139,7 +157,7 @@ class LabelledBatch(Batch):
     def extents(self) -> tuple[Int[Tensor, " B"], ...]:
         return (self.input_lengths,)
 
-    def _trimmed(self) -> Self:
+    def trimmed(self) -> Self:
         return self._cut(inputs=self.input_lengths)
 
 
@@ -158,7 +176,7 @@ class LabelledPairBatch(LabelledBatch):
     def extents(self) -> tuple[Int[Tensor, " B"], ...]:
         return self.input_lengths, self.other_lengths
 
-    def _trimmed(self) -> Self:
+    def trimmed(self) -> Self:
         return self._cut(inputs=self.input_lengths, others=self.other_lengths)
 
 
@@ -187,8 +205,8 @@ class LanguageBatch(Batch):
         return (self.lengths,)
 
     @property
-    def weight(self) -> int:
-        return int(self.scored.sum())
+    def counts(self) -> Int[Tensor, " B"]:
+        return self.scored.sum(1)
 
-    def _trimmed(self) -> Self:
+    def trimmed(self) -> Self:
         return self._cut(inputs=self.lengths, targets=self.lengths, scored=self.lengths)

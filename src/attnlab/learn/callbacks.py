@@ -7,7 +7,7 @@ holds all that was recorded up to its step, and a resumed run repeats what came 
 import os
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -47,14 +47,27 @@ def save_atomically(write: Callable[[Path], None], path: Path) -> None:
     Raises:
         SaveError: no space, or no permission.
     """
-    part = path.with_name(path.name + ".part")
+    save_together({path: write})
+
+
+def save_together(files: Mapping[Path, Callable[[Path], None]]) -> None:
+    """The same for several files: all are written before the first is put in place.
+
+    Raises:
+        SaveError: no space, or no permission; none was put in place unless that itself failed.
+    """
+    parts = {path: path.with_name(path.name + ".part") for path in files}
+    path = next(iter(files))
     try:
-        write(part)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
+        for path, write in files.items():
+            write(parts[path])
+            with parts[path].open("rb") as file:
+                os.fsync(file.fileno())
+        for path, part in parts.items():
+            part.replace(path)
     except (OSError, RuntimeError) as error:
-        part.unlink(missing_ok=True)
+        for part in parts.values():
+            part.unlink(missing_ok=True)
         # torch reports a full disk as a RuntimeError of its file writer; any other one is none of ours.
         if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in str(error):
             raise
@@ -70,16 +83,16 @@ class StepCallback(Callback, ABC):
 
     _last_step: int | None = None
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: LabModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._last_step = trainer.global_step
 
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: LabModule, *args: Any) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
         if trainer.global_step != self._last_step:
             self._last_step = trainer.global_step
             self.on_step(trainer, pl_module, trainer.global_step)
 
     @abstractmethod
-    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
         """What to do after optimiser step number `step`, counted from 1."""
 
 
@@ -176,7 +189,8 @@ class Validation(StepCallback):
                 self._keep(module, rule, step)
 
     def _keep(self, module: LabModule, rule: str, step: int) -> None:
-        weights = {"network": module.network.state_dict(), "step": step}
+        # Copies: a view would be saved with all of the memory that it shares.
+        weights = {"network": {n: v.clone() for n, v in module.network.state_dict().items()}, "step": step}
         save_atomically(lambda part: torch.save(weights, part), self.folder / weights_name(rule))
 
 
@@ -196,11 +210,33 @@ class Curve(StepCallback):
             self.sink.log(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
 
 
-class Checkpoint(StepCallback):
-    """Saves `last.ckpt` every `every` steps, at the last step, and when asked to stop; then raises `Stopped`.
+class Saving(StepCallback):
+    """Saves every `every` steps, at the last step, and when asked to stop; then raises `Stopped`.
 
     Args:
         stop_signal: the number of a signal that asks to stop, or None.
+    """
+
+    def __init__(self, every: int, max_steps: int, stop_signal: Callable[[], int | None]) -> None:
+        self.every, self.max_steps, self.stop_signal = every, max_steps, stop_signal
+
+    def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
+        signum = self.stop_signal()
+        if step % self.every == 0 or step == self.max_steps or signum is not None:
+            self.save(trainer, module, step)
+        if signum is not None:
+            raise Stopped(signum)
+
+    @abstractmethod
+    def save(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
+        """Save the state after a step, unless its weights are not finite."""
+
+
+class Checkpoint(Saving):
+    """Saves a run to `path`.
+
+    Args:
+        every, max_steps, stop_signal: as in Saving.
         on_saved: told the step of each checkpoint.
     """
 
@@ -212,17 +248,13 @@ class Checkpoint(StepCallback):
         stop_signal: Callable[[], int | None],
         on_saved: Callable[[int], None],
     ) -> None:
-        self.path, self.every, self.max_steps = path, every, max_steps
-        self.stop_signal, self.on_saved = stop_signal, on_saved
+        super().__init__(every, max_steps, stop_signal)
+        self.path, self.on_saved = path, on_saved
 
-    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
-        signum = self.stop_signal()
-        if step % self.every == 0 or step == self.max_steps or signum is not None:
-            module.require_finite_weights()
-            save_atomically(trainer.save_checkpoint, self.path)
-            self.on_saved(step)
-        if signum is not None:
-            raise Stopped(signum)
+    def save(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+        module.require_finite_weights()
+        save_atomically(trainer.save_checkpoint, self.path)
+        self.on_saved(step)
 
 
 class Clock(Callback):

@@ -1,6 +1,7 @@
 """The one LightningModule: loss, optimiser, clipping, and the guard against a loss that is not finite."""
 
 import math
+from collections.abc import Mapping
 
 import pytorch_lightning as pl
 import torch
@@ -64,13 +65,14 @@ class LabModule(pl.LightningModule):
 
     def on_after_backward(self) -> None:
         if not all(math.isfinite(self.latest[name]) for name in ("train/loss", "train/ortho") if name in self.latest):
-            raise NonFiniteLoss(self._describe_non_finite())
+            gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
+            raise NonFiniteLoss(self.describe_non_finite(self._batch, gradients))
 
-    def _describe_non_finite(self) -> str:
+    def describe_non_finite(self, batch: Batch, gradients: Mapping[str, Tensor]) -> str:
         """Step, batch and the largest gradient; one that is not finite counts as larger than any number."""
-        sizes = {n: p.grad.abs().max().item() for n, p in self.network.named_parameters() if p.grad is not None}
+        sizes = {name: gradient.abs().max().item() for name, gradient in gradients.items()}
         name = max(sizes, key=lambda n: sizes[n] if math.isfinite(sizes[n]) else math.inf) if sizes else "none"
-        examples = self._batch.index.tolist()
+        examples = batch.index.tolist()
         shown = ", ".join(map(str, examples[:8])) + (", ..." if len(examples) > 8 else "")
         penalty = f" (orthogonality loss {float(self.latest['train/ortho'])})" if "train/ortho" in self.latest else ""
         return (

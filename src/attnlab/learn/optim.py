@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,15 +11,27 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from attnlab.config.schema import Optim
 
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+
+def optimizer_options(optim: Optim) -> dict[str, Any]:
+    """What the optimiser takes for a group of parameters; `weight_decay` is L2 for Adam and decoupled for AdamW."""
+    return {"lr": optim.lr, "betas": tuple(optim.betas), "eps": optim.eps, "weight_decay": optim.weight_decay}
+
 
 def make_optimizer(optim: Optim, parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """Adam or AdamW; `weight_decay` is L2 for Adam and decoupled for AdamW."""
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[optim.name]
-    return kind(parameters, lr=optim.lr, betas=tuple(optim.betas), eps=optim.eps, weight_decay=optim.weight_decay)
+    """Adam or AdamW."""
+    return OPTIMIZERS[optim.name](parameters, **optimizer_options(optim))
 
 
 def make_schedule(optim: Optim, optimizer: Optimizer, max_steps: int) -> LRScheduler | None:
-    """The schedule over `max_steps` optimiser steps, or None where the rate is constant from the first step on.
+    """The schedule over `max_steps` optimiser steps, or None where the rate is constant from the first step on."""
+    factor = schedule_of(optim, max_steps)
+    return None if factor is None else LambdaLR(optimizer, factor)
+
+
+def schedule_of(optim: Optim, max_steps: int) -> Callable[[int], float] | None:
+    """The rate of each step, counted from 0, as a share of the peak; None where it is constant from the first step on.
 
     The length comes from the configuration: Lightning's own estimate drops the data loader's position on resume.
     """
@@ -29,8 +42,8 @@ def make_schedule(optim: Optim, optimizer: Optimizer, max_steps: int) -> LRSched
         return None
     if one_cycle:
         anneal = _line if optim.schedule == "one_cycle_linear" else _cosine
-        return LambdaLR(optimizer, lambda step: _one_cycle(anneal, warmup, step, max_steps))
-    return LambdaLR(optimizer, lambda step: _rate(optim.schedule, round(warmup), step, max_steps))
+        return lambda step: _one_cycle(anneal, warmup, step, max_steps)
+    return lambda step: _rate(optim.schedule, round(warmup), step, max_steps)
 
 
 def _rate(schedule: str, warmup: int, step: int, max_steps: int) -> float:

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from attnlab.learn.callbacks import StepCallback
-from attnlab.learn.module import LabModule
 
 LINE_SECONDS = 30.0
 
@@ -67,20 +66,20 @@ class Reporter:
 
 
 class TrainProgress(StepCallback):
-    """Step, loss, steps per second and time left."""
+    """Step, loss (`train/loss` of the module's `latest`), steps per second and time left."""
 
     # Reading the loss waits for an accelerator; a few times a second is enough for the eye.
     REFRESH_SECONDS = 0.2
 
-    def __init__(self, reporter: Reporter, max_steps: int) -> None:
-        self.reporter, self.max_steps = reporter, max_steps
+    def __init__(self, reporter: Reporter, max_steps: int, what: str = "training") -> None:
+        self.reporter, self.max_steps, self.what = reporter, max_steps, what
         self.shown = 0.0
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: LabModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        self.reporter.start("training", self.max_steps, trainer.global_step)
+        self.reporter.start(self.what, self.max_steps, trainer.global_step)
 
-    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
         if time.monotonic() - self.shown > self.REFRESH_SECONDS or step == self.max_steps:
             self.shown = time.monotonic()
             self.reporter.update(step, f"loss {float(module.latest['train/loss']):.4f}")

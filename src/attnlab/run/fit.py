@@ -3,11 +3,12 @@
 import logging
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 
 from attnlab.config.schema import Config
 from attnlab.data.order import BatchOrder
@@ -70,19 +71,7 @@ def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
         workers=config.trainer.workers,
         pin=run.device.type == "cuda",
     )
-    trainer = pl.Trainer(
-        accelerator="gpu" if run.device.type == "cuda" else "cpu",
-        devices=1,
-        precision=config.train.precision,
-        max_steps=config.train.max_steps,
-        max_epochs=-1,
-        accumulate_grad_batches=config.train.accumulate,
-        callbacks=_callbacks(run, sink, tester, order),
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    trainer = make_trainer(config, run.device, _callbacks(run, sink, tester, order))
     module = LabModule(config, run.network, run.prepared.spec)
     try:
         trainer.fit(module, loader, ckpt_path=str(run.folder.checkpoint) if step else None, weights_only=True)
@@ -92,6 +81,24 @@ def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
         run.reporter.stop()
     if (signum := run.stop.pending()) is not None:
         raise callbacks.Stopped(signum)
+
+
+def make_trainer(config: Config, device: torch.device, callbacks: Sequence[pl.Callback], **more: Any) -> pl.Trainer:
+    """Lightning's loop with nothing of its own beside it."""
+    return pl.Trainer(
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=1,
+        precision=config.train.precision,
+        max_steps=config.train.max_steps,
+        max_epochs=-1,
+        accumulate_grad_batches=config.train.accumulate,
+        callbacks=list(callbacks),
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **more,
+    )
 
 
 def quiet_lightning() -> None:
@@ -104,13 +111,27 @@ def quiet_lightning() -> None:
 def _callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
     """In the order in which they act; the checkpoint is last, so that it holds what the others did at its step."""
     train = run.config.train
-    chosen: list[pl.Callback] = [
+    save = callbacks.Checkpoint(
+        run.folder.checkpoint,
+        train.checkpoint_every,
+        train.max_steps,
+        run.stop.pending,
+        lambda step: run.folder.set_status("running", step=step),
+    )
+    return [
         Listen(run.stop),
         callbacks.RandomState(),
         callbacks.Clock(time.monotonic),
         TrainProgress(run.reporter, train.max_steps),
-        callbacks.TrainMetrics(sink, train.log_every, train.max_steps),
+        *own_callbacks(run, sink, tester, order),
+        save,
     ]
+
+
+def own_callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
+    """What belongs to a run even where others are trained beside it, in the order in which it acts."""
+    train = run.config.train
+    chosen: list[pl.Callback] = [callbacks.TrainMetrics(sink, train.log_every, train.max_steps)]
     if redrawn_modules(run.network):
         chosen.append(Redraw(run.config.seed))
     if train.validate_every is not None:
@@ -125,14 +146,7 @@ def _callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -
         chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(tester)))
     if run.config.logger.figures_every is not None:
         chosen.append(Figures(run, sink.pictures))
-    save = callbacks.Checkpoint(
-        run.folder.checkpoint,
-        train.checkpoint_every,
-        train.max_steps,
-        run.stop.pending,
-        lambda step: run.folder.set_status("running", step=step),
-    )
-    return [*chosen, save]
+    return chosen
 
 
 def _curve_metrics(tester: Tester) -> Mapping[str, float]:

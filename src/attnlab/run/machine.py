@@ -72,6 +72,17 @@ def peak_memory_bytes(device: torch.device) -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def free_memory_bytes(device: torch.device) -> int:
+    """Memory that is free on the GPU, or on the machine; without limit where the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    with contextlib.suppress(OSError):
+        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        if found:
+            return int(found[1]) * 1024
+    return sys.maxsize
+
+
 def command() -> str:
     """The command line, to be repeated."""
     return shlex.join(["python", *sys.argv])

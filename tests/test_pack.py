@@ -1,0 +1,203 @@
+"""Runs trained together are the runs they are by themselves: same numbers, files and ends."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of
+
+from attnlab.run import train as single
+from attnlab.run.job import run_job
+from attnlab.run.pack import train as pack
+from attnlab.run.pack.stack import Stack
+from attnlab.run.record import MetricsFile, RunFolder
+from attnlab.run.session import Session
+from attnlab.run.signals import StopRequest
+
+# Fused softmax has no batching rule on the CPU and falls back to a loop there.
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
+
+STEPS = "train.max_steps=12"
+SCAN = (*SMALL_SCAN, STEPS, "backbone.dropout=0", "task.length_cutoff=40", "train.checkpoint_every=5")
+CLEVR = (*SMALL_CLEVR, STEPS, "model=performer", "backbone.dropout=0", "train.validate_every=4")
+SCHEDULED = ("optim.schedule=one_cycle", "optim.clip_norm=0.5", "train.accumulate=2", "model.ortho.weight=0.1")
+CASES = {
+    # Own rates, weights and limits; gradients of two batches; one run has a schedule, one no loss beside the task's.
+    "scan": [
+        (*SCAN, "model=linear_l2_ortho", "train.accumulate=2", "seed=0", "model.ortho.weight=0"),
+        (*SCAN, "model=linear_l2_ortho", *SCHEDULED, "seed=1", "optim.lr=0.003"),
+        (*SCAN, "model=linear_l2_ortho", "train.accumulate=2", "seed=2", "optim.clip_norm=null"),
+    ],
+    # Validation, groups in turn, random features drawn anew, pieces of batches.
+    "sort_of_clevr": [
+        (*CLEVR, f"seed={seed}", "model.encoder.0.attention.redraw_every=3", "optim.clip_value=0.01") for seed in (4, 5)
+    ],
+    "pieces": [
+        (*SCAN, "model=vanilla", f"seed={seed}", "train.max_tokens=120", "backbone.final_norm=true") for seed in (6, 7)
+    ],
+}
+
+
+def configs(folder: Path, runs: Sequence[Sequence[str]]) -> list[dict]:
+    return [config_of(folder, *run) for run in runs]
+
+
+def rows_of(folder: Path, run: Sequence[str]) -> list[tuple[int, str, float]]:
+    return MetricsFile(folder_of(folder, *run) / "metrics.csv").rows()
+
+
+def assert_close(one: Path, other: Path, run: Sequence[str], rtol: float = 1e-4) -> None:
+    """The same metrics at the same steps, up to rounding."""
+    here, there = rows_of(one, run), rows_of(other, run)
+    assert [row[:2] for row in here] == [row[:2] for row in there]
+    assert len(here) > 30
+    torch.testing.assert_close([row[2] for row in here], [row[2] for row in there], rtol=rtol, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_packed_runs_equal_single_ones(tmp_path: Path, case: str) -> None:
+    runs = CASES[case]
+    assert pack.run_pack(configs(tmp_path / "packed", runs)) == [0] * len(runs)
+    for run in runs:
+        assert run_job(config_of(tmp_path / "single", *run), quiet=True) == 0
+        assert_close(tmp_path / "packed", tmp_path / "single", run)
+        packed, single = (
+            json.loads((folder_of(tmp_path / name, *run) / "result.json").read_text()) for name in ("packed", "single")
+        )
+        assert packed["counts"] == single["counts"] and packed["selection"].keys() == single["selection"].keys()
+        assert packed["packed"] == {"members": len(runs)}
+
+
+@pytest.fixture
+def untested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs end with their training: the test of one run by itself is tested above."""
+
+    def without_test(session: Session, **more: object) -> dict:
+        session.run.folder.write_result({"metrics": {}} | more)
+        return {}
+
+    monkeypatch.setattr(pack, "record_result", without_test)
+    monkeypatch.setattr(single, "record_result", without_test)
+
+
+DROPOUT = (*SMALL_SCAN, "train.max_steps=8", "train.checkpoint_every=3", "model=vanilla", "task.length_cutoff=40")
+PAIR = [
+    (*DROPOUT, "seed=1", "backbone.dropout=0.1"),
+    (*DROPOUT, "seed=2", "backbone.dropout=0.3", "optim.schedule=cosine"),
+]
+
+
+def stopped_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run after this is asked to stop after a step, as by Ctrl-C."""
+    monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))
+    counted = iter([None] * (step - 1) + [2] * 9)
+
+
+@pytest.mark.usefixtures("untested")
+def test_a_pack_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped between two checkpoints, with dropout, whose random state goes on."""
+    assert pack.run_pack(configs(tmp_path / "whole", PAIR)) == [0, 0]
+    with monkeypatch.context() as during:
+        stopped_at(5, during)
+        assert pack.run_pack(configs(tmp_path / "parts", PAIR)) == [130, 130]
+    assert RunFolder(folder_of(tmp_path / "parts", *PAIR[0])).status()["state"] == "stopped"
+    assert pack.run_pack(configs(tmp_path / "parts", PAIR)) == [0, 0]
+    for run in PAIR:
+        whole, parts = (folder_of(tmp_path / name, *run) for name in ("whole", "parts"))
+        assert (whole / "metrics.csv").read_text() == (parts / "metrics.csv").read_text()
+        one, other = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (whole, parts))
+        assert one["global_step"] == 8
+        torch.testing.assert_close(one["optimizer_states"], other["optimizer_states"], rtol=0, atol=0)
+        torch.testing.assert_close(one["state_dict"], other["state_dict"], rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("untested")
+def test_either_way_goes_on_where_the_other_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three runs by themselves; one begun alone and ended in a pack with others; one the other way round."""
+    runs = [(*SCAN, "model=linear_l2_ortho", f"seed={seed}", "optim.schedule=cosine") for seed in (7, 8)]
+    for run in runs:
+        assert run_job(config_of(tmp_path / "alone", *run), quiet=True) == 0
+    for name, first, then in (("a", run_singly, pack.run_pack), ("b", pack.run_pack, run_singly)):
+        with monkeypatch.context() as during:
+            during.setattr(StopRequest, "pending", lambda self: 15)
+            assert first(configs(tmp_path / name, runs)) == [143, 143]
+        assert then(configs(tmp_path / name, runs)) == [0, 0]
+        for run in runs:
+            assert_close(tmp_path / name, tmp_path / "alone", run)
+
+
+def run_singly(raws: Sequence[dict]) -> list[int]:
+    return [run_job(raw, quiet=True) for raw in raws]
+
+
+@pytest.mark.usefixtures("untested")
+def test_a_loss_that_explodes_ends_its_run_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [
+        (*SCAN, "model=linear", f"seed={seed}", *more) for seed, more in ((3, ()), (4, ("optim.lr=1e30",)), (5, ()))
+    ]
+    assert pack.run_pack(configs(tmp_path, runs)) == [0, 1, 0]
+    assert rows_of(tmp_path, runs[0])[-1][0] == rows_of(tmp_path, runs[2])[-1][0] == 12
+    status = RunFolder(folder_of(tmp_path, *runs[1])).status()
+    assert status["state"] == "failed" and "NonFiniteLoss: the loss is" in status["reason"]
+    assert "16 in the batch" in status["reason"] and "at step 1," in status["reason"]
+    assert folder_of(tmp_path, *runs[1]).as_posix() in capsys.readouterr().err
+    assert not (folder_of(tmp_path, *runs[1]) / "last.ckpt").exists()
+    single = run_job(config_of(tmp_path / "single", *runs[1]), quiet=True)
+    assert single == 1
+    alone = RunFolder(folder_of(tmp_path / "single", *runs[1])).status()["reason"]
+    assert alone.split(";")[0] == status["reason"].split(";")[0]
+
+
+@pytest.mark.usefixtures("untested")
+def test_each_run_has_its_own_dropout(tmp_path: Path) -> None:
+    """Rates of 0 and of 0.9: one loses nothing, and the other most, in softmax weights too."""
+    runs = [(*SCAN, "model=vanilla", "seed=3", f"backbone.dropout={rate}") for rate in (0, 0.9)]
+    assert pack.run_pack(configs(tmp_path / "packed", runs)) == [0, 0]
+    assert run_job(config_of(tmp_path / "single", *runs[0]), quiet=True) == 0
+    assert_close(tmp_path / "packed", tmp_path / "single", runs[0])
+    losses = [[v for _, name, v in rows_of(tmp_path / "packed", run) if name == "train/loss"] for run in runs]
+    assert losses[1][0] != losses[0][0] and losses[1][-1] > losses[0][-1]
+
+
+@pytest.mark.usefixtures("untested")
+def test_runs_that_others_hold_are_left_to_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [(*SCAN, "model=linear", "train.max_steps=2", f"seed={seed}") for seed in (3, 4, 5)]
+    runs = [tuple(word for word in run if word != STEPS) for run in runs]
+    held = RunFolder(folder_of(tmp_path, *runs[1]))
+    held.create()
+    with held.locked():
+        assert pack.run_pack(configs(tmp_path, runs)) == [0, 1, 0]
+    assert "another process" in capsys.readouterr().err
+    assert pack.run_pack(configs(tmp_path, runs)) == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("untested")
+def test_runs_that_do_not_fit_are_trained_in_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [(*SCAN, "model=linear", f"seed={seed}") for seed in range(3)]
+    sizes = []
+
+    def limited(networks: list, *args: object, **options: object) -> Stack:
+        sizes.append(len(networks))
+        if len(networks) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return Stack(networks, *args, **options)
+
+    monkeypatch.setattr(pack, "Stack", limited)
+    assert pack.run_pack(configs(tmp_path, runs), max_packed=3) == [0, 0, 0]
+    assert sizes == [3, 2, 1]
+    assert "3 runs do not fit into memory together" in capsys.readouterr().err
+
+
+def test_the_number_of_runs_follows_from_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = pack.Entry(config_of(tmp_path, *SCAN, "model=linear"), "seed=0")
+    shared = pack.Shared(entry, StopRequest())
+    monkeypatch.setattr("attnlab.run.machine.free_memory_bytes", lambda device: 10**6)
+    assert shared.most() == 1
+    monkeypatch.setattr("attnlab.run.machine.free_memory_bytes", lambda device: 10**12)
+    assert shared.most() > 100
