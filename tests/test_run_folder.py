@@ -11,7 +11,7 @@ from runs import SMALL_CLEVR, SMALL_SCAN, config_of
 
 from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
-from attnlab.learn.callbacks import SaveError, save_atomically
+from attnlab.learn.saving import SaveError, save_atomically
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile, RunError, write_text
 from attnlab.run.setup import prepare

@@ -20,6 +20,7 @@ from attnlab.config.naming import run_folder
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.module import LabModule
 from attnlab.run.job import run_job
+from attnlab.run.pack.train import run_pack
 from attnlab.run.record import MetricsFile, RunError, RunFolder
 from attnlab.run.report.wandb_report import log_report
 from attnlab.run.wandb_mirror import WandbMirror
@@ -102,6 +103,22 @@ def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: p
         assert shown[key] == pytest.approx(result[key])
     assert shown["test/ood/sequence_accuracy"] == result["metrics"]["test/ood/sequence_accuracy"]
     assert shown["selected_step"] == 6 and shown["selected_by"] == "last_step"
+
+
+def test_runs_trained_together_are_runs_of_their_own(tmp_path: Path) -> None:
+    """Open at the same time in one process; each has its own losses, and none of another."""
+    runs = [(*SMALL, "train.max_steps=2", f"seed={seed}") for seed in (3, 4)]
+    raws = [config_of(tmp_path, *run, logger="wandb_offline") for run in runs]
+    assert run_pack(raws) == [0, 0]
+    assert len(offline_runs(tmp_path)) == 2
+    for raw in raws:
+        folder = run_folder(raw)
+        run_id = (folder / "wandb_id.txt").read_text()
+        [run] = [run for run in offline_runs(tmp_path) if run.name.endswith(run_id)]
+        written = [value for step, name, value in MetricsFile(folder / "metrics.csv").rows() if name == "train/loss"]
+        history = [record["history"]["item"] for record in records(run) if record["type"] == "history"]
+        assert [item["train/loss"] for item in history] == pytest.approx(written, rel=1e-12)
+        assert at_the_end(run)["config"]["seed"] == raw["seed"]
 
 
 def test_what_runs_are_compared_by(tmp_path: Path) -> None:

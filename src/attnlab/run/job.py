@@ -44,8 +44,9 @@ def exit_code(error: Exception, folder: Path) -> int:
     from attnlab.attention.base import TooLong
     from attnlab.config.check import ConfigError
     from attnlab.data.fetch import DataError
-    from attnlab.learn.callbacks import SaveError, Stopped
+    from attnlab.learn.callbacks import Stopped
     from attnlab.learn.module import NonFiniteLoss
+    from attnlab.learn.saving import SaveError
     from attnlab.run.record import RunError
 
     match error:

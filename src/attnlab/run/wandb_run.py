@@ -45,6 +45,8 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
         resume="allow" if online else None,
         project=options.project,
         entity=options.entity,
+        # Runs that are trained together are open at the same time.
+        reinit="create_new",
         settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
         **about,
     )

@@ -10,8 +10,9 @@ import torch
 from pytorch_lightning.plugins import CheckpointIO
 from torch import Tensor
 
-from attnlab.learn.callbacks import RandomState, Saving, save_together
+from attnlab.learn.callbacks import RandomState, Saving
 from attnlab.learn.optim import schedule_of
+from attnlab.learn.saving import save_together
 from attnlab.run.pack.member import Member
 from attnlab.run.pack.module import PackModule
 from attnlab.run.pack.stack import Stack

@@ -4,7 +4,7 @@
 a run are those of the same run by itself, and either way can go on where the other stopped.
 """
 
-import time
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -12,74 +12,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnlab.config.check import checked
-from attnlab.config.naming import run_folder
 from attnlab.config.schema import Config
-from attnlab.config.setting import flatten
-from attnlab.config.words import show
 from attnlab.learn.callbacks import RandomState, Stopped
 from attnlab.learn.module import NonFiniteLoss
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.progress import Reporter, TrainProgress
 from attnlab.run.fit import Listen, batch_order, make_trainer, quiet_lightning, with_steps
-from attnlab.run.job import exit_code, run_job, without_report
+from attnlab.run.job import run_job
 from attnlab.run.pack.checkpoint import PackCheckpoints, PackSaving
+from attnlab.run.pack.entry import Entry, SharedTime, entries_of
 from attnlab.run.pack.member import ForMembers, Member, MemberReporter
 from attnlab.run.pack.memory import most_members
 from attnlab.run.pack.module import PackModule
 from attnlab.run.pack.stack import Stack
-from attnlab.run.record import RunFolder
 from attnlab.run.resume import read_checkpoint, train_loader
-from attnlab.run.session import Session, begin, device_of, ended, finished_result, open_session, record_result
+from attnlab.run.session import Session, begin, device_of, open_session, record_result
 from attnlab.run.setup import prepare, seed_everything
 from attnlab.run.signals import StopRequest
 from attnlab.tasks.base import Prepared, Task, make_task
-
-
-class Entry:
-    """A run that is asked for: its configuration and folder, and its exit code once it has ended.
-
-    Args:
-        name: what tells it from the others of the pack.
-    """
-
-    def __init__(self, raw: dict[str, Any], name: str) -> None:
-        self.raw, self.config, self.name = raw, checked(raw), name
-        self.folder = RunFolder(run_folder(raw))
-        self.code: int | None = None
-        self.step = 0
-
-    def open(self, held: ExitStack) -> None:
-        """Lock the folder until `held` ends; a run that is finished, or cannot begin, gets its exit code."""
-        try:
-            self.folder.create()
-            held.enter_context(self.folder.locked())
-            if finished_result(self.folder, self.raw) is not None:
-                self.code = 0
-            elif self.folder.checkpoint.exists():
-                self.step = read_checkpoint(self.folder.checkpoint)["global_step"]
-        except Exception as error:
-            self.code = exit_code(error, self.folder.path)
-
-    def end(self, error: Exception | None) -> None:
-        """Record and say how the run ended."""
-        ended(self.folder, error)
-        self.code = 0 if error is None else exit_code(error, self.folder.path)
-
-
-class SharedTime:
-    """Seconds of a pack, of which each run that lives has an equal share."""
-
-    def __init__(self) -> None:
-        self.seconds, self.seen = 0.0, time.monotonic()
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def pass_on(self, sharing: int) -> None:
-        """The time since the last call, for so many runs."""
-        now = time.monotonic()
-        self.seconds, self.seen = self.seconds + (now - self.seen) / max(sharing, 1), now
 
 
 def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> list[int]:
@@ -92,9 +42,10 @@ def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> l
     Returns:
         the exit code of each, as `run_job` gives it.
     """
-    raws = [without_report(raw) for raw in raws]
-    entries = [Entry(raw, name) for raw, name in zip(raws, _names(raws), strict=True)]
+    entries = entries_of(raws)
     quiet_lightning()
+    # Of fused softmax, which has no rule for stacks on the CPU and goes through them one by one.
+    warnings.filterwarnings("ignore", message="There is a performance drop")
     with ExitStack() as held:
         stop = held.enter_context(StopRequest().listening())
         try:
@@ -257,13 +208,6 @@ class PackOrder:
 
     def __getitem__(self, batch: int) -> np.ndarray:
         return np.concatenate([order[batch] for order in self.orders])
-
-
-def _names(raws: Sequence[dict[str, Any]]) -> list[str]:
-    """What each configuration has otherwise than another one, and its seed: `seed=1, lr=0.01`."""
-    flat = [flatten(raw) for raw in raws]
-    keys = [key for key in flat[0] if key != "seed" and any(each.get(key) != flat[0][key] for each in flat)]
-    return [", ".join(f"{k.rpartition('.')[2]}={show(each.get(k))}" for k in ("seed", *keys)) for each in flat]
 
 
 def _seed(numbers: Sequence[tuple[int, int]]) -> int:

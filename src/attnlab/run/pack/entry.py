@@ -1,0 +1,74 @@
+"""The runs that a pack is asked for, until they are opened and after they have ended."""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from attnlab.config.check import checked
+from attnlab.config.naming import run_folder
+from attnlab.config.setting import flatten
+from attnlab.config.words import show
+from attnlab.run.job import exit_code, without_report
+from attnlab.run.record import RunFolder
+from attnlab.run.resume import read_checkpoint
+from attnlab.run.session import ended, finished_result
+
+
+class Entry:
+    """A run that is asked for: its configuration and folder, and its exit code once it has ended.
+
+    Args:
+        name: what tells it from the others of the pack.
+    """
+
+    def __init__(self, raw: dict[str, Any], name: str) -> None:
+        self.raw, self.config, self.name = raw, checked(raw), name
+        self.folder = RunFolder(run_folder(raw))
+        self.code: int | None = None
+        self.step = 0
+
+    def open(self, held: ExitStack) -> None:
+        """Lock the folder until `held` ends; a run that is finished, or cannot begin, gets its exit code."""
+        try:
+            self.folder.create()
+            held.enter_context(self.folder.locked())
+            if finished_result(self.folder, self.raw) is not None:
+                self.code = 0
+            elif self.folder.checkpoint.exists():
+                self.step = read_checkpoint(self.folder.checkpoint)["global_step"]
+        except Exception as error:
+            self.code = exit_code(error, self.folder.path)
+
+    def end(self, error: Exception | None) -> None:
+        """Record and say how the run ended."""
+        ended(self.folder, error)
+        self.code = 0 if error is None else exit_code(error, self.folder.path)
+
+
+def entries_of(raws: Sequence[dict[str, Any]]) -> list[Entry]:
+    """The runs of resolved configurations, with names that tell them apart."""
+    raws = [without_report(raw) for raw in raws]
+    return [Entry(raw, name) for raw, name in zip(raws, _names(raws), strict=True)]
+
+
+def _names(raws: Sequence[dict[str, Any]]) -> list[str]:
+    """What each configuration has otherwise than another one, and its seed: `seed=1, lr=0.01`."""
+    flat = [flatten(raw) for raw in raws]
+    keys = [key for key in flat[0] if key != "seed" and any(each.get(key) != flat[0][key] for each in flat)]
+    return [", ".join(f"{k.rpartition('.')[2]}={show(each.get(k))}" for k in ("seed", *keys)) for each in flat]
+
+
+class SharedTime:
+    """Seconds of a pack, of which each run that lives has an equal share."""
+
+    def __init__(self) -> None:
+        self.seconds, self.seen = 0.0, time.monotonic()
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def pass_on(self, sharing: int) -> None:
+        """The time since the last call, for so many runs."""
+        now = time.monotonic()
+        self.seconds, self.seen = self.seconds + (now - self.seen) / max(sharing, 1), now
