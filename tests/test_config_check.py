@@ -138,6 +138,11 @@ WRONG = {
     "train.max_epochs=2": ["train.max_epochs=2 with train.max_steps=50000: one or the other"],
     "task=glue task.dataset=coal": ["task.dataset=coal: expected one of cola", "nearest: cola"],
     "task=sort_of_clevr backbone.n_decoder_layers=2": ["backbone.n_decoder_layers=2: task sort_of_clevr", "write null"],
+    "task=sort_of_clevr train.bucket_window=8 train.batch_tokens=4096": [
+        "train.bucket_window=8: the pictures of task sort_of_clevr have no lengths; write null",
+        "train.batch_tokens=4096: the pictures",
+    ],
+    "trainer.data_on_device=yess": ["trainer.data_on_device=yess: expected"],
     "task.split=simple task.length_cutoff=30": [
         "task.length_cutoff=30 with task.split=simple: read only with task.split=length_cutoff"
     ],

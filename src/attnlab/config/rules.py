@@ -151,6 +151,13 @@ def _steps(view: View) -> Iterator[str]:
         yield f"train.max_epochs={epochs} with train.max_steps={steps}: one or the other; write null for one of them"
 
 
+def _lengths(view: View) -> Iterator[str]:
+    for key in ("batch_tokens", "bucket_window"):
+        value = view[f"train.{key}"]
+        if value is not None and view.task.attributes.get("modality") == "image_question":
+            yield f"train.{key}={value}: the pictures of task {view['task.name']} have no lengths; write null"
+
+
 def _betas(view: View) -> Iterator[str]:
     betas = view["optim.betas"]
     if len(betas) != 2:
@@ -192,5 +199,5 @@ def _paths(view: View) -> Iterator[str]:
 
 _RULES: list[Callable[[View], Iterator[str]]] = [
     _heads, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _unread, _steps,
-    _betas, _ignored, _paths,
+    _lengths, _betas, _ignored, _paths,
 ]  # fmt: skip

@@ -104,14 +104,17 @@ class Train:
     max_epochs: Count | None = None
     """passes over the training data, where max_steps is null"""
     batch_size: Count
-    """examples a batch"""
+    """examples a batch; with batch_tokens, the most"""
+    batch_tokens: Count | None = None
+    """most padded tokens of a batch (inputs and outputs); null = batch_size examples whatever their lengths"""
+    bucket_window: Count | None = None
+    """batches whose examples, drawn at random, are sorted by length together, so that like lengths meet; null = none"""
     eval_batch_size: Count
     """examples a batch in evaluation; no effect on results"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     """number format, in Lightning's words"""
     max_tokens: Count | None = None
-    """padded tokens (inputs and outputs) that one forward pass takes at most: a larger batch is computed in pieces, its
-    gradient stays that of the whole; null = no limit"""
+    """most padded tokens of a forward pass: a larger batch goes in pieces, its gradient stays the same; null = any"""
     accumulate: Count = 1
     """batches whose gradients are averaged for one optimiser step"""
     log_every: Count = 50
@@ -195,7 +198,9 @@ class TrainerOptions:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU where there is one"""
     workers: Natural = 0
-    """processes that load data beside the main one"""
+    """processes that load data beside the main one; none where the data is on the device"""
+    data_on_device: bool | Literal["auto"] = "auto"
+    """gather batches on the device; auto: on a GPU of whose free memory the data takes at most a quarter"""
     threads: Count | None = None
     """CPU threads; null = as torch or OMP_NUM_THREADS says"""
     progress: Literal["auto", "bar", "lines", "none"] = "auto"
@@ -210,8 +215,7 @@ class LoggerOptions:
     project: str = "attnlab"
     entity: str | None = None
     figures_every: Count | None = None
-    """steps between two sets of figures of the attentions, on validation (else training) data, into figures/step<k> of
-    the run folder and to wandb; null = none"""
+    """steps between two sets of figures of the attentions, into figures/step<k> and to wandb; null = none"""
 
 
 @dataclass(kw_only=True)

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Int, Num, UInt8
 from torch import Tensor
 
@@ -39,10 +40,15 @@ class Batch:
     Not frozen: Lightning converts floating-point fields in place where the precision asks for it.
     """
 
+    sequences: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """names of the padded tables [B, length] of each sequence of an example, in the order of `extents`"""
+
     index: Int[Tensor, " B"]
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch with every tensor on `device`."""
+        """The same batch with every tensor on `device`; itself where it is there."""
+        if self.index.device == torch.device(device):
+            return self
         return type(self)(**{f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)})
 
     def pin_memory(self) -> Self:
@@ -71,12 +77,17 @@ class Batch:
         """Some examples of the batch, as they are padded."""
         return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Length that each sequence is padded to; known without waiting for the device."""
+        return tuple(getattr(self, names[0]).shape[1] for names in self.sequences)
+
     def pieces(self, max_tokens: int | None) -> list[Self]:
         """The batch, or several of at most `max_tokens` padded tokens each (a longer example is a piece by itself).
 
         Examples of like size stay together, so that little is padded.
         """
-        if max_tokens is None:
+        if max_tokens is None or (self.sequences and len(self) * sum(self.widths) <= max_tokens):
             return [self]
         extents = torch.stack(self.extents)
         if len(self) * int(extents.amax(1).sum()) <= max_tokens:
@@ -87,12 +98,31 @@ class Batch:
 
     def trimmed(self) -> Self:
         """Without the places that are padding in every example."""
-        return self
+        return self._resized([int(lengths.max()) for lengths in self.extents[: len(self.sequences)]], 0)
 
-    def _cut(self, **lengths: Tensor) -> Self:
-        """Tables named by `lengths` cut to their longest row."""
-        cut = {name: getattr(self, name)[:, : int(each.max())] for name, each in lengths.items()}
-        return replace(self, **cut)
+    def padded(self, sizes: Sequence[int], pad_id: int) -> Self:
+        """Every sequence padded to the length at its place in `sizes`; what is padding counts nowhere.
+
+        Args:
+            sizes: a length for each entry of `sequences`, at least the present one.
+            pad_id: fills the token tables.
+
+        Raises:
+            ValueError: a sequence would be cut.
+        """
+        if any(size < width for size, width in zip(sizes, self.widths, strict=True)):
+            raise ValueError(f"sequences of lengths {self.widths} cannot be padded to {tuple(sizes)}")
+        return self if tuple(sizes) == self.widths else self._resized(sizes, pad_id)
+
+    def _resized(self, sizes: Sequence[int], pad_id: int) -> Self:
+        """The tables of every sequence, cut or padded to its length; nothing is scored in what is new."""
+        resized = {}
+        for names, size in zip(self.sequences, sizes, strict=True):
+            for name in names:
+                table, more = getattr(self, name), size - getattr(self, name).shape[1]
+                fill = False if table.dtype == torch.bool else pad_id
+                resized[name] = F.pad(table, (0, more), value=fill) if more > 0 else table[:, :size]
+        return replace(self, **resized)
 
 
 @dataclass(kw_only=True)
@@ -102,6 +132,8 @@ class SequenceBatch(Batch):
     Inputs are framed start + tokens + end; targets are tokens + end, and what the decoder reads is the target
     shifted right by one with the end token in front.
     """
+
+    sequences = (("inputs",), ("targets",))
 
     inputs: Int[Tensor, "B S"]
     input_lengths: Int[Tensor, " B"]
@@ -124,9 +156,6 @@ class SequenceBatch(Batch):
     def counts(self) -> Int[Tensor, " B"]:
         return self.target_lengths
 
-    def trimmed(self) -> Self:
-        return self._cut(inputs=self.input_lengths, targets=self.target_lengths)
-
 
 @dataclass(kw_only=True)
 class ImageQuestionBatch(Batch):
@@ -145,6 +174,8 @@ class ImageQuestionBatch(Batch):
 class LabelledBatch(Batch):
     """Token sequences padded to the longest of the batch, and the right class (for a regression: number) of each."""
 
+    sequences = (("inputs",),)
+
     inputs: Int[Tensor, "B S"]
     input_lengths: Int[Tensor, " B"]
     answers: Num[Tensor, " B"]
@@ -157,13 +188,12 @@ class LabelledBatch(Batch):
     def extents(self) -> tuple[Int[Tensor, " B"], ...]:
         return (self.input_lengths,)
 
-    def trimmed(self) -> Self:
-        return self._cut(inputs=self.input_lengths)
-
 
 @dataclass(kw_only=True)
 class LabelledPairBatch(LabelledBatch):
     """Pairs of token sequences, each side padded to its longest, and the right class of each pair."""
+
+    sequences = (("inputs",), ("others",))
 
     others: Int[Tensor, "B T"]
     other_lengths: Int[Tensor, " B"]
@@ -176,9 +206,6 @@ class LabelledPairBatch(LabelledBatch):
     def extents(self) -> tuple[Int[Tensor, " B"], ...]:
         return self.input_lengths, self.other_lengths
 
-    def trimmed(self) -> Self:
-        return self._cut(inputs=self.input_lengths, others=self.other_lengths)
-
 
 @dataclass(kw_only=True)
 class LanguageBatch(Batch):
@@ -189,6 +216,8 @@ class LanguageBatch(Batch):
     scored:  which places the loss and the metrics count; none of them is padding.
     words:   how many words of running text the scored places of each sequence spell.
     """
+
+    sequences = (("inputs", "targets", "scored"),)
 
     inputs: Int[Tensor, "B N"]
     lengths: Int[Tensor, " B"]
@@ -207,6 +236,3 @@ class LanguageBatch(Batch):
     @property
     def counts(self) -> Int[Tensor, " B"]:
         return self.scored.sum(1)
-
-    def trimmed(self) -> Self:
-        return self._cut(inputs=self.lengths, targets=self.lengths, scored=self.lengths)

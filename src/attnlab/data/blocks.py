@@ -6,10 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from attnlab.config.spec import TaskSpec
-from attnlab.data.batch import LanguageBatch
+from attnlab.data.batch import LanguageBatch, length_mask
 from attnlab.data.examples import Examples
+from attnlab.data.gather import sent, spans, take
 from attnlab.data.labelled import digest
 
 SHARE_MASKED, SHARE_RANDOM = 0.8, 0.1
@@ -36,6 +39,7 @@ class TextBlocks(Examples):
         self.pad_id, self.end_id = spec.pad_id, spec.end_id
         self.starts = np.arange(0, len(tokens), length)
         self.lengths = np.minimum(length, len(tokens) - self.starts)
+        self.held = ("tokens",) if words is None else ("tokens", "words")
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -43,28 +47,34 @@ class TextBlocks(Examples):
     def batch(self, numbers: np.ndarray) -> LanguageBatch:
         """The blocks of these numbers [B], each behind its context; place n reads the token before its target."""
         numbers = np.array(numbers, dtype=np.int64)
-        firsts = self.starts[numbers]
-        stops = firsts + self.lengths[numbers]
-        begins = np.maximum(firsts - self.context, 0)
-        shape = len(numbers), int((stops - begins).max(initial=0))
-        inputs, targets = (np.full(shape, self.pad_id, dtype=np.int64) for _ in range(2))
-        scored, words = np.zeros(shape, dtype=bool), self.lengths[numbers].astype(np.int64)
-        for row, (begin, first, stop) in enumerate(zip(begins.tolist(), firsts.tolist(), stops.tolist(), strict=True)):
-            size = stop - begin
-            targets[row, :size] = self.tokens[begin:stop]
-            inputs[row, 0] = self.tokens[begin - 1] if begin else self.end_id
-            inputs[row, 1:size] = targets[row, : size - 1]
-            scored[row, first - begin : size] = True
-            if self.words is not None:
-                words[row] = self.words[first:stop].sum()
+        stops = self.starts[numbers] + self.lengths[numbers]
+        begins = np.maximum(self.starts[numbers] - self.context, 0)
+        longest = int((stops - begins).max(initial=0))
+        tokens = self.stored("tokens")
+        index, begin, first, stop = sent(tokens, numbers, begins, self.starts[numbers], stops)
+        lengths = stop - begin
+        targets = spans(tokens, begin, lengths, longest, self.pad_id)
+        inputs = targets.roll(1, 1)
+        before = torch.where(begin > 0, take(tokens, (begin - 1).clamp(min=0)).long(), self.end_id)
+        inputs[:, :1] = before[:, None]
+        real = length_mask(lengths, longest)
         return LanguageBatch(
-            index=torch.from_numpy(numbers),
-            inputs=torch.from_numpy(inputs),
-            lengths=torch.from_numpy(stops - begins),
-            targets=torch.from_numpy(targets),
-            scored=torch.from_numpy(scored),
-            words=torch.from_numpy(words),
+            index=index,
+            inputs=torch.where(real, inputs, self.pad_id),
+            lengths=lengths,
+            targets=targets,
+            scored=real & ~length_mask(first - begin, longest),
+            words=self._words(first, stop),
         )
+
+    def _words(self, first: Tensor, stop: Tensor) -> Tensor:
+        """How many words begin in each block."""
+        if self.words is None:
+            return stop - first
+        return spans(self.stored("words"), first, stop - first, self.length, 0).sum(1)
+
+    def extents(self) -> np.ndarray:
+        return (self.lengths + np.minimum(self.starts, self.context))[:, None]
 
     def identities(self) -> list[bytes]:
         return [digest(self.tokens[start : start + self.length]) for start in self.starts.tolist()]
@@ -94,7 +104,9 @@ class MaskedBlocks(Examples):
         self, tokens: np.ndarray, bounds: np.ndarray, start_id: int, spec: TaskSpec, draw: Sequence[int] | None = None
     ) -> None:
         self.tokens, self.bounds, self.start_id, self.spec, self.draw = tokens, bounds, start_id, spec, draw
-        self.lengths = np.diff(bounds)
+        self.lengths, self.pad_id = np.diff(bounds), spec.pad_id
+        # hiding is drawn row by row, on the host
+        self.held = ("tokens",) if draw is None else ()
         longest = int(self.lengths.max(initial=1))
         self.length_bins = [1, *(2**power for power in range(6, longest.bit_length()))]
 
@@ -104,24 +116,26 @@ class MaskedBlocks(Examples):
     def batch(self, numbers: np.ndarray) -> LanguageBatch:
         """The blocks of these numbers [B]; targets are their tokens, start token included."""
         numbers = np.array(numbers, dtype=np.int64)
-        lengths = self.lengths[numbers] + 1
-        targets = np.full((len(numbers), int(lengths.max(initial=0))), self.spec.pad_id, dtype=np.int64)
-        for row, number in enumerate(numbers.tolist()):
-            targets[row, 0] = self.start_id
-            targets[row, 1 : lengths[row]] = self.tokens[self.bounds[number] : self.bounds[number + 1]]
+        sizes, tokens = self.lengths[numbers], self.stored("tokens")
+        index, starts, lengths = sent(tokens, numbers, self.bounds[numbers], sizes)
+        text = spans(tokens, starts, lengths, int(sizes.max(initial=0)), self.pad_id)
+        targets = F.pad(text, (1, 0), value=self.start_id)
         inputs, scored = targets, targets >= self.spec.n_special
         if self.draw is not None:
-            inputs, scored = targets.copy(), np.zeros_like(scored)
+            inputs, scored = targets.clone(), torch.zeros_like(scored)
             for row, number in enumerate(numbers.tolist()):
-                self._hide(number, inputs[row, : lengths[row]], scored[row])
+                self._hide(number, inputs[row, : sizes[row] + 1].numpy(), scored[row].numpy())
         return LanguageBatch(
-            index=torch.from_numpy(numbers),
-            inputs=torch.from_numpy(inputs),
-            lengths=torch.from_numpy(lengths),
-            targets=torch.from_numpy(targets),
-            scored=torch.from_numpy(scored),
-            words=torch.zeros(len(numbers), dtype=torch.int64),
+            index=index,
+            inputs=inputs,
+            lengths=lengths + 1,
+            targets=targets,
+            scored=scored,
+            words=torch.zeros_like(index),
         )
+
+    def extents(self) -> np.ndarray:
+        return self.lengths[:, None] + 1
 
     def _hide(self, number: int, inputs: np.ndarray, scored: np.ndarray) -> None:
         """Hides tokens of one row of inputs in place, and marks in `scored` which are predicted."""

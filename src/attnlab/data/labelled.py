@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
+from torch import Tensor
 
 from attnlab.data.batch import LabelledBatch, LabelledPairBatch
 from attnlab.data.examples import Examples
-from attnlab.data.ragged import Ragged
+from attnlab.data.gather import take
+from attnlab.data.ragged import Ragged, gather_rows
 
 
 class LabelledSequences(Examples):
@@ -21,6 +22,8 @@ class LabelledSequences(Examples):
         groups: named parts that get metrics of their own, by example numbers.
         length_bins: lower edges of the ranges of lengths that results are broken down by; None: every length.
     """
+
+    held = ("inputs", "answers")
 
     def __init__(
         self,
@@ -39,18 +42,15 @@ class LabelledSequences(Examples):
 
     def batch(self, numbers: np.ndarray) -> LabelledBatch:
         """The sequences of these numbers [B], padded to the longest among them."""
-        return LabelledBatch(**self._fields(numbers))
+        index, (inputs, lengths) = gather_rows(numbers, self.pad_id, self.stored("inputs"))
+        return LabelledBatch(index=index, inputs=inputs, input_lengths=lengths, answers=self._answers(index))
 
-    def _fields(self, numbers: np.ndarray) -> dict[str, torch.Tensor]:
-        numbers = np.array(numbers, dtype=np.int64)
-        inputs, lengths = self.inputs.rows(numbers, self.pad_id)
-        kind = np.float32 if np.issubdtype(self.answers.dtype, np.floating) else np.int64
-        return {
-            "index": torch.from_numpy(numbers),
-            "inputs": inputs,
-            "input_lengths": lengths,
-            "answers": torch.from_numpy(self.answers[numbers].astype(kind)),
-        }
+    def _answers(self, index: Tensor) -> Tensor:
+        answers = take(self.stored("answers"), index)
+        return answers.float() if answers.is_floating_point() else answers.long()
+
+    def extents(self) -> np.ndarray:
+        return self.inputs.lengths[:, None]
 
     def identities(self) -> list[bytes]:
         return [digest(self.inputs[i], self.answers[i]) for i in range(len(self))]
@@ -66,6 +66,8 @@ class LabelledPairs(LabelledSequences):
         others: the second sequence of each pair; the other arguments are those of `LabelledSequences`.
     """
 
+    held = ("inputs", "others", "answers")
+
     def __init__(
         self,
         inputs: Ragged,
@@ -80,8 +82,19 @@ class LabelledPairs(LabelledSequences):
 
     def batch(self, numbers: np.ndarray) -> LabelledPairBatch:
         """The pairs of these numbers [B]; each side is padded to its longest."""
-        others, lengths = self.others.rows(numbers, self.pad_id)
-        return LabelledPairBatch(**self._fields(numbers), others=others, other_lengths=lengths)
+        sides = self.stored("inputs"), self.stored("others")
+        index, (inputs, input_lengths), (others, other_lengths) = gather_rows(numbers, self.pad_id, *sides)
+        return LabelledPairBatch(
+            index=index,
+            inputs=inputs,
+            input_lengths=input_lengths,
+            others=others,
+            other_lengths=other_lengths,
+            answers=self._answers(index),
+        )
+
+    def extents(self) -> np.ndarray:
+        return np.stack([self.inputs.lengths, self.others.lengths], axis=1)
 
     def identities(self) -> list[bytes]:
         return [digest(self.inputs[i], self.others[i], self.answers[i]) for i in range(len(self))]

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 import numpy as np
-import torch
 
 from attnlab.data.batch import SequenceBatch
 from attnlab.data.examples import Examples
 from attnlab.data.labelled import digest
-from attnlab.data.ragged import Ragged
+from attnlab.data.ragged import Ragged, gather_rows
 
 
 class SequencePairs(Examples):
@@ -22,6 +21,8 @@ class SequencePairs(Examples):
         groups: named parts that get metrics of their own, by example numbers.
         length_bins: lower edges of the ranges of lengths that results are broken down by; None: every length.
     """
+
+    held = ("inputs", "targets")
 
     def __init__(
         self,
@@ -45,16 +46,18 @@ class SequencePairs(Examples):
 
     def batch(self, numbers: np.ndarray) -> SequenceBatch:
         """The pairs of these numbers [B], int64, padded to the longest input and the longest target among them."""
-        numbers = np.array(numbers, dtype=np.int64)
-        inputs, input_lengths = self.inputs.rows(numbers, self.pad_id)
-        targets, target_lengths = self.targets.rows(numbers, self.pad_id)
+        sides = self.stored("inputs"), self.stored("targets")
+        index, (inputs, input_lengths), (targets, target_lengths) = gather_rows(numbers, self.pad_id, *sides)
         return SequenceBatch(
-            index=torch.from_numpy(numbers),
+            index=index,
             inputs=inputs,
             input_lengths=input_lengths,
             targets=targets,
             target_lengths=target_lengths,
         )
+
+    def extents(self) -> np.ndarray:
+        return np.stack([self.inputs.lengths, self.targets.lengths], axis=1)
 
     def identities(self) -> list[bytes]:
         return [digest(self.inputs[i], self.targets[i]) for i in range(len(self))]

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from attnlab.data.cache import save_arrays
+from attnlab.data.gather import Stored, sent, spans
+
+Rows = tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]
+"""a padded table of sequences, and their lengths"""
 
 
 def smallest_dtype(largest: int) -> np.dtype:
@@ -22,11 +25,11 @@ class Ragged:
     """Sequences of integers >= 0.
 
     Args:
-        values: [sum of lengths] all of them, one after another.
-        offsets: [n + 1] where each begins; the last entry is len(values).
+        values: [sum of lengths] all of them, one after another; may lie on a device.
+        offsets: [n + 1] where each begins, on the host; the last entry is len(values).
     """
 
-    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+    def __init__(self, values: Stored, offsets: np.ndarray) -> None:
         self.values, self.offsets = values, offsets
 
     @classmethod
@@ -53,18 +56,25 @@ class Ragged:
     def lengths(self) -> Int[np.ndarray, " n"]:
         return np.diff(self.offsets)
 
-    def rows(self, numbers: np.ndarray, pad_id: int) -> tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]:
+    def rows(self, numbers: np.ndarray, pad_id: int) -> Rows:
         """Sequences of these numbers [B] as one int64 table filled up with `pad_id`, and their lengths."""
-        numbers = np.asarray(numbers, dtype=np.int64)
-        starts = self.offsets[numbers]
-        lengths = self.offsets[numbers + 1] - starts
-        table = np.full((len(numbers), lengths.max(initial=0)), pad_id, dtype=np.int64)
-        for row, start, length in zip(table, starts.tolist(), lengths.tolist(), strict=True):
-            row[:length] = self.values[start : start + length]
-        return torch.from_numpy(table), torch.from_numpy(lengths.astype(np.int64))
+        return gather_rows(numbers, pad_id, self)[1]
 
     def arrays(self) -> list[np.ndarray]:
         return [self.values, self.offsets]
+
+
+def gather_rows(numbers: np.ndarray, pad_id: int, *sides: Ragged) -> tuple[Int[Tensor, " B"], *tuple[Rows, ...]]:
+    """The numbers [B], and `rows` of each side for them, where the sequences lie; one copy takes all places there."""
+    # a copy: the caller's array may change while the batch is in use
+    numbers = np.array(numbers, dtype=np.int64)
+    starts = [side.offsets[numbers] for side in sides]
+    lengths = [side.offsets[numbers + 1] - first for side, first in zip(sides, starts, strict=True)]
+    index, *places = sent(sides[0].values, numbers, *starts, *lengths)
+    found = []
+    for side, first, size, known in zip(sides, places[: len(sides)], places[len(sides) :], lengths, strict=True):
+        found.append((spans(side.values, first, size, int(known.max(initial=0)), pad_id), size))
+    return index, *found
 
 
 class RaggedWriter:

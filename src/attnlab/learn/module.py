@@ -58,7 +58,7 @@ class LabModule(pl.LightningModule):
         if len(pieces) == 1:
             return self.objective(self.network, batch)
         found = [checkpoint(self.objective, self.network, piece, use_reentrant=False) for piece in pieces]
-        weights = [piece.weight for piece in pieces]
+        weights = [int(piece.counts.sum()) for piece in pieces]
         loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True)) / max(sum(weights), 1)
         penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True)) / len(batch)
         return loss, penalty

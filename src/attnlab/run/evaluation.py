@@ -122,7 +122,7 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     """
     from attnlab.learn.progress import Reporter
     from attnlab.run import machine
-    from attnlab.run.setup import choose_device, prepare
+    from attnlab.run.setup import choose_device, place_data, prepare
     from attnlab.run.testing import Tester
     from attnlab.run.weights import run_weights
     from attnlab.tasks.base import make_task
@@ -134,6 +134,7 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     former = prepare(make_task(trained), config.paths)
     prepared = former if config.task == trained else prepare(task, config.paths)
     _require_vocabulary(prepared.spec, former.spec)
+    prepared = place_data(prepared, device, config.trainer.data_on_device)
     network = network_with(weights, folder, config, former.spec)
     reporter = Reporter(config.trainer.progress)
     tester = Tester(config.train, prepared, network.to(device), reporter)

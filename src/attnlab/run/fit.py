@@ -3,15 +3,17 @@
 import logging
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from torch.utils.data import DataLoader
 
 from attnlab.config.schema import Config
 from attnlab.data.order import BatchOrder
+from attnlab.data.padding import padding_share
 from attnlab.learn import callbacks
 from attnlab.learn.module import LabModule
 from attnlab.learn.progress import TrainProgress
@@ -36,8 +38,36 @@ class Listen(pl.Callback):
 
 
 def batch_order(config: Config, prepared: Prepared) -> BatchOrder:
-    """The order of training batches, from groups, batch size and seed."""
-    return BatchOrder(prepared.train_groups, config.train.batch_size, config.seed)
+    """The order of training batches, from groups, lengths, batch size and seed.
+
+    Raises:
+        DataError: an example does not fit into `train.batch_tokens`.
+    """
+    train = config.train
+    by_length = train.bucket_window is not None or train.batch_tokens is not None
+    return BatchOrder(
+        prepared.train_groups,
+        train.batch_size,
+        config.seed,
+        extents=prepared.subsets["train"].extents() if by_length else None,
+        window=train.bucket_window,
+        tokens=train.batch_tokens,
+    )
+
+
+def train_padding(config: Config, prepared: Prepared) -> float | None:
+    """Share of padding in the first training batches as they are computed; None for pictures."""
+    return padding_share(
+        batch_order(config, prepared),
+        prepared.subsets["train"],
+        max_tokens=config.train.max_tokens,
+        rounded=rounds_lengths(config),
+    )
+
+
+def rounds_lengths(config: Config) -> bool:
+    """Whether batches are padded up to a few lengths: each new shape of a compiled step is compiled anew."""
+    return getattr(config.trainer, "compile", False)
 
 
 def with_steps(config: Config, prepared: Prepared) -> Config:
@@ -45,7 +75,7 @@ def with_steps(config: Config, prepared: Prepared) -> Config:
     train = config.train
     if train.max_steps is not None:
         return config
-    steps = train.max_epochs * batch_order(config, prepared).batches_per_epoch // train.accumulate
+    steps = batch_order(config, prepared).batches_in(train.max_epochs) // train.accumulate
     return replace(config, train=replace(train, max_steps=max(steps, 1)))
 
 
@@ -64,13 +94,7 @@ def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
     """
     config = run.config
     order = batch_order(config, run.prepared)
-    loader = train_loader(
-        run.prepared.subsets["train"],
-        order,
-        first=step * config.train.accumulate,
-        workers=config.trainer.workers,
-        pin=run.device.type == "cuda",
-    )
+    loader = make_loader(config, run.prepared, order, step, run.device, run.reporter.say)
     trainer = make_trainer(config, run.device, _callbacks(run, sink, tester, order))
     module = LabModule(config, run.network, run.prepared.spec)
     try:
@@ -81,6 +105,33 @@ def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
         run.reporter.stop()
     if (signum := run.stop.pending()) is not None:
         raise callbacks.Stopped(signum)
+
+
+def make_loader(
+    config: Config,
+    prepared: Prepared,
+    order: BatchOrder,
+    step: int,
+    device: torch.device,
+    say: Callable[[str], None] = lambda text: None,
+) -> DataLoader:
+    """Training batches from a step on.
+
+    Args:
+        order: of the batches of one run, or of several one after another.
+        say: told what is not used.
+    """
+    examples, workers = prepared.subsets["train"], config.trainer.workers
+    if examples.store is not None and workers:
+        say(f"note: trainer.workers={workers} is not used: the data is on the device")
+    return train_loader(
+        examples,
+        order,
+        first=step * config.train.accumulate,
+        workers=workers,
+        pin=device.type == "cuda",
+        round_lengths=rounds_lengths(config),
+    )
 
 
 def make_trainer(config: Config, device: torch.device, callbacks: Sequence[pl.Callback], **more: Any) -> pl.Trainer:

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from attnlab.data.batch import Batch
 from attnlab.data.order import BatchOrder
+from attnlab.data.padding import LengthBuckets
 from attnlab.run.record import RunError
 from attnlab.tasks.base import Examples
 
@@ -33,17 +34,23 @@ def read_checkpoint(path: Path) -> dict:
 
 
 class TrainStream(IterableDataset):
-    """Training batches from number `first` on, without end; the order knows seed and step, so nothing is replayed."""
+    """Training batches from number `first` on, without end; the order knows seed and step, so nothing is replayed.
 
-    def __init__(self, examples: Examples, order: BatchOrder, first: int) -> None:
+    Args:
+        round_lengths: pad batches up to a few lengths, for compiled steps.
+    """
+
+    def __init__(self, examples: Examples, order: BatchOrder, first: int, round_lengths: bool = False) -> None:
         self.examples, self.order, self.first = examples, order, first
+        self.buckets = LengthBuckets(examples) if round_lengths else None
 
     def __iter__(self) -> Iterator[Batch]:
         worker = torch.utils.data.get_worker_info()
         offset, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
         number = self.first + offset
         while True:
-            yield self.examples.batch(self.order[number])
+            batch = self.examples.batch(self.order[number])
+            yield batch if self.buckets is None else self.buckets(batch)
             number += stride
 
 
@@ -53,10 +60,17 @@ def _leave_signals_to_the_parent(worker: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def train_loader(examples: Examples, order: BatchOrder, first: int, workers: int, pin: bool = False) -> DataLoader:
-    """The stream as a loader; with workers, batch k comes from worker k modulo their number, so the order stays."""
+def train_loader(
+    examples: Examples, order: BatchOrder, first: int, workers: int, pin: bool = False, round_lengths: bool = False
+) -> DataLoader:
+    """The stream as a loader; with workers, batch k comes from worker k modulo their number, so the order stays.
+
+    Data on a device needs no workers and no page-locked memory: both are left out.
+    """
+    if examples.store is not None:
+        workers, pin = 0, False
     return DataLoader(
-        TrainStream(examples, order, first),
+        TrainStream(examples, order, first, round_lengths),
         batch_size=None,
         num_workers=workers,
         pin_memory=pin,

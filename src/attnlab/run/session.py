@@ -16,6 +16,7 @@ from attnlab.learn.progress import Reporter
 from attnlab.nn.build import count_parameters
 from attnlab.run import machine
 from attnlab.run.figures import drawn_figures
+from attnlab.run.fit import train_padding
 from attnlab.run.git import git_state
 from attnlab.run.record import MetricsFile, RunError, RunFolder
 from attnlab.run.resume import read_checkpoint
@@ -157,6 +158,7 @@ def record_result(session: Session, **more: Any) -> dict[str, Any]:
         "selection": selected,
         "seconds": seconds,
         "steps_per_second": max_steps / seconds,
+        "padding_share": train_padding(config, run.prepared),
         "peak_memory_bytes": machine.peak_memory_bytes(run.device),
         "parameters": count_parameters(run.network),
         "state_size": run.network.state_size(spec.max_output_length or spec.max_input_length),

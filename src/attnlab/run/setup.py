@@ -2,7 +2,9 @@
 
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,6 +12,7 @@ from torch import nn
 
 from attnlab.config.schema import Config, Paths
 from attnlab.config.spec import TaskSpec
+from attnlab.data.examples import held_bytes, resident
 from attnlab.data.fetch import Folders
 from attnlab.nn.build import build_network
 from attnlab.run.record import RunError
@@ -17,6 +20,9 @@ from attnlab.tasks.base import Prepared, Task
 
 # As torch or OMP_NUM_THREADS set it; a job of a sweep must not inherit what an earlier one chose.
 DEFAULT_THREADS = torch.get_num_threads()
+
+SHARE_OF_FREE = 0.25
+"""of a GPU's free memory that data may take by itself; the rest is for the network, and for other runs there"""
 
 
 def choose_device(wanted: str, threads: int | None) -> torch.device:
@@ -48,6 +54,14 @@ def seed_everything(seed: int) -> None:
 def prepare(task: Task, paths: Paths) -> Prepared:
     """Data ready to use; waits for another process that prepares the same."""
     return task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
+
+
+def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal["auto"]) -> Prepared:
+    """The task with its data on the device, where batches are then gathered (`trainer.data_on_device`)."""
+    if wanted == "auto":
+        free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+        wanted = held_bytes(prepared.subsets.values()) <= SHARE_OF_FREE * free
+    return replace(prepared, subsets=resident(prepared.subsets, device)) if wanted else prepared
 
 
 def make_network(config: Config, spec: TaskSpec) -> nn.Module:

@@ -11,7 +11,7 @@ from attnlab.learn.progress import Reporter
 from attnlab.run.fit import fit, quiet_lightning, with_steps
 from attnlab.run.record import RunFolder
 from attnlab.run.session import begin, device_of, ended, finished_result, open_session, record_result
-from attnlab.run.setup import prepare
+from attnlab.run.setup import place_data, prepare
 from attnlab.run.signals import StopRequest
 from attnlab.tasks.base import make_task
 
@@ -58,7 +58,7 @@ def _train(
 ) -> dict[str, Any]:
     device = device_of(config)
     task = make_task(config.task)
-    prepared = prepare(task, config.paths)
+    prepared = place_data(prepare(task, config.paths), device, config.trainer.data_on_device)
     config = with_steps(config, prepared)
     session = open_session(raw, config, folder, reporter, stop, device, task, prepared)
     failed = True

@@ -24,12 +24,14 @@ from typing import Annotated
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import LanguageBatch
 from attnlab.data.cache import build_once, cache_key, load_arrays
 from attnlab.data.examples import Examples
 from attnlab.data.fetch import DataError, Folders
+from attnlab.data.gather import sent, take
 from attnlab.data.progress import track
 from attnlab.tasks.base import Prepared, Task
 
@@ -78,8 +80,11 @@ class FlipFlopSequences(Examples):
         codes: [n, length / 2] uint8, a code for an instruction and its bit; may be mapped from a file.
     """
 
+    pad_id = PAD
+    held = ("codes", "pairs")
+
     def __init__(self, codes: np.ndarray) -> None:
-        self.codes = codes
+        self.codes, self.pairs = codes, TOKENS
         self.lengths = np.full(len(codes), 2 * codes.shape[1])
 
     def __len__(self) -> int:
@@ -87,21 +92,27 @@ class FlipFlopSequences(Examples):
 
     def tokens(self, numbers: np.ndarray) -> np.ndarray:
         """The sequences of these numbers [B, length], int64."""
-        return TOKENS[self.codes[numbers]].reshape(len(numbers), -1)
+        return self._tokens(torch.from_numpy(np.asarray(numbers))).cpu().numpy()
+
+    def _tokens(self, index: Tensor) -> Tensor:
+        return take(self.stored("pairs"), take(self.stored("codes"), index).long()).flatten(1)
 
     def batch(self, numbers: np.ndarray) -> LanguageBatch:
         """The sequences of these numbers [B], to be continued at every place; places that read r are scored."""
-        numbers = np.array(numbers, dtype=np.int64)
-        tokens = torch.from_numpy(self.tokens(numbers))
+        (index,) = sent(self.stored("codes"), np.array(numbers, dtype=np.int64))
+        tokens = self._tokens(index)
         inputs = tokens[:, :-1].contiguous()
         return LanguageBatch(
-            index=torch.from_numpy(numbers),
+            index=index,
             inputs=inputs,
-            lengths=torch.full((len(numbers),), inputs.shape[1]),
+            lengths=torch.full_like(index, inputs.shape[1]),
             targets=tokens[:, 1:].contiguous(),
             scored=inputs == READ,
-            words=torch.zeros(len(numbers), dtype=torch.int64),
+            words=torch.zeros_like(index),
         )
+
+    def extents(self) -> np.ndarray:
+        return np.broadcast_to(2 * self.codes.shape[1] - 1, (len(self), 1))
 
     def identities(self) -> list[bytes]:
         return [hashlib.blake2b(codes, digest_size=16).digest() for codes in self.codes]

@@ -11,6 +11,7 @@ from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import LabelledBatch
 from attnlab.data.examples import Examples
 from attnlab.data.fetch import DataError
+from attnlab.data.gather import sent, take
 
 SIDE = 32
 N_GREYS = 256
@@ -31,6 +32,9 @@ class GreyPictures(Examples):
         rows: [n] which of them are this subset's.
     """
 
+    pad_id = PAD_ID
+    held = ("all_images", "all_answers")
+
     def __init__(self, images: np.ndarray, answers: np.ndarray, rows: np.ndarray) -> None:
         self.all_images, self.all_answers, self.rows = images, answers, rows
 
@@ -44,13 +48,18 @@ class GreyPictures(Examples):
     def batch(self, numbers: np.ndarray) -> LabelledBatch:
         """The pictures of these numbers [B] as token sequences [B, 1024]; none is padded."""
         numbers = np.array(numbers, dtype=np.int64)
-        tokens = self.pictures(numbers).reshape(len(numbers), -1).astype(np.int64)
+        images = self.stored("all_images")
+        index, rows = sent(images, numbers, self.rows[numbers])
+        tokens = take(images, rows).flatten(1).long()
         return LabelledBatch(
-            index=torch.from_numpy(numbers),
-            inputs=torch.from_numpy(tokens),
-            input_lengths=torch.full((len(numbers),), tokens.shape[1]),
-            answers=torch.from_numpy(self.all_answers[self.rows[numbers]].astype(np.int64)),
+            index=index,
+            inputs=tokens,
+            input_lengths=torch.full_like(index, tokens.shape[1]),
+            answers=take(self.stored("all_answers"), rows).long(),
         )
+
+    def extents(self) -> np.ndarray:
+        return np.broadcast_to(self.all_images[0].size, (len(self), 1))
 
     def identities(self) -> list[bytes]:
         return [

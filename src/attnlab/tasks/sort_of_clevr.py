@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import torch
 
 from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import ImageQuestionBatch
 from attnlab.data.cache import build_once, cache_key, load_arrays, save_arrays
 from attnlab.data.examples import Examples
 from attnlab.data.fetch import Folders
+from attnlab.data.gather import sent, take
 from attnlab.data.progress import track
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.sort_of_clevr_scene import (
@@ -93,10 +93,12 @@ class ImageQuestions(Examples):
     """
 
     turns = ("ternary", "binary", "unary")
+    held = ("images", "bits", "questions", "answers")
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.images, self.centers, self.shapes = arrays["images"], arrays["centers"], arrays["shapes"]
         self.questions = arrays["questions"].reshape(-1, 4)
+        self.bits = question_bits(self.questions)
         self.answers = arrays["answers"].reshape(-1)
         self.per_image = arrays["answers"].shape[1]
         by_kind = np.arange(len(self.answers)).reshape(len(self.images), len(KINDS), -1)
@@ -108,13 +110,14 @@ class ImageQuestions(Examples):
     def batch(self, numbers: np.ndarray) -> ImageQuestionBatch:
         """The questions of these numbers [B], each with its picture."""
         numbers = np.array(numbers, dtype=np.int64)
-        questions = self.questions[numbers]
+        images = self.stored("images")
+        index, pictures = sent(images, numbers, numbers // self.per_image)
         return ImageQuestionBatch(
-            index=torch.from_numpy(numbers),
-            images=torch.from_numpy(self.images[numbers // self.per_image]),
-            questions=torch.from_numpy(question_bits(questions)),
-            answers=torch.from_numpy(self.answers[numbers].astype(np.int64)),
-            groups=torch.from_numpy(questions[:, 2].astype(np.int64)),
+            index=index,
+            images=take(images, pictures),
+            questions=take(self.stored("bits"), index),
+            answers=take(self.stored("answers"), index).long(),
+            groups=take(self.stored("questions"), index)[:, 2].long(),
         )
 
     def pictures(self, numbers: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from attnlab.learn.callbacks import RandomState, Stopped
 from attnlab.learn.module import NonFiniteLoss
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.progress import Reporter, TrainProgress
-from attnlab.run.fit import Listen, batch_order, make_trainer, quiet_lightning, with_steps
+from attnlab.run.fit import Listen, batch_order, make_loader, make_trainer, quiet_lightning, with_steps
 from attnlab.run.job import run_job
 from attnlab.run.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.run.pack.entry import Entry, SharedTime, entries_of
@@ -25,9 +25,9 @@ from attnlab.run.pack.member import ForMembers, Member, MemberReporter
 from attnlab.run.pack.memory import most_members
 from attnlab.run.pack.module import PackModule
 from attnlab.run.pack.stack import Stack
-from attnlab.run.resume import read_checkpoint, train_loader
+from attnlab.run.resume import read_checkpoint
 from attnlab.run.session import Session, begin, device_of, open_session, record_result
-from attnlab.run.setup import prepare, seed_everything
+from attnlab.run.setup import place_data, prepare, seed_everything
 from attnlab.run.signals import StopRequest
 from attnlab.tasks.base import Prepared, Task, make_task
 
@@ -97,7 +97,8 @@ class Shared:
         self.stop, self.reporter = stop, Reporter(entry.config.trainer.progress)
         self.device = device_of(entry.config)
         self.task: Task = make_task(entry.config.task)
-        self.prepared: Prepared = prepare(self.task, entry.config.paths)
+        on_device = entry.config.trainer.data_on_device
+        self.prepared: Prepared = place_data(prepare(self.task, entry.config.paths), self.device, on_device)
         self.config: Config = with_steps(entry.config, self.prepared)
         if self.device.type == "cpu":
             self.reporter.say("note: on a CPU packed runs are no faster than one after another; on a GPU they are")
@@ -171,13 +172,7 @@ class Shared:
         ]
         seed_everything(_seed([(member.run.config.seed, step) for member in members]))
         trainer = make_trainer(self.config, self.device, callbacks, plugins=[checkpoints])
-        loader = train_loader(
-            self.prepared.subsets["train"],
-            PackOrder(members),
-            first=step * train.accumulate,
-            workers=self.config.trainer.workers,
-            pin=self.device.type == "cuda",
-        )
+        loader = make_loader(self.config, self.prepared, PackOrder(members), step, self.device, self.reporter.say)
         path = str(members[0].run.folder.checkpoint) if step else None
         try:
             trainer.fit(PackModule(members, stack), loader, ckpt_path=path, weights_only=True)

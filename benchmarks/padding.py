@@ -1,0 +1,61 @@
+"""How much of a training batch is padding, at each task's own sizes, and how many shapes a compiled step meets.
+
+Shares are of all places of the first 200 batches, inputs and outputs, after `train.max_tokens` has cut them in pieces;
+shapes are those of an epoch. `rounded` is what `trainer.compile` makes of them: lengths padded up to a few. No time is
+measured, so the table is the same on every machine.
+
+    python -m benchmarks.padding --tasks scan,pcfg --windows 8,32
+    python -m benchmarks.padding --tasks pcfg task.split=small_10k
+"""
+
+from attnlab.data.order import BatchOrder
+from attnlab.data.padding import LengthBuckets, padding_share
+from benchmarks.lab import Lab, make_lab
+from benchmarks.tables import show
+from benchmarks.timing import begin, parser
+
+TASKS = "scan,mathematics,pcfg,lra_listops,lra_text,glue"
+
+
+def measure(lab: Lab, window: int | None) -> dict[str, object]:
+    """Shares of padding in percent and numbers of shapes, exact and rounded."""
+    examples, train = lab.prepared.subsets["train"], lab.config.train
+    extents, buckets = examples.extents(), LengthBuckets(examples)
+    order = BatchOrder(
+        lab.prepared.train_groups,
+        train.batch_size,
+        lab.config.seed,
+        extents=extents,
+        window=window,
+        tokens=train.batch_tokens,
+    )
+    share, rounded = (
+        padding_share(order, examples, max_tokens=train.max_tokens, rounded=rounded) for rounded in (False, True)
+    )
+    widths = {tuple(extents[order[number]].max(0).tolist()) for number in range(order.batches_per_epoch)}
+    return {
+        "padding %": 100 * share,
+        "shapes": len(widths),
+        "rounded: padding %": 100 * rounded,
+        "rounded: shapes": len(set(map(buckets.sizes, widths))),
+    }
+
+
+def main() -> None:
+    options = parser(__doc__, seconds=0)
+    options.add_argument("--tasks", default=TASKS, help="with lengths (default: %(default)s)")
+    options.add_argument("--windows", default="8,32", help="train.bucket_window, beside none (default: %(default)s)")
+    options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
+    given = options.parse_args()
+    place, rows = begin(given.threads), []
+    for task in given.tasks.split(","):
+        lab = make_lab(task, "linear", given.overrides)
+        for window in (None, *map(int, given.windows.split(","))):
+            rows.append({"task": task, "batch": lab.config.train.batch_size, "window": window or "none"})
+            rows[-1] |= measure(lab, window)
+    settings = f" ({' '.join(given.overrides)})" if given.overrides else ""
+    show("padding", f"Padding{settings}", rows, place)
+
+
+if __name__ == "__main__":
+    main()
