@@ -12,14 +12,18 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+TINY = "backbone.d_model=32 backbone.n_heads=2 backbone.n_layers=1 train.batch_size=16"
 SHORT = (
-    "startup --seconds 10",
+    "startup --seconds 5 --jobs 3 --turns 1",
     "report --seconds 10 --folders 200",
-    "ortho --seconds 5",
-    "attention --seconds 2 --lengths 512,2048 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
-    "train_step --task scan --seconds 60",
-    "train_step --task sort_of_clevr --seconds 40",
-    "decode",
+    "ortho --seconds 1 --gram-lengths 26,1024 --lengths 64,1024,16384",
+    "attention --seconds 1 --lengths 512,2048 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
+    "train_step --task scan --seconds 30",
+    "train_step --task sort_of_clevr --seconds 20",
+    f"packed --members 1,2 --seconds 3 --steps 10 {TINY}",
+    "decode --parts scan,share --models linear,vanilla --tasks scan,pcfg,mathematics --batches 2 --small-batch",
+    "decode --parts position --passes 1 --rows 4 backbone.n_layers=1",
+    "targets",
 )
 FULL = (
     "startup --seconds 60",
@@ -28,21 +32,27 @@ FULL = (
     "attention --seconds 20",
     "train_step --task scan --seconds 300",
     "train_step --task sort_of_clevr --seconds 200",
-    "decode",
+    "train_step --task all --small-batch --seconds 60",
+    "packed --members 1,2,4 --compile both",
+    "loading",
+    "cross_entropy",
+    "decode --small-batch",
+    "targets",
 )
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--full", action="store_true", help="the long form")
-    options.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
-    given = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="the long form")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
+    given = parser.parse_args()
     threads = [] if given.threads is None else ["--threads", str(given.threads)]
     began, failed = time.monotonic(), []
     for line in FULL if given.full else SHORT:
         module, *arguments = line.split()
         print(f"python -m benchmarks.{line}", flush=True)
-        command = [sys.executable, "-m", f"benchmarks.{module}", *arguments, *threads]
+        options = threads if module != "targets" else []
+        command = [sys.executable, "-m", f"benchmarks.{module}", *options, *arguments]
         if subprocess.run(command, cwd=ROOT, check=False).returncode:
             failed.append(line)
     print(f"{time.monotonic() - began:.0f} s in all; as markdown: python -m benchmarks.tables")

@@ -5,6 +5,9 @@ The mechanisms are those of `conf/model/*.yaml`, each once (models that share on
 Forward is without gradients; forward + backward with those of queries, keys and values. No padding, no
 dropout, float32, models as initialised.
 
+On a GPU flash-linear-attention's kernels take part where they are installed (`pip install 'attnlab[fast]'`); they
+multiply in TensorFloat-32, the others do not.
+
 A form that would take longer than --limit seconds or more memory than --memory GB at a length, judged by the length
 before, is left out there and at longer ones (-).
 
@@ -15,23 +18,30 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 
 from attnlab.config.compose import group_choices
 from benchmarks.contestants import Contestant, Shape, contestants
-from benchmarks.naive import BASELINE, PUBLISHED
+from benchmarks.memory import memory_kept, peak_of
+from benchmarks.naive import BASELINE, FLA, PUBLISHED
+from benchmarks.place import begin, parser
 from benchmarks.tables import show
-from benchmarks.timing import Timings, begin, interleaved, memory_kept, parser, peak_of
+from benchmarks.timing import Timings, interleaved
 
 MODES = {False: "bidirectional", True: "causal"}
 PARTS = ("forward", "forward + backward")
+FOREIGN = ("chunks", "performer-pytorch")
+"""ends of the names of what other packages compute"""
 # What the mechanisms are built to beat; the first names our form, the second the yardstick.
 PAIRS = (
     ("attnlab linear", BASELINE),
     ("attnlab linear", "linear, performer-pytorch"),
     ("attnlab linear", "performer, performer-pytorch"),
     ("attnlab linear", "linear, cumulative sum"),
+    ("attnlab linear", "linear, fla, chunks"),
+    ("attnlab linear", "linear, fla, fused chunks"),
     ("attnlab performer", "performer, performer-pytorch"),
     ("attnlab transnormer_t2, group 1", BASELINE),
     ("attnlab transnormer_t2, group 1", "softmax, fused, blocks by an N x N mask"),
@@ -59,8 +69,12 @@ class Findings:
         return self.bytes[part].get(name, {}).get(length, math.nan) / 1e6
 
 
-def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, limits: Mapping[str, float]) -> Findings:
-    """All contestants at all lengths, in turns, as far as time and memory allow."""
+def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, limits: Mapping[str, Any]) -> Findings:
+    """All contestants at all lengths, in turns, as far as time and memory allow.
+
+    Args:
+        limits: device, seconds of a comparison, turns at least, and what one call may take: limit, memory.
+    """
     found, running = Findings(), list(chosen)
     for length, before in zip(lengths, [None, *lengths[:-1]], strict=True):
         running = [one for one in running if before is None or _affordable(found, one.name, before, length, limits)]
@@ -71,16 +85,19 @@ def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, lim
                 for one in running
             }
             for name, run in runs.items():
-                found.bytes[part].setdefault(name, {})[length] = peak_of(run)
+                found.bytes[part].setdefault(name, {})[length] = peak_of(run, limits["device"])
             what = f"{mode}, {part}, N = {length}"
             found.times[part][length] = interleaved(runs, limits["seconds"], what, least=limits["turns"])
+        if limits["device"].type != "cpu":
+            found.kept[length] = found.times[PARTS[1]][length]
+            continue
         ours = {name: run for name, run in runs.items() if name.startswith("attnlab")}
         with memory_kept():
             found.kept[length] = interleaved(ours, 0, f"{mode}, freed memory kept, N = {length}", least=limits["turns"])
     return found
 
 
-def _affordable(found: Findings, name: str, before: int, length: int, limits: Mapping[str, float]) -> bool:
+def _affordable(found: Findings, name: str, before: int, length: int, limits: Mapping[str, Any]) -> bool:
     """As if every form were quadratic."""
     growth = (length / before) ** 2
     seconds = growth * found.ms(PARTS[1], name, before) / 1000
@@ -102,7 +119,7 @@ def length_table(
 def growth_table(found: Findings, names: Sequence[str], lengths: Sequence[int]) -> list[dict[str, object]]:
     """Our mechanisms' largest factor from any length to its double, forward + backward; 2 is linear, 4 quadratic.
 
-    Times are those with freed memory kept (`timing.memory_kept`): others jump where tensors pass 32 MiB.
+    Times on a CPU are those with freed memory kept (`memory_kept`): others jump where tensors pass 32 MiB.
     """
     rows = []
     for name in names:
@@ -132,7 +149,7 @@ def pair_table(found: Findings, lengths: Sequence[int]) -> list[dict[str, object
 
 def main() -> None:
     shipped = group_choices()["model"]
-    options = parser(__doc__, seconds=20)
+    options = parser(__doc__, seconds=20, devices=True)
     options.add_argument("--lengths", default="256,512,1024,2048,4096,8192,16384", help="default: %(default)s")
     options.add_argument("--models", default=",".join(shipped), help="default: every model of conf/model")
     options.add_argument("--modes", default=",".join(MODES.values()), help="default: %(default)s")
@@ -143,13 +160,16 @@ def main() -> None:
     options.add_argument("--turns", type=int, default=3, help="turns at least (default: %(default)s)")
     options.add_argument("--memory", type=float, default=8, help="GB a call may need (default: %(default)s)")
     given = options.parse_args()
-    place, lengths = begin(given.threads), sorted(int(n) for n in given.lengths.split(","))
-    shape = Shape(given.batch, given.heads, given.width)
+    place, lengths = begin(given.threads, given.device), sorted(int(n) for n in given.lengths.split(","))
+    shape = Shape(given.batch, given.heads, given.width, given.device)
     torch.manual_seed(0)
     if not PUBLISHED:
         print("performer-pytorch is not installed and left out; pip install 'attnlab[bench]' brings it")
+    if given.device.type == "cuda" and not FLA:
+        print("flash-linear-attention is not installed and left out; pip install 'attnlab[fast]' brings it")
     for causal, mode in [item for item in MODES.items() if item[1] in given.modes.split(",")]:
         chosen = contestants(given.models.split(","), causal, shape, longest=max(lengths))
+        chosen = that_work(chosen)
         check_equal(chosen)
         found, names = measure(chosen, lengths, mode, vars(given)), [one.name for one in chosen]
         title = f"Attention, {mode}, batch {shape.batch}, {shape.heads} heads of {shape.width}"
@@ -165,6 +185,20 @@ def main() -> None:
             show(f"attention_{mode}_pairs", f"{title}: how many times as fast as a yardstick", pairs, place)
 
 
+def that_work(chosen: Sequence[Contestant]) -> list[Contestant]:
+    """Without those of other packages that fail here (kernels that this GPU does not take), which are named."""
+    working = []
+    for one in chosen:
+        try:
+            one.forward_backward(one.inputs(64))()
+            working.append(one)
+        except Exception as error:
+            if not one.name.endswith(FOREIGN):
+                raise
+            print(f"{one.name} is left out: {type(error).__name__}: {error}".splitlines()[0])
+    return working
+
+
 def check_equal(chosen: Sequence[Contestant]) -> None:
     """Yardsticks compute what they stand for: otherwise a ratio would mean nothing."""
     forms = {one.name: one for one in chosen}
@@ -174,7 +208,9 @@ def check_equal(chosen: Sequence[Contestant]) -> None:
             expected = forms[model].form(given)
             for name, one in forms.items():
                 if name.startswith(f"{kind},"):
-                    torch.testing.assert_close(one.form(given), expected, rtol=1e-3, atol=1e-4)
+                    # TensorFloat-32 keeps ten bits of a number.
+                    exact = {"rtol": 2e-2, "atol": 2e-2} if ", fla," in name else {"rtol": 1e-3, "atol": 1e-4}
+                    torch.testing.assert_close(one.form(given), expected, **exact)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,17 @@ from attnlab.config.compose import compose_config
 from attnlab.config.conform import build
 from attnlab.config.schema import Config
 from attnlab.nn.build import make_attention
-from benchmarks.naive import YARDSTICKS, Form
+from benchmarks.naive import Form, yardsticks
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the comparison: B samples, H heads of width D."""
+    """Sizes of the comparison: B samples, H heads of width D; and where it takes place."""
 
     batch: int
     heads: int
     width: int
+    device: torch.device
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Contestant:
 
 def contestants(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> list[Contestant]:
     """Yardsticks first, then the mechanisms of the models that have this form."""
-    chosen = [_yardstick(name, form, causal, shape) for name, form in YARDSTICKS[causal].items()]
+    chosen = [_yardstick(name, form, causal, shape) for name, form in yardsticks(causal, shape.device).items()]
     for name, mechanism in mechanisms(models, causal, shape, longest).items():
         if mechanism.supports_causal if causal else mechanism.supports_bidirectional:
             chosen.append(_mechanism(f"attnlab {name}", mechanism, causal, shape))
@@ -86,14 +87,15 @@ def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) 
             same = json.dumps([group.attention, dataclasses.asdict(model.normalization), relative])
             label = name if len(groups) == 1 else f"{name}, group {place}"
             if same not in found:
-                found[same] = (label, make_attention(group.attention, "encoder", backbone, model, longest).eval())
+                made = make_attention(group.attention, "encoder", backbone, model, longest)
+                found[same] = (label, made.to(shape.device).eval())
     return dict(found.values())
 
 
 def _yardstick(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:
     def inputs(length: int) -> list[Tensor]:
         size = (shape.batch, shape.heads, length, shape.width)
-        return [torch.randn(size, requires_grad=True) for _ in range(3)]
+        return [torch.randn(size, device=shape.device, requires_grad=True) for _ in range(3)]
 
     return Contestant(name, inputs, lambda tensors: form(*tensors, causal))
 
@@ -102,7 +104,7 @@ def _mechanism(name: str, mechanism: Attention, causal: bool, shape: Shape) -> C
     """`attend` from projected queries, keys and values."""
 
     def inputs(length: int) -> list[Tensor]:
-        x = torch.randn(shape.batch, length, shape.heads * shape.width)
+        x = torch.randn(shape.batch, length, shape.heads * shape.width, device=shape.device)
         with torch.no_grad():
             made = mechanism.queries(x), *mechanism.keys_values(x)
         return [t.contiguous().requires_grad_() for t in made]

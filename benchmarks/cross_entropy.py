@@ -12,31 +12,33 @@ import torch
 import torch.nn.functional as F
 
 from attnlab.learn.cross_entropy import chunked_cross_entropy
+from benchmarks.memory import peak_of
+from benchmarks.place import begin, parser
 from benchmarks.tables import show
-from benchmarks.timing import begin, interleaved, parser, peak_of
+from benchmarks.timing import interleaved
 
 
-def contestants(tokens: int, width: int, vocabulary: int) -> dict[str, Callable[[], object]]:
+def contestants(tokens: int, width: int, vocabulary: int, device: torch.device) -> dict[str, Callable[[], object]]:
     """Loss and gradients, both ways, on the same numbers."""
-    draw = torch.Generator().manual_seed(0)
+    draw = torch.Generator(device).manual_seed(0)
     shapes = (tokens, width), (vocabulary, width), (vocabulary,)
-    made = [(0.05 * torch.randn(shape, generator=draw)).requires_grad_() for shape in shapes]
-    targets = torch.randint(vocabulary, (tokens,), generator=draw)
+    made = [(0.05 * torch.randn(shape, generator=draw, device=device)).requires_grad_() for shape in shapes]
+    targets = torch.randint(vocabulary, (tokens,), generator=draw, device=device)
     whole = lambda: torch.autograd.grad(F.cross_entropy(F.linear(*made), targets), made)  # noqa: E731
     chunked = lambda: torch.autograd.grad(chunked_cross_entropy(*made, targets), made)  # noqa: E731
     return {"whole": whole, "chunked": chunked}
 
 
 def main() -> None:
-    options = parser(__doc__, seconds=20)
+    options = parser(__doc__, seconds=20, devices=True)
     options.add_argument("--tokens", default="512,2048", help="scored tokens a batch (default: %(default)s)")
     options.add_argument("--width", type=int, default=512, help="(default: %(default)s)")
     options.add_argument("--vocabulary", type=int, default=267_735, help="(default: %(default)s)")
     given = options.parse_args()
-    place, rows = begin(given.threads), []
+    place, rows = begin(given.threads, given.device), []
     for tokens in map(int, given.tokens.split(",")):
-        runs = contestants(tokens, given.width, given.vocabulary)
-        memory = {name: peak_of(run) for name, run in runs.items()}
+        runs = contestants(tokens, given.width, given.vocabulary, given.device)
+        memory = {name: peak_of(run, given.device) for name, run in runs.items()}
         times = interleaved(runs, given.seconds, f"{tokens} tokens", least=3)
         for name in runs:
             rows.append(

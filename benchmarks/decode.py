@@ -1,109 +1,192 @@
-"""Greedy decoding on SCAN at the paper's sizes, and the cost of a decoding step by position.
+"""Greedy decoding: a whole evaluation, the cost of a token by its position, and evaluation as a share of training.
 
-1. Evaluation of all 2,624 OOD sequences of cutoff 26 by `attnlab.learn.evaluate`, as after a training. The weights are
-   untrained and the end token's bias is so low that it is never chosen: every output runs to the limit (49 tokens),
-   which is the worst case. The models take turns, batch by batch.
-2. Milliseconds a decoding step at given positions: all models read one token after another in turns; a figure is the
-   median over the ten steps from that position on.
+The weights are untrained and the end token's bias is so low that it is never chosen: every output runs as long as it
+may, which is the worst case of one decoding. (Outputs that end too early are decoded once more, to judge them without
+their end: at worst everything twice.)
 
-    python -m benchmarks.decode --models linear,vanilla --positions 10,100
+1. Evaluation of all 2,624 OOD sequences of SCAN at cutoff 26 by `attnlab.learn.evaluate`, as after a training. The
+   models take turns, batch by batch.
+2. Milliseconds a token at positions 1 to 736, the longest target of PCFG SET, at the task's own sizes: all models read
+   one token after another in turns. "last / first" is the time of the last 32 tokens against that of the first 32, the
+   median over the passes; one pass that is not counted comes before.
+3. Seconds of one evaluation of the test sets against those of a training at the task's settings, both extrapolated: a
+   few whole batches from all over the lengths are decoded, and their seconds a step times the steps of all batches
+   (each runs to its longest target) is the evaluation; the median step times `train.max_steps` is the training, where
+   a smaller batch is timed (--small-batch) scaled by batch sizes.
+
+    python -m benchmarks.decode --parts position --tokens 200 backbone.n_layers=1
 """
 
+import statistics
 import time
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 
-from attnlab.learn.evaluate import evaluate, evaluating
-from benchmarks.lab import Lab, make_lab
+from attnlab.learn.evaluate import evaluate, evaluating, precision_context
+from benchmarks import synthetic
+from benchmarks.lab import Lab, make_lab, small_batch, stepper, tasks_of
+from benchmarks.place import begin, parser
 from benchmarks.tables import show
-from benchmarks.timing import Timings, begin, parser, progress
+from benchmarks.timing import Timings, interleaved, progress, settle
 
-SUBSET, WINDOW = "test/ood", 10
+SUBSET, WINDOW = "test/ood", 32
+TESTED = {"scan": ("test/ood",), "pcfg": ("test",), "mathematics": ("test/iid", "test/ood")}
 
 
-def make_endless(model: str) -> Lab:
-    """A SCAN lab whose network never writes the end token."""
-    lab = make_lab("scan", model)
+def make_endless(lab: Lab) -> Lab:
+    """The lab; its network never writes the end token."""
     with torch.no_grad():
         lab.network.output.linear.bias[lab.prepared.spec.end_id] = -1e9
     return lab
 
 
-def evaluation(labs: dict[str, Lab]) -> Timings:
-    """Seconds of each batch of the subset, in the order of lengths that `evaluate` visits them in."""
+def in_order(lab: Lab, subset: str) -> list[np.ndarray]:
+    """Example numbers of the batches that `evaluate` visits."""
+    order = np.argsort(lab.prepared.subsets[subset].lengths, kind="stable")
+    return np.array_split(order, range(lab.config.train.eval_batch_size, len(order), lab.config.train.eval_batch_size))
+
+
+def evaluated(lab: Lab, subset: str, numbers: np.ndarray) -> float:
+    """Seconds of one batch."""
+    settle()
+    begun = time.perf_counter()
+    evaluate(
+        lab.network,
+        lab.prepared.spec,
+        lab.prepared.subsets[subset],
+        batch_size=len(numbers),
+        precision=lab.config.train.precision,
+        decode_limit=lab.prepared.decode_limits[subset],
+        numbers=numbers,
+    )
+    return time.perf_counter() - begun
+
+
+def evaluation(models: Sequence[str], device: torch.device) -> list[dict[str, object]]:
+    """Part 1: a row a model."""
+    labs = {model: make_endless(make_lab("scan", model, device=device)) for model in models}
+    first = labs[models[0]]
+    size, limit = len(first.prepared.subsets[SUBSET]), first.prepared.decode_limits[SUBSET]
     found: dict[str, list[float]] = {name: [] for name in labs}
-    first = next(iter(labs.values()))
-    examples, size = first.prepared.subsets[SUBSET], first.config.train.eval_batch_size
-    order = examples.lengths.argsort(kind="stable")
-    for start in range(0, len(order), size):
+    for numbers in in_order(first, SUBSET):
         for name, lab in labs.items():
-            begun = time.perf_counter()
-            evaluate(
-                lab.network,
-                lab.prepared.spec,
-                examples,
-                batch_size=size,
-                precision=lab.config.train.precision,
-                decode_limit=lab.prepared.decode_limits[SUBSET],
-                numbers=order[start : start + size],
-            )
-            found[name].append(time.perf_counter() - begun)
-            progress(f"decoding, {name}: {min(start + size, len(order))} of {len(order)}")
+            found[name].append(evaluated(lab, SUBSET, numbers))
+            progress(f"decoding {size} sequences, {name}")
     progress(None)
-    return Timings(found)
-
-
-def steps(labs: dict[str, Lab], positions: Sequence[int], rows: int) -> dict[int, Timings]:
-    """Seconds a decoding step from each position on."""
-    first = next(iter(labs.values()))
-    batch = first.prepared.subsets[SUBSET].batch(torch.arange(rows).numpy())
-    read = torch.full((rows,), first.prepared.spec.end_id)
-    wanted = {place for position in positions for place in range(position, position + WINDOW)}
-    found = {position: {name: [] for name in labs} for position in positions}
-    states = {}
-    for name, lab in labs.items():
-        with evaluating(lab.network):
-            states[name] = lab.network.start(batch.inputs, batch.input_mask)
-    for place in range(max(wanted) + 1):
-        for name, lab in labs.items():
-            with evaluating(lab.network):
-                begun = time.perf_counter()
-                _, states[name] = lab.network.step(read, states[name])
-                taken = time.perf_counter() - begun
-            if place in wanted:
-                found[max(p for p in positions if p <= place)][name].append(taken)
-        progress(f"decoding step {place} of {max(wanted)}")
-    progress(None)
-    return {position: Timings(times) for position, times in found.items()}
-
-
-def main() -> None:
-    options = parser(__doc__, seconds=0)
-    options.add_argument("--models", default="linear,vanilla", help="the first is the baseline (default: %(default)s)")
-    options.add_argument("--positions", default="10,100,500", help="at least 10 apart (default: %(default)s)")
-    options.add_argument("--rows", type=int, default=128, help="sequences of part 2 (default: %(default)s)")
-    given = options.parse_args()
-    place = begin(given.threads)
-    labs = {model: make_endless(model) for model in given.models.split(",")}
-    baseline, lab = next(iter(labs.items()))
-    times = evaluation(labs)
-    size, limit = len(lab.prepared.subsets[SUBSET]), lab.prepared.decode_limits[SUBSET]
-    rows = [
+    times = Timings(found)
+    return [
         {
             "model": name,
             "sequences": size,
             "tokens each": limit,
             "seconds": sum(times.seconds[name]),
             "sequences/s": size / sum(times.seconds[name]),
-            f"time / {baseline}": times.ratio(name, baseline),
+            f"time / {models[0]}": times.ratio(name, models[0]),
         }
         for name in labs
     ]
-    show("decode_scan", f"Greedy decoding of SCAN {SUBSET} (cutoff 26), no output ends: worst case", rows, place)
-    by_position = steps(labs, [int(p) for p in given.positions.split(",")], given.rows)
-    rows = [{"model": name} | {f"ms at {p}": 1000 * t.median(name) for p, t in by_position.items()} for name in labs]
-    show("decode_step", f"One decoding step of {given.rows} sequences, by position", rows, place)
+
+
+def one_pass(labs: Mapping[str, Lab], tokens: int, rows: int) -> dict[str, list[float]]:
+    """Seconds of every token, all models in turns."""
+    found: dict[str, list[float]] = {name: [] for name in labs}
+    states = {}
+    for name, lab in labs.items():
+        batch = lab.prepared.subsets["train"].batch(np.arange(rows)).to(lab.device)
+        with evaluating(lab.network), precision_context(lab.config.train.precision, lab.device):
+            states[name] = lab.network.start(batch.inputs, batch.input_mask)
+    for place in range(tokens):
+        for name, lab in labs.items():
+            read = torch.full((rows,), lab.prepared.spec.end_id, device=lab.device)
+            with evaluating(lab.network), precision_context(lab.config.train.precision, lab.device):
+                settle()
+                begun = time.perf_counter()
+                _, states[name] = lab.network.step(read, states[name])
+                settle()
+                found[name].append(time.perf_counter() - begun)
+        progress(f"decoding token {place + 1} of {tokens}")
+    return found
+
+
+def by_position(models: Sequence[str], given: Namespace) -> list[dict[str, object]]:
+    """Part 2: a row a model."""
+    prepared = synthetic.longest_of_pcfg(given.rows)
+    labs = {model: make_lab("pcfg", model, given.overrides, given.device, prepared) for model in models}
+    one_pass(labs, WINDOW, given.rows)
+    passes = [one_pass(labs, given.tokens, given.rows) for _ in range(given.passes)]
+    progress(None)
+    starts = sorted({round(share * (given.tokens - WINDOW)) for share in (0, 0.25, 0.5, 0.75, 1)})
+    rows = []
+    for name in labs:
+        windows = [[statistics.median(found[name][n : n + WINDOW]) for n in starts] for found in passes]
+        middle = [statistics.median(times) for times in zip(*windows, strict=True)]
+        rows.append(
+            {"model": name}
+            | {f"ms at {n + 1} to {n + WINDOW}": 1000 * t for n, t in zip(starts, middle, strict=True)}
+            | {"last / first": statistics.median(times[-1] / times[0] for times in windows)}
+        )
+    return rows
+
+
+def share(task: str, given: Namespace) -> dict[str, object]:
+    """Part 3: one task, the first of the models."""
+    model = given.models.split(",")[0]
+    batch = small_batch(task) if given.small_batch else []
+    # SMALL_DATA shortens the generated test sets; published ones count.
+    sizes = ["task.test_questions=10000"] if task == "mathematics" else []
+    training = make_lab(task, model, [*batch, *sizes], given.device)
+    published = make_lab(task, model, sizes, given.device, training.prepared).config.train
+    step = interleaved({"step": stepper(training)}, given.seconds, f"step, {task}", least=3).median("step")
+    step *= published.batch_size / training.config.train.batch_size
+    lab, seconds, size = make_endless(training), 0.0, 0
+    for subset in TESTED[task]:
+        batches, lengths = in_order(lab, subset), lab.prepared.subsets[subset].lengths
+        chosen = [batches[round(n)] for n in np.linspace(0, len(batches) - 1, given.batches)]
+        evaluated(lab, subset, chosen[0])
+        taken = sum(evaluated(lab, subset, numbers) for numbers in chosen)
+        steps = [int(lengths[numbers].max()) + 1 for numbers in batches]
+        decoded = sum(int(lengths[numbers].max()) + 1 for numbers in chosen)
+        seconds, size = seconds + taken / decoded * sum(steps), size + len(lengths)
+        progress(f"evaluating {task}, {subset}")
+    progress(None)
+    return {
+        "task": task,
+        "model": model,
+        "test sequences": size,
+        "evaluation s": seconds,
+        "step ms": 1000 * step,
+        "training h": step * published.max_steps / 3600,
+        "share %": 100 * seconds / (step * published.max_steps),
+        "steps of the same time": seconds / step,
+    }
+
+
+def main() -> None:
+    options = parser(__doc__, seconds=5, devices=True)
+    options.add_argument("--parts", default="scan,position,share", help="(default: %(default)s)")
+    options.add_argument("--models", default="linear,performer,transnormer_t2,vanilla", help="(default: %(default)s)")
+    options.add_argument("--tokens", type=int, default=736, help="of part 2 (default: %(default)s)")
+    options.add_argument("--rows", type=int, default=8, help="sequences of part 2 (default: %(default)s)")
+    options.add_argument("--passes", type=int, default=3, help="of part 2 (default: %(default)s)")
+    options.add_argument("--tasks", default=",".join(TESTED), help="of part 3 (default: %(default)s)")
+    options.add_argument("--batches", type=int, default=5, help="that part 3 decodes of a test set (%(default)s)")
+    options.add_argument("--small-batch", action="store_true", help="part 3 trains on batches for two cores")
+    options.add_argument("overrides", nargs="*", metavar="key=value", help="settings of part 2, as for train.py")
+    given = options.parse_args()
+    place, models, parts = begin(given.threads, given.device), given.models.split(","), given.parts.split(",")
+    if "scan" in parts:
+        title = f"Greedy decoding of SCAN {SUBSET} (cutoff 26), no output ends: worst case"
+        show("decode_scan", title, evaluation(models, given.device), place)
+    if "position" in parts:
+        words = f" ({' '.join(given.overrides)})" if given.overrides else ""
+        title = f"One decoding step of {given.rows} sequences of PCFG SET{words}, by position"
+        show("decode_step", title, by_position(models, given), place)
+    if "share" in parts:
+        rows = [share(task, given) for task in tasks_of(given.tasks)]
+        show("decode_share", "One evaluation of the test sets as a share of training, extrapolated", rows, place)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ import statistics
 import torch
 
 from benchmarks.lab import Lab, make_lab, stepper
+from benchmarks.place import begin, parser
 from benchmarks.tables import show
-from benchmarks.timing import begin, interleaved, parser
+from benchmarks.timing import interleaved
 
 TASKS = "scan,sort_of_clevr,mathematics,pcfg,lra_listops,lra_text,lra_image,flip_flop"
 

@@ -1,7 +1,8 @@
 """Forms that other code uses, as yardsticks of `benchmarks.attention`: same results, other costs.
 
 Queries, keys and values [B, H, N, D]; linear attention with phi = elu + 1 and the scaling and eps of
-`attnlab.attention.linear`. performer-pytorch is run itself where it is installed (the extra `bench`).
+`attnlab.attention.linear`. performer-pytorch is run itself where it is installed (the extra `bench`), and so are the
+kernels of flash-linear-attention on a GPU (the extra `fast`; causal only).
 """
 
 import importlib.util
@@ -27,7 +28,7 @@ def explicit_softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     """All N x N weights."""
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     if causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+        scores = scores.masked_fill(scores.new_ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
     return scores.softmax(-1) @ v
 
 
@@ -64,7 +65,28 @@ def published_linear(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 
 def published_performer(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     """performer-pytorch's FastAttention with its default number of features, D ln D."""
-    return _fast_attention(q.shape[-1], causal)(q, k, v)
+    return _fast_attention(q.shape[-1], causal).to(q.device)(q, k, v)
+
+
+def fla_chunks(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """flash-linear-attention's Triton kernels, several for a pass (causal only)."""
+    from fla.ops.linear_attn import chunk_linear_attn
+
+    return _by_fla(chunk_linear_attn, q, k, v)
+
+
+def fla_fused_chunks(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """The same in one kernel a pass (causal only)."""
+    from fla.ops.linear_attn import fused_chunk_linear_attn
+
+    return _by_fla(fused_chunk_linear_attn, q, k, v)
+
+
+def _by_fla(kernel: Callable[..., tuple[Tensor, Tensor]], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """fla takes and gives [B, N, H, D]; features and scaling are ours, the denominator is theirs."""
+    q, k = _features(q, k)
+    out, _ = kernel(*(x.transpose(1, 2).contiguous() for x in (q, k, v)), scale=1.0, normalize=True)
+    return out.transpose(1, 2)
 
 
 @cache
@@ -94,24 +116,31 @@ def _features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
 
 
 PUBLISHED = importlib.util.find_spec("performer_pytorch") is not None
+FLA = importlib.util.find_spec("fla") is not None
 BASELINE = "softmax, fused (torch)"
 
-SOFTMAX: dict[str, Form] = {
+ANYWHERE: dict[str, Form] = {
     BASELINE: fused_softmax,
     "softmax, N x N": explicit_softmax,
     "softmax, fused, blocks by an N x N mask": block_mask_softmax,
+    "linear, N x N": explicit_linear,
 }
-THEIRS: dict[str, Form] = {
+CAUSAL: dict[str, Form] = {
+    "linear, cumulative sum": cumulative_sum,
+    "linear, cumulative sum in 128 parts": cumulative_sum_in_parts,
+}
+PERFORMERS: dict[str, Form] = {
     "linear, performer-pytorch": published_linear,
     "performer, performer-pytorch": published_performer,
 }
-YARDSTICKS: dict[bool, dict[str, Form]] = {  # by causal
-    False: {**SOFTMAX, "linear, N x N": explicit_linear, **(THEIRS if PUBLISHED else {})},
-    True: {
-        **SOFTMAX,
-        "linear, N x N": explicit_linear,
-        "linear, cumulative sum": cumulative_sum,
-        "linear, cumulative sum in 128 parts": cumulative_sum_in_parts,
-        **(THEIRS if PUBLISHED else {}),
-    },
-}
+KERNELS: dict[str, Form] = {"linear, fla, chunks": fla_chunks, "linear, fla, fused chunks": fla_fused_chunks}
+
+
+def yardsticks(causal: bool, device: torch.device) -> dict[str, Form]:
+    """The forms that exist in this mode and run here."""
+    return {
+        **ANYWHERE,
+        **(CAUSAL if causal else {}),
+        **(PERFORMERS if PUBLISHED else {}),
+        **(KERNELS if causal and FLA and device.type == "cuda" else {}),
+    }

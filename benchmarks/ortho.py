@@ -1,26 +1,34 @@
-"""The orthogonality loss: O(N D min(N, D)) against the N x N Gram matrix, and its share of a training step.
+"""The orthogonality loss: O(N D min(N, D)) against the N x N Gram matrix, and what it adds to a training step.
 
 1. Forward and backward of `attnlab.attention.orthogonality` and of the plain Gram form, in turns, on random values of
    head width 32, 4 heads, about 4,096 positions altogether (157 sequences of 26, one of 4,096). Both must agree.
-2. The losses of one real training step of `linear_l2_ortho` (all covered layers, the step's own values and mask,
-   forward and backward) against that whole step, in turns. The step is the manual one of `benchmarks.lab`, without
-   Lightning. What a user pays is in `benchmarks.train_step`: linear_l2_ortho / linear_l2.
+2. A training step of `linear_l2_ortho` on every task whose data is there, and on random bytes of one length at the
+   sizes of LRA's text task (two layers of width 64, 16,384 positions a batch). The step is the manual one of
+   `benchmarks.lab`, without Lightning; "values" shows batch and sizes of the first loss.
 
-    python -m benchmarks.ortho --lengths 26,256
+   adds %    the losses of one step alone (all covered layers, its own values and masks, forward and backward) against
+             the rest of that step: precise. On a GPU short kernels alone take longer than among others: an upper bound.
+   paired %  a whole step of linear_l2_ortho against one of linear_l2, less 100: what a user pays; noisier.
+
+    python -m benchmarks.ortho --tasks scan --lengths 64,1024
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from unittest import mock
 
 import torch
 from torch import Tensor
 
 from attnlab.attention.orthogonality import EPS, orthogonality_loss
-from benchmarks.lab import make_lab, stepper
+from benchmarks import synthetic
+from benchmarks.lab import COMPILED, Lab, make_lab, small_batch, stepper, tasks_of
+from benchmarks.place import begin, parser
 from benchmarks.tables import show
-from benchmarks.timing import begin, interleaved, parser
+from benchmarks.timing import interleaved
 
 HEADS, WIDTH, POSITIONS = 4, 32, 4096
+PLAIN, ORTHO = "linear_l2", "linear_l2_ortho"
+STEP_POSITIONS = 16_384
 
 
 def gram_form(v: Tensor) -> Tensor:
@@ -28,7 +36,7 @@ def gram_form(v: Tensor) -> Tensor:
     unit = v * (v.square().sum(-1, keepdim=True) + EPS).rsqrt()
     cosines = unit @ unit.transpose(-1, -2)
     n = v.shape[2]
-    same = torch.eye(n, dtype=torch.bool)
+    same = torch.eye(n, dtype=torch.bool, device=v.device)
     return (cosines.square().masked_fill(same, 0.0).sum((-1, -2)) / (n * (n - 1))).mean()
 
 
@@ -43,11 +51,11 @@ def differentiated(loss: Callable[..., Tensor], v: Tensor, *rest: object) -> Cal
     return run
 
 
-def against_gram(lengths: list[int], seconds: float) -> list[dict[str, object]]:
+def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -> list[dict[str, object]]:
     """A row for every length."""
     rows = []
     for length in lengths:
-        v = torch.randn(max(1, POSITIONS // length), HEADS, length, WIDTH)
+        v = torch.randn(max(1, POSITIONS // length), HEADS, length, WIDTH, device=device)
         torch.testing.assert_close(orthogonality_loss(v), gram_form(v), rtol=1e-3, atol=1e-6)
         runs = {"ours": differentiated(orthogonality_loss, v), "gram": differentiated(gram_form, v)}
         times = interleaved(runs, seconds, f"loss, N = {length}")
@@ -64,35 +72,79 @@ def against_gram(lengths: list[int], seconds: float) -> list[dict[str, object]]:
     return rows
 
 
-def share(task: str, seconds: float) -> dict[str, object]:
-    """The losses of one training step as a part of it."""
-    step = stepper(make_lab(task, "linear_l2_ortho"))
+def cost(plain: Lab, ortho: Lab, seconds: float, what: str) -> dict[str, object]:
+    """What the losses add to a training step, both ways."""
+    step = stepper(ortho)
     with mock.patch("attnlab.attention.base.orthogonality_loss", wraps=orthogonality_loss) as spy:
         step()
     losses = [differentiated(orthogonality_loss, *call.args) for call in spy.call_args_list]
-    runs = {"losses": lambda: [run() for run in losses], "step": step}
-    times = interleaved(runs, seconds, f"share of a step, {task}")
+    runs = {"losses": lambda: [run() for run in losses], "step": step, "plain": stepper(plain)}
+    times = interleaved(runs, seconds, f"share of a step, {what}", least=3)
+    share, paired = times.ratio("losses", "step"), times.ratio("step", "plain")
     return {
-        "task": task,
         "values [B, H, N, D]": str(list(spy.call_args_list[0].args[0].shape)),
         "losses in a step": len(losses),
         "all losses ms": 1000 * times.median("losses"),
         "step ms": 1000 * times.median("step"),
-        "share %": 100 * times.ratio("losses", "step"),
+        "adds %": 100 * share / (1 - share),
+        "paired %": 100 * (paired - 1),
+        "middle half": times.quartiles("step", "plain"),
     }
 
 
+def of_task(task: str, overrides: Sequence[str], seconds: float, device: torch.device) -> dict[str, object]:
+    """At the task's own sizes."""
+    plain = make_lab(task, PLAIN, overrides, device)
+    return {"task": task} | cost(plain, make_lab(task, ORTHO, overrides, device, plain.prepared), seconds, task)
+
+
+def of_length(length: int, seconds: float, device: torch.device) -> dict[str, object]:
+    """At one length, with as many sequences as make `STEP_POSITIONS` positions."""
+    batch = max(1, STEP_POSITIONS // length)
+    prepared = synthetic.classes_of(length, 2 * batch)
+    plain, ortho = (
+        make_lab("lra_text", model, [f"train.batch_size={batch}"], device, prepared) for model in (PLAIN, ORTHO)
+    )
+    return {"N": length} | cost(plain, ortho, seconds, f"N = {length}")
+
+
+def compiled_step(task: str, seconds: float, device: torch.device) -> dict[str, object]:
+    """A compiled step with the loss against one without it; the losses are part of it and cannot be timed alone."""
+    plain = make_lab(task, PLAIN, [COMPILED], device)
+    runs = {"plain": stepper(plain), "step": stepper(make_lab(task, ORTHO, [COMPILED], device, plain.prepared))}
+    times = interleaved(runs, seconds, f"compiled, {task}", warm=10)
+    paired = 100 * (times.ratio("step", "plain") - 1)
+    return {"task": task, "step ms": 1000 * times.median("step"), "paired %": paired} | {
+        "middle half": times.quartiles("step", "plain")
+    }
+
+
+def numbers(text: str) -> list[int]:
+    return [int(n) for n in text.split(",") if n]
+
+
 def main() -> None:
-    options = parser(__doc__, seconds=10)
-    options.add_argument("--lengths", default="26,256,1024,4096", help="default: %(default)s")
-    options.add_argument("--tasks", default="scan,sort_of_clevr", help="default: %(default)s")
+    options = parser(__doc__, seconds=10, devices=True)
+    options.add_argument("--gram-lengths", default="26,256,1024,4096", help="of part 1 (default: %(default)s)")
+    options.add_argument("--tasks", default="all", help="names, or all (default: %(default)s)")
+    lengths = ",".join(str(64 * 2**power) for power in range(9))
+    options.add_argument("--lengths", default=lengths, help="of steps (default: %(default)s)")
+    options.add_argument("--published-batch", action="store_true", help="as large as in the tasks' files")
+    options.add_argument("--compile", default="", metavar="TASKS", help="also compiled steps of these tasks")
     given = options.parse_args()
-    place = begin(given.threads)
+    place = begin(given.threads, given.device)
     torch.manual_seed(0)
-    rows = against_gram([int(n) for n in given.lengths.split(",")], given.seconds)
-    show("ortho_gram", "Orthogonality loss, forward and backward, against the N x N Gram form", rows, place)
-    rows = [share(task, given.seconds) for task in given.tasks.split(",")]
-    show("ortho_share", "Orthogonality loss, share of a training step of linear_l2_ortho", rows, place)
+    if rows := against_gram(numbers(given.gram_lengths), given.seconds, given.device):
+        show("ortho_gram", "Orthogonality loss, forward and backward, against the N x N Gram form", rows, place)
+    if rows := [of_length(n, given.seconds, given.device) for n in numbers(given.lengths)]:
+        title = f"Orthogonality loss in a training step, {STEP_POSITIONS} positions, by length"
+        show("ortho_lengths", title, rows, place)
+    tasks = tasks_of(given.tasks) if given.tasks else []
+    batches = {task: [] if given.published_batch else small_batch(task) for task in tasks}
+    if rows := [of_task(task, batches[task], given.seconds, given.device) for task in tasks]:
+        show("ortho_tasks", "Orthogonality loss in a training step, by task", rows, place)
+    if rows := [compiled_step(task, given.seconds, given.device) for task in given.compile.split(",") if task]:
+        show("ortho_compiled", "Orthogonality loss in a compiled training step", rows, place)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ measured, so the table is the same on every machine.
 from attnlab.data.order import BatchOrder
 from attnlab.data.padding import LengthBuckets, padding_share
 from benchmarks.lab import Lab, make_lab
+from benchmarks.place import begin, parser
 from benchmarks.tables import show
-from benchmarks.timing import begin, parser
 
 TASKS = "scan,mathematics,pcfg,lra_listops,lra_text,glue"
 
@@ -49,7 +49,7 @@ def main() -> None:
     given = options.parse_args()
     place, rows = begin(given.threads), []
     for task in given.tasks.split(","):
-        lab = make_lab(task, "linear", given.overrides)
+        lab = make_lab(task, "linear", given.overrides, little=False)
         for window in (None, *map(int, given.windows.split(","))):
             rows.append({"task": task, "batch": lab.config.train.batch_size, "window": window or "none"})
             rows[-1] |= measure(lab, window)

@@ -15,8 +15,9 @@ import yaml
 
 import attnlab
 from attnlab.config.compose import compose_config
+from benchmarks.place import begin, parser
 from benchmarks.tables import show
-from benchmarks.timing import begin, interleaved, parser
+from benchmarks.timing import interleaved
 
 ROOT = Path(__file__).resolve().parents[1]
 RATES = tuple(1e-4 * 2**power for power in range(20))

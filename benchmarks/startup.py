@@ -1,17 +1,26 @@
-"""Seconds until the command line answers: help, a config error, a bare import; beside Python itself and torch.
+"""Seconds until the command line answers, of a whole one-step run, and of one more job in a sweep.
 
-Every command is a new process, in turns, the files already in the system's cache (the first turn is not counted).
+1. Help, a config error, a bare import; beside Python itself and torch. Every command is a new process, in turns, the
+   files already in the system's cache (the first turn is not counted).
+2. Whole runs of one step (`debug=smoke`, logger=csv, trainer=cpu), each into an empty folder: start, data, one step,
+   the test on all of SCAN's test sets, result.
+3. One more job of a serial sweep: (seconds of a sweep of N one-step jobs - seconds of the same sweep of one) / (N - 1).
+   On SCAN it holds the job's own test; on flip-flop at sizes where a step and a test take no time it is overhead alone.
 
-    python -m benchmarks.startup
+    python -m benchmarks.startup --parts answers
 """
 
+import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.place import begin, parser
 from benchmarks.tables import show
-from benchmarks.timing import begin, interleaved, parser
+from benchmarks.timing import interleaved, progress
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = {
@@ -21,23 +30,79 @@ COMMANDS = {
     "python train.py model=linar (config error)": ["train.py", "model=linar"],
     "python -c 'import torch'": ["-c", "import torch"],
 }
+ONE_STEP = ("model=linear_l2_ortho", "debug=smoke", "train.max_steps=1", "logger=csv", "trainer=cpu")
+TASKS = {
+    "scan": ("task=scan",),
+    "flip_flop": ("task=flip_flop", "task.length=16", "task.train_sequences=64", "task.test_sequences=8"),
+}
 
 
-def starter(arguments: list[str]) -> Callable[[], subprocess.CompletedProcess]:
+def starter(arguments: Sequence[str]) -> Callable[[], subprocess.CompletedProcess]:
     return lambda: subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, check=False)
 
 
-def main() -> None:
-    given = parser(__doc__, seconds=20).parse_args()
-    place = begin(given.threads)
+def answers(seconds: float) -> list[dict[str, object]]:
+    """Part 1: a row a command."""
     runs = {name: starter(arguments) for name, arguments in COMMANDS.items()}
     codes = {name: run().returncode for name, run in runs.items()}
-    times = interleaved(runs, given.seconds, "starting")
-    rows = [
+    times = interleaved(runs, seconds, "starting")
+    return [
         {"started": name, "exit code": codes[name], "seconds": times.median(name), "starts": len(times.seconds[name])}
         for name in COMMANDS
     ]
-    show("startup", "Start-up", rows, place)
+
+
+def whole(task: str, jobs: int, threads: int) -> float:
+    """Seconds of a sweep of so many one-step jobs (one: a single run), into an empty folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        sweep = ["-m", f"seed={','.join(map(str, range(jobs)))}"] if jobs > 1 else []
+        words = [*TASKS[task], *ONE_STEP, f"trainer.threads={threads}", f"paths.runs={folder}"]
+        line = [sys.executable, "train.py", *sweep, *words]
+        begun = time.perf_counter()
+        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+        taken = time.perf_counter() - begun
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(line)} failed:\n{done.stderr[-2000:]}")
+    return taken
+
+
+def runs(jobs: int, turns: int, threads: int) -> list[dict[str, object]]:
+    """Parts 2 and 3: a row a task."""
+    rows = []
+    for task in TASKS:
+        # Whatever is prepared once is there from now on.
+        whole(task, 1, threads)
+        found: dict[int, list[float]] = {1: [], jobs: []}
+        for turn in range(turns):
+            for number, times in found.items():
+                progress(f"{task}: turn {turn + 1}, {number} one-step jobs")
+                times.append(whole(task, number, threads))
+        more = [(many - one) / (jobs - 1) for one, many in zip(found[1], found[jobs], strict=True)]
+        rows.append(
+            {
+                "task": task,
+                "one run s": statistics.median(found[1]),
+                f"sweep of {jobs} s": statistics.median(found[jobs]),
+                "one more job s": statistics.median(more),
+                "turns": turns,
+            }
+        )
+    progress(None)
+    return rows
+
+
+def main() -> None:
+    options = parser(__doc__, seconds=20)
+    options.add_argument("--parts", default="answers,runs", help="(default: %(default)s)")
+    options.add_argument("--jobs", type=int, default=4, help="of the sweep (default: %(default)s)")
+    options.add_argument("--turns", type=int, default=3, help="of the runs (default: %(default)s)")
+    given = options.parse_args()
+    place = begin(given.threads)
+    if "answers" in given.parts:
+        show("startup", "Start-up", answers(given.seconds), place)
+    if "runs" in given.parts:
+        title = "Whole runs of one step, and one more job of a sweep"
+        show("startup_runs", title, runs(given.jobs, given.turns, given.threads), place)
 
 
 if __name__ == "__main__":

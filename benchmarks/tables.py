@@ -1,11 +1,14 @@
 """Results of a benchmark: on the screen, as csv with the place of measurement, and as markdown for README.md.
 
+The csv files lie in benchmarks/results, or in the folder that the environment variable BENCHMARK_RESULTS names.
+
 `python -m benchmarks.tables` prints the newest result of every benchmark as markdown; `--write` puts them between the
 two markers of README.md.
 """
 
 import argparse
 import csv
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
-RESULTS, README = HERE / "results", HERE / "README.md"
-PLACE = ("date", "cpu", "threads", "load_before", "torch", "commit", "command")
+RESULTS, README = Path(os.environ.get("BENCHMARK_RESULTS", HERE / "results")), HERE / "README.md"
+PLACE = ("date", "device", "cpu", "threads", "load_before", "torch", "cuda", "fla", "commit", "command")
 MARKERS = ("<!-- results: written by `python -m benchmarks.tables --write` -->", "<!-- end of results -->")
 
 Row = Mapping[str, object]
@@ -27,7 +30,7 @@ def show(name: str, title: str, rows: Sequence[Row], place: Row) -> None:
 
     Args:
         rows: each with the same columns; names carry their units.
-        place: from `timing.begin`; every csv row holds it too.
+        place: from `place.begin`; every csv row holds it too.
     """
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
     for column in rows[0]:
@@ -35,14 +38,14 @@ def show(name: str, title: str, rows: Sequence[Row], place: Row) -> None:
     for row in rows:
         table.add_row(*map(cell, row.values()))
     screen = Console()
-    (screen if screen.is_terminal else Console(width=140)).print(table)
-    RESULTS.mkdir(exist_ok=True)
+    (screen if screen.is_terminal else Console(width=180)).print(table)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     file = RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.csv"
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, [*rows[0], *PLACE, "title"])
         writer.writeheader()
         writer.writerows({**row, **place, "title": title} for row in rows)
-    print(f"written to {file.relative_to(HERE.parent)}\n", flush=True)
+    print(f"written to {os.path.relpath(file)}\n", flush=True)
 
 
 def is_number(value: object) -> bool:
@@ -64,25 +67,34 @@ def cell(value: object) -> str:
 
 def markdown(file: Path) -> str:
     """A csv as a markdown table, its place of measurement above it."""
-    with file.open(newline="") as source:
-        rows = list(csv.DictReader(source))
+    rows = read(file)
     columns = [column for column in rows[0] if column not in (*PLACE, "title")]
-    place = {key: rows[0][key] for key in PLACE}
-    lines = [
-        f"**{rows[0]['title']}**",
-        "",
-        f"`{place['command']}`: {place['date']}, {place['cpu']}, {place['threads']} threads, load before the start "
+    place = rows[0]
+    machine = place["cpu"] if place["device"] == "cpu" else f"{place['device']}, {place['cpu']}"
+    where = [
+        f"`{place['command']}`: {place['date']}, {machine}, {place['threads']} threads, load before the start "
         f"{place['load_before']}, torch {place['torch']}, commit {place['commit']}",
         "",
+    ]
+    lines = [
+        f"**{place['title']}**",
+        "",
+        *(where if place["command"] else ()),
         f"| {' | '.join(columns)} |",
         f"|{'|'.join('---:' if is_number(rows[0][column]) else '---' for column in columns)}|",
     ]
     return "\n".join(lines + [f"| {' | '.join(cell(row[column]) for column in columns)} |" for row in rows])
 
 
-def newest() -> list[Path]:
-    """The last csv of every benchmark, by name."""
-    return list({file.stem.rsplit("-", 2)[0]: file for file in sorted(RESULTS.glob("*.csv"))}.values())
+def read(file: Path) -> list[dict[str, str]]:
+    """The rows of a csv, place included."""
+    with file.open(newline="") as source:
+        return list(csv.DictReader(source))
+
+
+def newest(results: Path = RESULTS) -> dict[str, Path]:
+    """The last csv of every benchmark, by its name."""
+    return {file.stem.rsplit("-", 2)[0]: file for file in sorted(results.glob("*.csv"))}
 
 
 def main() -> None:
@@ -90,7 +102,7 @@ def main() -> None:
     options.add_argument("files", nargs="*", type=Path, help="csv files (default: the newest of every benchmark)")
     options.add_argument("--write", action="store_true", help="put the tables into benchmarks/README.md")
     given = options.parse_args()
-    text = "\n\n".join(map(markdown, given.files or newest())) or "No results yet."
+    text = "\n\n".join(map(markdown, given.files or newest().values())) or "No results yet."
     if not given.write:
         print(text)
         return

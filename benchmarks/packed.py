@@ -1,0 +1,181 @@
+"""Several runs at once against the same runs one after the other: packed in one process, and as several processes.
+
+Members differ in their seed alone. All ways take turns (A B A B ...); a time is one training step of every member.
+
+single     a step without Lightning of one run, eager and compiled; the yardsticks
+packed     `attnlab.run.pack`: all members as one computation, gathering to optimiser step
+processes  the simple way: one process a run, all at once on one device, by the real `pl.Trainer`, with threads /
+           members each; against one such process alone with all threads
+
+"times as fast" is members x time of one single step / time of the step of all, both eager or both compiled; for
+processes both as --compile says. Peak memory is what a step needs beyond what was in use before it; of processes, the
+sum of what each takes.
+
+On a CPU packing brings nothing: one small model fills the cores already.
+
+    python -m benchmarks.packed --members 1,5,16 --compile both
+    python -m benchmarks.packed --members 1,2 --ways packed backbone.d_model=32 train.batch_size=8
+"""
+
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+
+import torch
+
+from attnlab.learn.module import LabModule
+from attnlab.learn.objectives import objective_for
+from benchmarks.lab import COMPILED, Lab, make_lab, step_of, stepper
+from benchmarks.memory import peak_of
+from benchmarks.place import begin, parser
+from benchmarks.processes import Contestant, Job
+from benchmarks.tables import show
+from benchmarks.timing import Timings, interleaved, progress
+
+SINGLE = "single"
+FORMS = {"no": (False,), "yes": (True,), "both": (False, True)}
+
+
+def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
+    """One packed training step of all labs: next batches, gathering, forward, backward, clipping, optimiser.
+
+    Whether it is compiled stands in their configuration.
+    """
+    from attnlab.run.pack.module import PackModule
+    from attnlab.run.pack.stack import Stack
+    from attnlab.run.pack.train import PackOrder
+
+    first = labs[0]
+    # What the module asks of its members; their folders and metrics are not measured.
+    members = [
+        SimpleNamespace(
+            run=lab,
+            module=LabModule(lab.config, lab.network, lab.prepared.spec),
+            order=lab.order,
+            lives=True,
+            error=None,
+        )
+        for lab in labs
+    ]
+    stack = Stack([lab.network for lab in labs], objective_for(first.prepared.spec))
+    return step_of(PackModule(members, stack), first, first.batches(PackOrder(members)))
+
+
+def label(way: str, compiled: bool) -> str:
+    return f"{way}, {'compiled' if compiled else 'eager'}"
+
+
+def row(way: str, members: int, compiled: bool, seconds: float, faster: float, peak: float) -> dict[str, object]:
+    return {
+        "way": way,
+        "members": members,
+        "compiled": "yes" if compiled else "no",
+        "ms a step of all": 1000 * seconds,
+        "steps/s of all": members / seconds,
+        "times as fast as one after another": faster,
+        "peak memory GB": peak / 1e9,
+    }
+
+
+def in_one_process(given: Namespace) -> list[dict[str, object]]:
+    """Rows of single and packed steps."""
+    largest = max(given.members)
+    first = make_lab(given.task, given.model, given.overrides, given.device)
+    runs: dict[str, Callable[[], object]] = {}
+    of: dict[str, tuple[str, int, bool]] = {}
+    for compiled in FORMS[given.compile]:
+
+        def lab(seed: int, more: tuple[str, ...] = (COMPILED,) * compiled) -> Lab:
+            return make_lab(
+                given.task, given.model, [*given.overrides, *more, f"seed={seed}"], given.device, first.prepared
+            )
+
+        name = label(SINGLE, compiled)
+        runs[name], of[name] = stepper(lab(0)), (SINGLE, 1, compiled)
+        for members in given.members if "packed" in given.ways else ():
+            name = label(f"{members} packed", compiled)
+            progress(f"{name}: building")
+            # Every size has networks of its own: packing may move their weights.
+            labs = [lab(seed) for seed in range(members)]
+            runs[name], of[name] = members_stepper(labs), ("packed", members, compiled)
+    warm = given.warm if True in FORMS[given.compile] else 1
+    times = interleaved(runs, given.seconds, f"{given.task}, up to {largest} members", least=3, warm=warm)
+    rows = []
+    for name, (way, members, compiled) in of.items():
+        faster = members / times.ratio(name, label(SINGLE, compiled))
+        rows.append(row(way, members, compiled, times.median(name), faster, peak_of(runs[name], given.device)))
+    return [against_eager(one, times) for one in rows] if given.compile == "both" else rows
+
+
+def against_eager(one: dict[str, object], times: Timings) -> dict[str, object]:
+    """The row with what compiling brought."""
+    way = SINGLE if one["way"] == SINGLE else f"{one['members']} packed"
+    faster = times.ratio(label(way, False), label(way, one["compiled"] == "yes"))
+    return one | {"times as fast as eager": faster}
+
+
+def turn_of(contestants: Sequence[Contestant], threads: int) -> float:
+    """Seconds of one turn of all, at once."""
+    begun = time.perf_counter()
+    for contestant in contestants:
+        contestant.start(threads)
+    for contestant in contestants:
+        contestant.finish()
+    return time.perf_counter() - begun
+
+
+def processes(given: Namespace, compiled: bool) -> list[dict[str, object]]:
+    """Rows of several processes at once: as many are started as the largest number needs, the others wait."""
+    more = [COMPILED] * compiled
+    jobs = [
+        Job(given.task, given.model, [*given.overrides, *more, f"seed={seed}"], given.steps, given.device)
+        for seed in range(max(given.members))
+    ]
+    progress(f"starting {len(jobs)} processes")
+    # The first fills the compiler's cache before the others start.
+    contestants = [Contestant(jobs[0], given.threads)]
+    contestants[0].warm()
+    contestants += [Contestant(job, max(1, given.threads // len(jobs))) for job in jobs[1:]]
+    for contestant in contestants[1:]:
+        contestant.warm()
+    rows, peaks = [], []
+    for members in given.members:
+        threads = max(1, given.threads // members)
+        runs = {
+            "one": lambda: turn_of(contestants[:1], given.threads),
+            "all": lambda members=members, threads=threads: turn_of(contestants[:members], threads),
+        }
+        times = interleaved(runs, given.seconds, f"{members} processes", least=3)
+        faster = members / times.ratio("all", "one")
+        rows.append(row("processes", members, compiled, times.median("all") / given.steps, faster, 0.0))
+    peaks = [contestant.stop().peak_bytes for contestant in contestants]
+    return [one | {"peak memory GB": sum(peaks[: one["members"]]) / 1e9} for one in rows]
+
+
+def main() -> None:
+    options = parser(__doc__, seconds=20, devices=True)
+    options.add_argument("--task", default="scan", help="(default: %(default)s)")
+    options.add_argument("--model", default="linear_l2_ortho", help="(default: %(default)s)")
+    options.add_argument("--members", default="1,2,4,5,8,16,32", help="(default: %(default)s)")
+    options.add_argument("--ways", default="packed,processes", help="(default: %(default)s)")
+    options.add_argument("--compile", choices=FORMS, default="no", help="compiled steps (default: %(default)s)")
+    options.add_argument("--warm", type=int, default=10, help="steps before, if compiled (default: %(default)s)")
+    options.add_argument("--steps", type=int, default=20, help="steps in a turn of processes (default: %(default)s)")
+    options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
+    given = options.parse_args()
+    given.members = sorted({int(n) for n in given.members.split(",")})
+    place, found = begin(given.threads, given.device), {}
+    words = " ".join([given.task, given.model, *given.overrides])
+    if given.device == torch.device("cpu"):
+        print("on a CPU packing brings nothing: one small model fills the cores already")
+    if "packed" in given.ways:
+        found["packed"] = in_one_process(given)
+        show(f"packed_{given.task}", f"Packed training steps, {words}", found["packed"], place)
+    if "processes" in given.ways:
+        rows = [one for compiled in FORMS[given.compile] for one in processes(given, compiled)]
+        show(f"processes_{given.task}", f"Several processes on one device, {words}", rows, place)
+
+
+if __name__ == "__main__":
+    main()

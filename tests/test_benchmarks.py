@@ -1,0 +1,131 @@
+"""Benchmarks: what they compute from measurements. Times themselves are asserted nowhere."""
+
+import csv
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from runs import ROOT
+
+from attnlab.data.batch import SequenceBatch
+from benchmarks.flops import counted, data_sheet
+from benchmarks.gpu import Part, run
+from benchmarks.lab import places
+from benchmarks.processes import Account, Turn
+from benchmarks.tables import PLACE, markdown
+from benchmarks.targets import TARGETS, summary
+from benchmarks.train_step import rates
+
+COMMANDS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if "def main(" in file.read_text())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_how_it_is_run(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"benchmarks.{name}").main()
+    assert ended.value.code == 0
+    assert f"python -m benchmarks.{name}" in capsys.readouterr().out
+
+
+def test_flops_of_products_and_of_fused_attention() -> None:
+    a, b = torch.randn(3, 5), torch.randn(5, 7)
+    assert counted(lambda: a @ b) == 2 * 3 * 5 * 7
+    q, k, v = (torch.randn(2, 3, 64, 16, requires_grad=True) for _ in range(3))
+    forward = 2 * 2 * (2 * 3) * 64 * 64 * 16
+    assert counted(lambda: F.scaled_dot_product_attention(q, k, v)) == forward
+    # backward makes the weights anew, then gradients of weights, values, queries and keys
+    assert counted(lambda: F.scaled_dot_product_attention(q, k, v).sum().backward()) == forward + 5 * forward // 2
+
+
+def test_data_sheets_by_name_and_format() -> None:
+    assert data_sheet("NVIDIA H200", "32-true", tf32=False) == 67e12
+    assert data_sheet("NVIDIA H100 80GB HBM3", "bf16-mixed", tf32=False) == 989e12
+    assert data_sheet("NVIDIA A100-SXM4-40GB", "32-true", tf32=True) == 156e12
+    assert data_sheet("cpu", "32-true", tf32=False) is None
+
+
+def test_places_of_a_batch_are_those_of_both_sequences() -> None:
+    batch = SequenceBatch(
+        index=torch.arange(2),
+        inputs=torch.zeros(2, 4, dtype=torch.int64),
+        input_lengths=torch.tensor([4, 1]),
+        targets=torch.zeros(2, 3, dtype=torch.int64),
+        target_lengths=torch.tensor([2, 3]),
+    )
+    assert places(batch) == (10, 14)
+
+
+def test_rates_are_shares_of_all_turns() -> None:
+    turns = [Turn(seconds=2.0, waited=0.5, real=60, places=100), Turn(seconds=2.0, waited=0.1, real=90, places=100)]
+    found = rates(turns, Account(peak_bytes=3 * 10**9, flops_per_place=10.0), reached=[1000.0, 2000.0], peak=5000.0)
+    assert found == {
+        "tokens/s": 37.5,
+        "padding %": pytest.approx(25.0),
+        "waiting %": pytest.approx(15.0),
+        "peak memory GB": 3.0,
+        "product %": pytest.approx(37.5),  # 500 FLOP/s of 1,000 and of 2,000
+        "peak %": pytest.approx(10.0),
+        "turns": 2,
+    }
+
+
+def write(folder: Path, name: str, *rows: dict[str, object], **place: object) -> Path:
+    """A csv as `show` writes it."""
+    file = folder / f"{name}.csv"
+    given = dict.fromkeys((*PLACE, "title"), "") | {"device": "cpu", "threads": 2, "load_before": 0.1} | place
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, [*rows[0], *given])
+        writer.writeheader()
+        writer.writerows({**row, **given} for row in rows)
+    return file
+
+
+def write_packed(folder: Path, name: str, device: str, times: dict[int, float]) -> None:
+    """A result of `benchmarks.packed` at published sizes: how many times as fast, by members."""
+    column, task = "times as fast as one after another", name.rsplit("-", 2)[0].removeprefix("packed_")
+    rows = [
+        {"way": "packed", "members": n, "compiled": "yes", "ms a step of all": 1.5, "steps/s of all": 9, column: faster}
+        for n, faster in times.items()
+    ]
+    write(folder, name, *rows, device=device, title=f"Packed training steps, {task} linear_l2_ortho")
+
+
+def test_targets_are_open_until_measured_where_they_are_promised(tmp_path: Path) -> None:
+    assert [row["met"] for row in summary(tmp_path)] == ["open"] * len(TARGETS)
+    write_packed(tmp_path, "packed_scan-20260101-000000", "cpu", {5: 9.0})
+    assert {row["met"] for row in summary(tmp_path)} == {"open"}, "packing on a CPU answers nothing"
+
+
+def test_targets_take_the_newest_result_on_their_machine(tmp_path: Path) -> None:
+    write_packed(tmp_path, "packed_scan-20260101-000000", "NVIDIA H200", {5: 2.0, 16: 7.0})
+    write_packed(tmp_path, "packed_scan-20260102-000000", "NVIDIA H200", {5: 3.4})
+    write_packed(tmp_path, "packed_sort_of_clevr-20260101-000000", "NVIDIA H200", {5: 4.0})
+    write(tmp_path, "ortho_lengths-20260101-000000", {"N": 64, "adds %": 2.0}, {"N": 128, "adds %": 6.5})
+    rows = [{"model": model, "ms a step": 400, "batch": 256} for model in ("vanilla", "linear_l2_ortho")]
+    write(tmp_path, "train_step_scan-20260101-000000", *rows, title="Training step, scan")
+    found = {row["measure"]: row for row in summary(tmp_path) if row["met"] != "open"}
+    five, sixteen, minutes, step, ortho = found.values()
+    assert (five["measured"], five["met"]) == ("3.40 x", "yes")
+    assert sixteen["met"] == "yes"
+    assert minutes["measured"].startswith("11.5 minutes") and minutes["met"] == "yes"
+    assert step["measured"] == "vanilla 400 ms, linear_l2_ortho 400 ms" and step["met"] == "yes"
+    assert ortho["met"] == "no" and "N 128" in ortho["measured"]
+
+
+def test_a_result_as_markdown_names_its_machine(tmp_path: Path) -> None:
+    file = write(
+        tmp_path, "x-20260101-000000", {"N": 1, "ms": 0.12345}, device="GPU", cpu="CPU", command="c", title="T"
+    )
+    lines = markdown(file).splitlines()
+    assert lines[-3:] == ["| N | ms |", "|---:|---:|", "| 1 | 0.123 |"]
+    assert "GPU, CPU, 2 threads" in lines[2]
+
+
+def test_a_part_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:
+    part = Part("a part", "", "", 1)
+    assert run(part, ["startup"], 0.2, tmp_path).startswith("stopped at its time limit")
+    assert (tmp_path / "a_part.log").exists()
