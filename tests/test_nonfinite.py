@@ -8,6 +8,7 @@ import torch
 from runs import SMALL_CLEVR, SMALL_SCAN, config_of
 
 from attnlab.config.naming import run_folder
+from attnlab.data.batch import Batch
 from attnlab.learn.module import LabModule
 from attnlab.run.job import run_job
 
@@ -67,3 +68,38 @@ def test_weights_that_are_not_finite_are_never_saved(
 def test_a_learning_rate_that_explodes_fails_the_run(tmp_path: Path) -> None:
     extreme = ("optim.lr=1e30", "optim.clip_norm=null", "train.max_steps=50", "model=linear")
     assert run_job(config_of(tmp_path, *SMALL_SCAN, *extreme), quiet=True) == 1
+
+
+@pytest.mark.parametrize("checkpoint_every", [1, 100])
+def test_a_late_look_names_the_right_step_and_saves_nothing(
+    checkpoint_every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a GPU a loss is looked at one step later, or before weights are saved; here the same on a CPU."""
+    more = ("train.max_steps=8", f"train.checkpoint_every={checkpoint_every}")
+    raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", *more)
+    started, healthy, batches = LabModule.__init__, LabModule.training_step, []
+
+    def late(self: LabModule, *given: object) -> None:
+        started(self, *given)
+        self.late_check = True
+
+    def poisoned(self: LabModule, batch: Batch, batch_idx: int) -> torch.Tensor:
+        batches.append(batch)
+        loss = healthy(self, batch, batch_idx)
+        if len(batches) == 4:
+            # the loss alone: weights that are not finite would be found without it
+            self.latest["train/loss"] = self.latest["train/loss"] * torch.nan
+        return loss
+
+    monkeypatch.setattr(LabModule, "__init__", late)
+    monkeypatch.setattr(LabModule, "training_step", poisoned)
+    assert run_job(raw, quiet=True) == 1
+    message = capsys.readouterr().err
+    assert "the loss is nan at step 3" in message and "largest gradient by now: " in message
+    examples = ", ".join(map(str, batches[3].index.tolist()[:8]))
+    assert f"on training examples {examples}, ..." in message
+    # seen before its step was saved, or when the next step was under way
+    assert len(batches) == (4 if checkpoint_every == 1 else 5)
+    assert (run_folder(raw) / "last.ckpt").exists() == (checkpoint_every == 1)
+    if checkpoint_every == 1:
+        assert torch.load(run_folder(raw) / "last.ckpt", weights_only=True)["global_step"] == 3

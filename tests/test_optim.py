@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from attnlab.config.schema import Optim
 from attnlab.learn.module import LabModule
-from attnlab.learn.optim import make_optimizer, make_schedule
+from attnlab.learn.optim import make_optimizer, make_schedule, optimizer_options, schedule_of
 
 OPTIM = Optim(lr=2.0)
 
@@ -93,3 +93,41 @@ def test_single_entries_are_clipped_before_the_norm() -> None:
     assert all((parameter.grad == -0.5).all() for parameter in network.parameters())
     numbers = sum(parameter.numel() for parameter in network.parameters())
     assert module.latest["train/gradient_norm"].item() == pytest.approx(0.5 * math.sqrt(numbers))
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_checkpoint_of_one_form_goes_on_in_the_other(before: bool, dtype: torch.dtype) -> None:
+    """The optimiser keeps its own form and takes over the moments: both forms give the same weights up to rounding."""
+    ends = []
+    for after in (before, not before):
+        torch.manual_seed(0)
+        weight = nn.Parameter(torch.randn(5, dtype=dtype))
+        slopes = torch.randn(6, 5, dtype=dtype)
+        first = make_optimizer(OPTIM, [weight], fused=before)
+        _updated(first, weight, slopes[:3])
+        second = make_optimizer(OPTIM, [weight], fused=after)
+        second.load_state_dict(first.state_dict())
+        assert second.param_groups[0]["fused"] is after
+        _updated(second, weight, slopes[3:])
+        ends.append(weight.detach())
+    torch.testing.assert_close(*ends)
+
+
+def _updated(optimizer: torch.optim.Optimizer, weight: nn.Parameter, slopes: torch.Tensor) -> None:
+    for slope in slopes:
+        weight.grad = slope.clone()
+        optimizer.step()
+
+
+def test_groups_of_parameters_have_rates_of_their_own() -> None:
+    """What runs that are trained together are made of: options and the factor of the schedule, group by group."""
+    options = [replace(OPTIM, lr=lr, weight_decay=lr, schedule="linear") for lr in (1.0, 3.0)]
+    groups = [{"params": [nn.Parameter(torch.ones(1))], **optimizer_options(each)} for each in options]
+    optimizer = torch.optim.Adam(groups)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, [schedule_of(each, 4) for each in options])
+    optimizer.step()
+    schedule.step()
+    assert [group["lr"] for group in optimizer.param_groups] == [0.75, 2.25]
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [1.0, 3.0]
+    assert schedule_of(OPTIM, 4) is None

@@ -55,13 +55,11 @@ class Backbone:
     feed_forward: Literal["relu", "gelu", "glu"] = "relu"
     """relu and gelu: two maps; glu: (swish(W1 x) * W2 x) W3"""
     positions: Positions
-    """sinusoidal, learned: added to the embeddings (learned: up to the longest sequence of the task); relative: inside
-    softmax scores; none"""
+    """sinusoidal, learned (up to the task's longest sequence): added to embeddings; relative: inside scores; none"""
     embedding: Embedding = "noscale"
     """how token embeddings are drawn and scaled (nn.embedding); ignored where the input is no token"""
     pooling: Literal["mean", "first", "class_token"] = "mean"
-    """what a classifier of token sequences reads: the mean over real positions, the first one, or one position more
-    with a learned vector"""
+    """what a classifier of tokens reads: the mean over real positions, the first, or one more with a learned vector"""
     d_classifier: Count | None = None
     """width of a hidden layer before the class logits; null = none"""
     tied_output: bool = False
@@ -113,6 +111,8 @@ class Train:
     """examples a batch in evaluation; no effect on results"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     """number format, in Lightning's words"""
+    tf32: Literal[True] | None = None
+    """a GPU's float32 products in TensorFloat-32: factors of 10 bits, sums of 23; null = exact; nothing on a CPU"""
     max_tokens: Count | None = None
     """most padded tokens of a forward pass: a larger batch goes in pieces, its gradient stays the same; null = any"""
     accumulate: Count = 1
@@ -152,8 +152,7 @@ class Ortho:
     where: list[Literal["encoder", "decoder", "cross"]] = field(default_factory=list)
     """which attentions it covers; empty = this model has no such loss"""
     form: OrthoForm | None = None
-    """null: mean squared cosine of two values; frobenius: sum of squared cosines; unnormalized: squared distance of
-    V V^T from the identity, which also pulls lengths to 1; absolute_cosine: mean absolute cosine, O(N^2)"""
+    """null: mean squared cosine; frobenius: their sum; unnormalized: |V V^T - I|^2; absolute_cosine: mean |cosine|"""
 
 
 @dataclass(kw_only=True)
@@ -173,8 +172,7 @@ class Model:
     encoder: list[LayerGroup]
     """groups of layers, early to late, shares of the depth; self-attention"""
     pattern: Pattern = "sequential"
-    """sequential: groups one after another; alternating: in turn; parallel: all groups in every layer; *_reversed: the
-    last group first"""
+    """sequential: one group after another; alternating: in turn; parallel: all at once; *_reversed: last group first"""
     decoder: list[LayerGroup]
     """likewise for the decoder; causal self-attention"""
     cross: dict[str, Any]
@@ -203,6 +201,8 @@ class TrainerOptions:
     """gather batches on the device; auto: on a GPU of whose free memory the data takes at most a quarter"""
     threads: Count | None = None
     """CPU threads; null = as torch or OMP_NUM_THREADS says"""
+    compile: bool = False
+    """training steps as one compiled graph, lengths padded to few sizes; each size takes about a minute to compile"""
     progress: Literal["auto", "bar", "lines", "none"] = "auto"
     """auto: a live bar in a terminal, a line now and then in a file"""
 

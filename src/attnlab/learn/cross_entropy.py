@@ -3,6 +3,10 @@
 At WikiText-103's published settings (65,536 tokens a batch, 267,735 words) they would take 70 GB in float32. The sum of
 the losses needs of each chunk only its own gradients, which are formed with it and added up, so that there is no second
 pass over the vocabulary and at most `CHUNK` logits exist at once.
+
+The sum is an operator of its own (`torch.ops.attnlab.scored_losses`): how many places are scored only the data knows,
+and neither a compiled graph nor vmap could go by that. Both take the operator as a whole; under vmap it goes through
+the members one by one.
 """
 
 from typing import Any
@@ -15,55 +19,107 @@ from torch import Tensor
 CHUNK = 2**26
 """logits formed at once, 256 MiB in float32; smaller chunks spend their time on adding up gradients of the weights"""
 
-
-class _ChunkedLoss(torch.autograd.Function):
-    """Sum of the losses; gradients by hidden states, weights and biases are computed on the way."""
-
-    @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-        wanted = ctx.needs_input_grad[:3]
-        # sums over many chunks are kept in the precision of the parameters
-        grad_hidden = torch.empty_like(hidden) if wanted[0] else None
-        grad_weight = torch.zeros_like(weight) if wanted[1] else None
-        grad_bias = torch.zeros_like(bias) if wanted[2] else None
-        total = hidden.new_zeros((), dtype=torch.promote_types(hidden.dtype, torch.float32))
-        for part in _parts(len(hidden), len(weight)):
-            x, y = hidden[part], targets[part]
-            logits = F.linear(x, weight, bias)
-            probabilities = logits.to(total.dtype)
-            spread = probabilities.logsumexp(-1, keepdim=True)
-            total += (spread - probabilities.gather(-1, y[:, None])).sum()
-            if not any(wanted):
-                continue
-            slope = probabilities.sub_(spread).exp_().scatter_add_(-1, y[:, None], -torch.ones_like(spread))
-            # float16 would lose the probabilities of a large vocabulary: most are below its least number
-            slope = slope.to(slope.dtype if logits.dtype == torch.float16 else logits.dtype)
-            with torch.autocast(device_type=hidden.device.type, enabled=False):
-                if grad_hidden is not None:
-                    grad_hidden[part] = slope @ weight.to(slope.dtype)
-                if grad_weight is not None and grad_weight.dtype == slope.dtype:
-                    # in place: a second matrix of that size, and a pass over it, would cost more than the product
-                    grad_weight.addmm_(slope.T, x.to(slope.dtype))
-                elif grad_weight is not None:
-                    grad_weight += slope.T @ x.to(slope.dtype)
-            if grad_bias is not None:
-                grad_bias += slope.sum(0)
-        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return *(None if g is None else g * upstream.to(g.dtype) for g in ctx.saved_tensors), None
+Sums = tuple[Tensor, Tensor, Tensor, Tensor]
+_SCHEMA = (
+    "(Tensor hidden, Tensor weight, Tensor bias, Tensor targets, Tensor scored, ScalarType dtype, bool slopes)"
+    " -> (Tensor, Tensor, Tensor, Tensor)"
+)
 
 
 def chunked_cross_entropy(
-    hidden: Float[Tensor, "T E"], weight: Float[Tensor, "V E"], bias: Float[Tensor, " V"], targets: Int[Tensor, " T"]
+    hidden: Float[Tensor, "*places E"],
+    weight: Float[Tensor, "V E"],
+    bias: Float[Tensor, " V"],
+    targets: Int[Tensor, "*places"],
+    scored: Bool[Tensor, "*places"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean of -log softmax(hidden weight^T + bias)[target] over T positions, equal to torch's up to rounding.
+    """Mean of -log softmax(hidden weight^T + bias)[target] over the scored places (null: all), equal to torch's up to
+    rounding; 0 where none is.
 
-    First derivatives only.
+    First derivatives only. Products are in autocast's format, sums in float32 at least.
     """
-    return _ChunkedLoss.apply(hidden, weight, bias, targets) / max(len(targets), 1)
+    scored = torch.ones_like(targets, dtype=torch.bool) if scored is None else scored
+    device, dtype = hidden.device.type, hidden.dtype
+    if torch.is_autocast_enabled(device) and dtype != torch.float64:
+        dtype = torch.get_autocast_dtype(device)
+    read, slopes = (hidden, weight, bias), torch.is_grad_enabled()
+    total, *grads = scored_losses(*(x.detach() for x in read), targets, scored, dtype, slopes)
+    if slopes:
+        total = total + sum(_nothing_with_slope(x, grad) for x, grad in zip(read, grads, strict=True))
+    return total / scored.sum().clamp(min=1)
+
+
+def _nothing_with_slope(x: Tensor, grad: Tensor) -> Tensor:
+    """0, whose gradient by x is `grad`: known to every transform of torch, which an autograd.Function is not."""
+    product = torch.dot(x.flatten(), grad.flatten())
+    return product - product.detach()
+
+
+def sum_in_chunks(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, scored: Tensor, dtype: torch.dtype, slopes: bool
+) -> Sums:
+    """The sum of the losses, and its gradients by hidden states, weights and biases (without `slopes`: empty).
+
+    Args:
+        hidden [..., E], weight [V, E], bias [V], targets [...], scored [...]: as above.
+        dtype: format of the products.
+    """
+    states, answers = hidden.flatten(0, -2), targets.flatten()
+    places = scored.flatten().nonzero()[:, 0]
+    total, *grads = _made(hidden, weight, bias, slopes)
+    # once, and not for every chunk
+    low_weight, low_bias = weight.to(dtype), bias.to(dtype)
+    # float16 would lose the probabilities of a large vocabulary: most are below its least number
+    slope_dtype = total.dtype if dtype == torch.float16 else dtype
+    slope_weight = low_weight if slope_dtype == dtype else weight.to(slope_dtype)
+    with torch.autocast(device_type=hidden.device.type, enabled=False):
+        for part in _parts(len(places), len(weight)):
+            x, y = states[places[part]], answers[places[part]][:, None]
+            probabilities = F.linear(x.to(dtype), low_weight, low_bias).to(total.dtype)
+            spread = probabilities.logsumexp(-1, keepdim=True)
+            total += (spread - probabilities.gather(-1, y)).sum()
+            if slopes:
+                slope = probabilities.sub_(spread).exp_().scatter_add_(-1, y, -torch.ones_like(spread))
+                _add_gradients(grads, slope.to(slope_dtype), x, slope_weight, places[part])
+    return total, *grads
+
+
+def _made(hidden: Tensor, weight: Tensor, bias: Tensor, slopes: bool) -> Sums:
+    """Zeros for the sum and its gradients; sums over many chunks are kept in the precision of the parameters."""
+    total = hidden.new_zeros((), dtype=torch.promote_types(hidden.dtype, torch.float32))
+    return total, *(torch.zeros_like(x) if slopes else x.new_empty(0) for x in (hidden, weight, bias))
+
+
+def _add_gradients(grads: list[Tensor], slope: Tensor, x: Tensor, weight: Tensor, places: Tensor) -> None:
+    """Adds those of a chunk in place."""
+    of_hidden, of_weight, of_bias = grads
+    of_hidden.flatten(0, -2)[places] = (slope @ weight).to(of_hidden.dtype)
+    if of_weight.dtype == slope.dtype:
+        # in place: a second matrix of that size, and a pass over it, would cost more than the product
+        of_weight.addmm_(slope.T, x.to(slope.dtype))
+    else:
+        of_weight += slope.T @ x.to(slope.dtype)
+    of_bias += slope.sum(0)
+
+
+scored_losses = torch.library.custom_op("attnlab::scored_losses", sum_in_chunks, mutates_args=(), schema=_SCHEMA)
+"""`sum_in_chunks` for torch.compile and torch.func.vmap"""
+
+
+@scored_losses.register_fake
+def _(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Any, scored: Any, dtype: Any, slopes: bool) -> Sums:
+    return _made(hidden, weight, bias, slopes)
+
+
+@scored_losses.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Sums, tuple[int, ...]]:
+    """One member after another: each has its own scored places, and chunks are as large as memory allows."""
+    members = range(info.batch_size)
+    each = [
+        scored_losses(*(x if dim is None else x.select(dim, k) for x, dim in zip(given, in_dims, strict=True)))
+        for k in members
+    ]
+    return tuple(torch.stack(found) for found in zip(*each, strict=True)), (0, 0, 0, 0)
 
 
 @torch.no_grad()

@@ -11,6 +11,8 @@ from torch.utils.checkpoint import checkpoint
 from attnlab.config.schema import Config
 from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import Batch
+from attnlab.learn.compiled import OwnGradients, compiled
+from attnlab.learn.finite import Seen
 from attnlab.learn.objectives import hide_tokens, objective_for
 from attnlab.learn.optim import make_optimizer, make_schedule
 
@@ -24,14 +26,22 @@ class LabModule(pl.LightningModule):
 
     Attributes:
         latest: metrics of the last step as tensors (`train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr`).
+        late_check: whether a loss is looked at when the next step is under way, so that a GPU never waits for it; what
+            is validated or saved has been looked at in any case.
     """
 
     def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
         super().__init__()
         self.config, self.network, self.spec = config, network, spec
         self.objective = objective_for(spec)
+        device = next(network.parameters()).device
+        self._whole = compiled(self.objective, device) if config.trainer.compile else self.objective
+        replayed = config.trainer.compile and device.type == "cuda"
+        self._own_gradients = OwnGradients(network.parameters()) if replayed else None
+        self.late_check = device.type == "cuda"
         self.latest: dict[str, Tensor | float] = {}
         self._batch: Batch | None = None
+        self._seen: Seen | None = None
         self._losses: list[Tensor] = []
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -52,32 +62,48 @@ class LabModule(pl.LightningModule):
     def _losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and penalty of a batch; one too large for `train.max_tokens` is computed in pieces.
 
-        The pieces' graphs are made again one by one on the way back, so that only one is in memory at a time.
+        The pieces' graphs are made again one by one on the way back, so that only one is in memory at a time. They are
+        never compiled: each has lengths of its own.
         """
         pieces = batch.pieces(self.config.train.max_tokens)
         if len(pieces) == 1:
-            return self.objective(self.network, batch)
+            return self._whole(self.network, batch)
         found = [checkpoint(self.objective, self.network, piece, use_reentrant=False) for piece in pieces]
-        weights = [int(piece.counts.sum()) for piece in pieces]
+        weights = [piece.weight for piece in pieces]
         loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True)) / max(sum(weights), 1)
         penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True)) / len(batch)
         return loss, penalty
 
     def on_after_backward(self) -> None:
-        if not all(math.isfinite(self.latest[name]) for name in ("train/loss", "train/ortho") if name in self.latest):
-            gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
-            raise NonFiniteLoss(self.describe_non_finite(self._batch, gradients))
+        if self._own_gradients is not None:
+            self._own_gradients()
+        self.look()
+        values = {name: self.latest[name] for name in ("train/loss", "train/ortho") if name in self.latest}
+        self._seen = Seen.of(self.global_step, self._batch, values)
+        if not self.late_check:
+            self.look()
 
-    def describe_non_finite(self, batch: Batch, gradients: Mapping[str, Tensor]) -> str:
+    def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad(set_to_none=self._own_gradients is None)
+
+    def look(self) -> None:
+        """Look at the loss that was not looked at yet."""
+        seen, self._seen = self._seen, None
+        if seen is not None and not all(map(math.isfinite, seen.numbers().values())):
+            gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
+            raise NonFiniteLoss(self.describe_non_finite(seen, gradients))
+
+    def describe_non_finite(self, seen: Seen, gradients: Mapping[str, Tensor]) -> str:
         """Step, batch and the largest gradient; one that is not finite counts as larger than any number."""
         sizes = {name: gradient.abs().max().item() for name, gradient in gradients.items()}
         name = max(sizes, key=lambda n: sizes[n] if math.isfinite(sizes[n]) else math.inf) if sizes else "none"
-        examples = batch.index.tolist()
+        numbers, examples = seen.numbers(), seen.batch.index.tolist()
         shown = ", ".join(map(str, examples[:8])) + (", ..." if len(examples) > 8 else "")
-        penalty = f" (orthogonality loss {float(self.latest['train/ortho'])})" if "train/ortho" in self.latest else ""
+        penalty = f" (orthogonality loss {numbers['train/ortho']})" if "train/ortho" in numbers else ""
         return (
-            f"the loss is {float(self.latest['train/loss'])}{penalty} at step {self.global_step}, on training examples "
-            f"{shown} ({len(examples)} in the batch); largest gradient: {sizes.get(name, float('nan'))} in {name}"
+            f"the loss is {numbers['train/loss']}{penalty} at step {seen.step}, on training examples "
+            f"{shown} ({len(examples)} in the batch); largest gradient{' by now' if self.late_check else ''}: "
+            f"{sizes.get(name, float('nan'))} in {name}"
         )
 
     def configure_gradient_clipping(
@@ -101,8 +127,10 @@ class LabModule(pl.LightningModule):
         """Refuse weights that an update made NaN or infinite, before they are saved or validated.
 
         Raises:
-            NonFiniteLoss: names step and parameter; the loss that led there may have been finite.
+            NonFiniteLoss: names step and parameter; the loss that led there may have been finite. Or a loss that was
+                not looked at yet is not.
         """
+        self.look()
         for name, parameter in self.network.named_parameters():
             if not parameter.isfinite().all():
                 norm = float(self.latest.get("train/gradient_norm", math.nan))
@@ -112,7 +140,9 @@ class LabModule(pl.LightningModule):
                 )
 
     def configure_optimizers(self) -> dict:
-        optimizer = make_optimizer(self.config.optim, self.network.parameters())
+        # A fused optimiser takes gradients as float16's loss scaling left them: they would be clipped in that scale.
+        fused = self.config.train.precision != "16-mixed"
+        optimizer = make_optimizer(self.config.optim, self.network.parameters(), fused)
         schedule = make_schedule(self.config.optim, optimizer, self.config.train.max_steps)
         if schedule is None:
             return {"optimizer": optimizer}

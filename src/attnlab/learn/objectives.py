@@ -79,4 +79,4 @@ def _language_loss(network: nn.Module, batch: LanguageBatch) -> tuple[Tensor, Te
     """Mean over all scored places of the batch."""
     hidden, penalty = network(batch.inputs, batch.mask)
     linear = network.output.linear
-    return chunked_cross_entropy(hidden[batch.scored], linear.weight, linear.bias, batch.targets[batch.scored]), penalty
+    return chunked_cross_entropy(hidden, linear.weight, linear.bias, batch.targets, batch.scored), penalty

@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules from the configuration."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -11,17 +11,37 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from attnlab.config.schema import Optim
 
-OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+def make_optimizer(optim: Optim, parameters: Iterable[nn.Parameter], fused: bool = True) -> Optimizer:
+    """Adam or AdamW; `weight_decay` is L2 for Adam and decoupled for AdamW.
+
+    Args:
+        fused: one kernel updates everything: on a CPU 0.2 to 0.3 of the time of torch's default at SCAN's and
+            sort-of-CLEVR's sizes (2.8 against 9.9 ms and 2.2 against 5.5 ms, one thread of a busy AMD EPYC).
+    """
+    return make_grouped(optim, [{"params": list(parameters), **optimizer_options(optim)}], fused)
+
+
+def make_grouped(optim: Optim, groups: Sequence[dict[str, Any]], fused: bool) -> Optimizer:
+    """The optimiser of this name over groups of parameters, each with its own `optimizer_options`."""
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[optim.name]
+    optimizer = kind(groups, fused=fused)
+    optimizer.register_load_state_dict_pre_hook(_keep_form)
+    return optimizer
 
 
 def optimizer_options(optim: Optim) -> dict[str, Any]:
-    """What the optimiser takes for a group of parameters; `weight_decay` is L2 for Adam and decoupled for AdamW."""
+    """What such an optimiser, or one of its parameter groups, is given."""
     return {"lr": optim.lr, "betas": tuple(optim.betas), "eps": optim.eps, "weight_decay": optim.weight_decay}
 
 
-def make_optimizer(optim: Optim, parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """Adam or AdamW."""
-    return OPTIMIZERS[optim.name](parameters, **optimizer_options(optim))
+def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint says how its own machine computed updates; here it goes on as this optimiser was made."""
+    groups = [
+        {**saved, **{name: own[name] for name in ("fused", "foreach")}}
+        for saved, own in zip(state["param_groups"], optimizer.param_groups, strict=False)
+    ]
+    return {**state, "param_groups": groups}
 
 
 def make_schedule(optim: Optim, optimizer: Optimizer, max_steps: int) -> LRScheduler | None:
@@ -31,7 +51,7 @@ def make_schedule(optim: Optim, optimizer: Optimizer, max_steps: int) -> LRSched
 
 
 def schedule_of(optim: Optim, max_steps: int) -> Callable[[int], float] | None:
-    """The rate of each step, counted from 0, as a share of the peak; None where it is constant from the first step on.
+    """The rate of a step, counted from 0, as a share of the peak; None where it is all of it from the first step on.
 
     The length comes from the configuration: Lightning's own estimate drops the data loader's position on resume.
     """

@@ -166,7 +166,8 @@ class _Loader:
         raw |= {"from_run": None, "task": trained_on(folder), "paths": raw["paths"] | dict(self.source.paths)}
         config = checked(raw)
         # a run made on a GPU can be looked at without one
-        device = choose_device("cpu" if config.trainer.device == "cpu" else "auto", config.trainer.threads)
+        wanted = "cpu" if config.trainer.device == "cpu" else "auto"
+        device = choose_device(wanted, config.trainer.threads, config.train.tf32)
         weights, where = run_weights(folder, "selected", config.train.selection)
         task, prepared = self._data(config)
         network = network_with(weights, folder, config, prepared.spec).to(device)

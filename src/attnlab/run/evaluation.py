@@ -128,7 +128,7 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     from attnlab.tasks.base import make_task
 
     config, folder = checked(raw), Path(own["run"])
-    device = choose_device(config.trainer.device, config.trainer.threads)
+    device = choose_device(config.trainer.device, config.trainer.threads, config.train.tf32)
     weights, where = run_weights(folder, own.get("checkpoint", "selected"), config.train.selection)
     task, trained = make_task(config.task), trained_on(folder)
     former = prepare(make_task(trained), config.paths)

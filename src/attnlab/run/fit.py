@@ -67,7 +67,7 @@ def train_padding(config: Config, prepared: Prepared) -> float | None:
 
 def rounds_lengths(config: Config) -> bool:
     """Whether batches are padded up to a few lengths: each new shape of a compiled step is compiled anew."""
-    return getattr(config.trainer, "compile", False)
+    return config.trainer.compile
 
 
 def with_steps(config: Config, prepared: Prepared) -> Config:
@@ -97,6 +97,7 @@ def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
     loader = make_loader(config, run.prepared, order, step, run.device, run.reporter.say)
     trainer = make_trainer(config, run.device, _callbacks(run, sink, tester, order))
     module = LabModule(config, run.network, run.prepared.spec)
+    say_what_is_compiled(config, run.reporter.say)
     try:
         trainer.fit(module, loader, ckpt_path=str(run.folder.checkpoint) if step else None, weights_only=True)
     finally:
@@ -150,6 +151,15 @@ def make_trainer(config: Config, device: torch.device, callbacks: Sequence[pl.Ca
         enable_model_summary=False,
         **more,
     )
+
+
+def say_what_is_compiled(config: Config, say: Callable[[str], None]) -> None:
+    """Why the first step takes long, where it does."""
+    if not config.trainer.compile:
+        return
+    say("compiling the training step: the first one takes about a minute, and so does the first of every new length")
+    if (limit := config.train.max_tokens) is not None:
+        say(f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled")
 
 
 def quiet_lightning() -> None:

@@ -21,7 +21,7 @@ from attnlab.run.git import git_state
 from attnlab.run.record import MetricsFile, RunError, RunFolder
 from attnlab.run.resume import read_checkpoint
 from attnlab.run.run import Run
-from attnlab.run.setup import choose_device, make_network
+from attnlab.run.setup import choose_device, make_network, require_compilation
 from attnlab.run.signals import StopRequest
 from attnlab.run.sinks import Sinks
 from attnlab.run.testing import Tester, network_weights
@@ -77,9 +77,11 @@ def device_of(config: Config) -> torch.device:
     Raises:
         RunError: there is none as wanted, or it has not the precision.
     """
-    device = choose_device(config.trainer.device, config.trainer.threads)
+    device = choose_device(config.trainer.device, config.trainer.threads, config.train.tf32)
     if device.type == "cpu" and config.train.precision == "16-mixed":
         raise RunError("train.precision=16-mixed needs a GPU: on a CPU use 32-true or bf16-mixed")
+    if config.trainer.compile:
+        require_compilation(device)
     machine.reset_peak_memory(device)
     return device
 

@@ -25,8 +25,12 @@ SHARE_OF_FREE = 0.25
 """of a GPU's free memory that data may take by itself; the rest is for the network, and for other runs there"""
 
 
-def choose_device(wanted: str, threads: int | None) -> torch.device:
-    """The device of a run; CPU threads are set on the way.
+def choose_device(wanted: str, threads: int | None, tf32: bool | None = None) -> torch.device:
+    """The device of a run; what the whole process shares is set on the way, for each job of a sweep anew.
+
+    Args:
+        threads: on a CPU; None = as torch or OMP_NUM_THREADS says.
+        tf32: whether a GPU computes float32 products in TensorFloat-32; means nothing on a CPU.
 
     Raises:
         RunError: trainer.device=cuda without a usable GPU.
@@ -35,13 +39,37 @@ def choose_device(wanted: str, threads: int | None) -> torch.device:
     available = torch.cuda.is_available()
     if wanted == "cuda" and not available:
         raise RunError("trainer.device=cuda, but torch sees no usable GPU here; use trainer.device=cpu or auto")
-    if wanted == "cpu" or not available:
+    on_gpu = wanted != "cpu" and available
+    # Torch's own default is exact for matrix products and TensorFloat-32 for convolutions; ours is one for both.
+    torch.set_float32_matmul_precision("high" if on_gpu and tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = bool(on_gpu and tf32)
+    if not on_gpu:
         return torch.device("cpu")
     # Equal seeds give equal numbers: kernels that cannot promise it say so. cuBLAS promises it with a fixed workspace.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     return torch.device("cuda", torch.cuda.current_device())
+
+
+def require_compilation(device: torch.device) -> None:
+    """Try what `trainer.compile` needs on a function of one line, before anything long begins.
+
+    Raises:
+        RunError: no working compiler.
+    """
+    try:
+        torch.compile(lambda x: x + 1)(torch.zeros(1, device=device))
+    except Exception as error:
+        needs = "Triton and a C compiler" if device.type == "cuda" else "a C++ compiler (g++, or the one CXX names)"
+        raise RunError(
+            f"trainer.compile=true, but torch cannot compile here ({_first_line(error)}); it needs {needs}: install "
+            "it, or write trainer.compile=false"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def seed_everything(seed: int) -> None:

@@ -1,6 +1,7 @@
 """The step of many runs at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pytorch_lightning as pl
 import torch
@@ -9,9 +10,11 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.checkpoint import checkpoint
 
 from attnlab.data.batch import Batch
+from attnlab.learn.compiled import OwnGradients, compiled
+from attnlab.learn.finite import Seen
 from attnlab.learn.module import NonFiniteLoss
 from attnlab.learn.objectives import hide_tokens
-from attnlab.learn.optim import OPTIMIZERS, optimizer_options, schedule_of
+from attnlab.learn.optim import make_grouped, optimizer_options, schedule_of
 from attnlab.run.pack.member import Member
 from attnlab.run.pack.pieces import pieces
 from attnlab.run.pack.stack import Stack
@@ -48,7 +51,10 @@ class PackModule(pl.LightningModule):
         self.members, self.stack = list(members), stack
         first = members[0].run
         self.spec, self.train_options = first.prepared.spec, first.config.train
-        device = stack.flat.device
+        device, compiles = stack.flat.device, first.config.trainer.compile
+        self._compute = compiled(stack.losses, device) if compiles else stack.losses
+        self._own_gradients = OwnGradients([stack.flat]) if compiles and device.type == "cuda" else None
+        self.late_check = device.type == "cuda"
         weights = [member.run.config.model.ortho.weight for member in members]
         self.ortho = torch.tensor(weights, dtype=stack.flat.dtype, device=device) if any(weights) else None
         self.clip_value = _limits([member.run.config.optim.clip_value for member in members], stack.flat)
@@ -56,8 +62,11 @@ class PackModule(pl.LightningModule):
         self.metrics: dict[str, Tensor] = {}
         self._losses: list[Tensor] = []
         self._batch: Batch | None = None
+        self._seen: Seen | None = None
         for row, (member, weight) in enumerate(zip(members, weights, strict=True)):
             member.module.latest = Row(self.metrics, row, () if weight else ("train/ortho",))
+            # what is saved or validated has been looked at, as in a run by itself
+            member.module.look = partial(self._look_at, row)
 
     @property
     def latest(self) -> dict[str, Tensor]:
@@ -84,7 +93,7 @@ class PackModule(pl.LightningModule):
         size = self.stack.size
         parts = pieces(batch, size, self.train_options.max_tokens)
         if len(parts) == 1:
-            return self.stack.of_batch(batch)
+            return self._compute(self.stack.flat, self.stack.buffers, type(batch), self.stack.given(batch))
         found = [checkpoint(self.stack.of_batch, part, use_reentrant=False) for part in parts]
         weights = torch.stack([part.counts.view(size, -1).sum(1) for part in parts])
         losses = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
@@ -92,23 +101,33 @@ class PackModule(pl.LightningModule):
         return losses / weights.sum(0).clamp(min=1), penalty
 
     def on_after_backward(self) -> None:
-        checked = torch.stack([self.metrics[name] for name in ("train/loss", "train/ortho") if name in self.metrics])
-        for row, finite in enumerate(checked.isfinite().all(0).tolist()):
-            member = self.members[row]
-            if member.lives and not finite:
-                member.error = NonFiniteLoss(self._describe(row))
+        if self._own_gradients is not None:
+            self._own_gradients()
+        self.look()
+        values = {name: self.metrics[name] for name in ("train/loss", "train/ortho") if name in self.metrics}
+        self._seen = Seen.of(self.global_step, self._batch, values)
+        if not self.late_check:
+            self.look()
         for row, parameter in enumerate(self.stack.rows):
             # without a gradient an optimiser leaves a parameter as it is
             parameter.grad = self.stack.flat.grad[row] if self.members[row].lives else None
 
-    def _describe(self, row: int) -> str:
-        """What a run by itself says of a loss that is not finite."""
-        size = len(self._batch) // self.stack.size
-        rows = torch.arange(row * size, (row + 1) * size, device=self._batch.index.device)
-        return self.members[row].module.describe_non_finite(
-            self._batch.select(rows),
-            dict(zip(self.stack.names, self.stack.parts(self.stack.flat.grad[row]), strict=True)),
-        )
+    def look(self) -> None:
+        """Look at the losses that were not looked at yet; a run whose own is not finite ends."""
+        seen, self._seen = self._seen, None
+        if seen is None:
+            return
+        finite = torch.stack(list(seen.arrive().values())).isfinite().all(0)
+        for row, member in enumerate(self.members):
+            if member.lives and not finite[row]:
+                gradients = dict(zip(self.stack.names, self.stack.parts(self.stack.flat.grad[row]), strict=True))
+                own = seen.of_run(row, self.stack.size)
+                member.error = NonFiniteLoss(member.module.describe_non_finite(own, gradients))
+
+    def _look_at(self, row: int) -> None:
+        self.look()
+        if self.members[row].error is not None:
+            raise self.members[row].error
 
     def configure_gradient_clipping(
         self,
@@ -131,7 +150,7 @@ class PackModule(pl.LightningModule):
         groups = [
             {"params": [row], **optimizer_options(optim)} for row, optim in zip(self.stack.rows, options, strict=True)
         ]
-        optimizer = OPTIMIZERS[options[0].name](groups)
+        optimizer = make_grouped(options[0], groups, fused=True)
         max_steps = self.train_options.max_steps
         schedules = [schedule_of(optim, max_steps) for optim in options]
         if not any(schedules):
@@ -140,8 +159,10 @@ class PackModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
-        self.stack.flat.grad = None
-        optimizer.zero_grad()
+        if self._own_gradients is None or self.stack.flat.grad is None:
+            self.stack.flat.grad = None
+        else:
+            self.stack.flat.grad.zero_()
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch.to(device)

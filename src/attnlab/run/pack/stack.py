@@ -82,10 +82,13 @@ class Stack:
 
         return vmap(one, randomness="different")(tensors, given)
 
+    def given(self, batch: Batch) -> dict[str, Tensor]:
+        """The fields of a batch of all members, one after another, as [members, batch, ...]."""
+        return {f.name: getattr(batch, f.name).unflatten(0, (self.size, -1)) for f in fields(batch)}
+
     def of_batch(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Losses and penalties [members] of a batch of all members, one after another."""
-        given = {f.name: getattr(batch, f.name).unflatten(0, (self.size, -1)) for f in fields(batch)}
-        return self.losses(self.flat, self.buffers, type(batch), given)
+        """Losses and penalties [members] of such a batch."""
+        return self.losses(self.flat, self.buffers, type(batch), self.given(batch))
 
 
 def _stacked(name: str, networks: Sequence[nn.Module]) -> Tensor:

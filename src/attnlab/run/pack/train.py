@@ -17,7 +17,15 @@ from attnlab.learn.callbacks import RandomState, Stopped
 from attnlab.learn.module import NonFiniteLoss
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.progress import Reporter, TrainProgress
-from attnlab.run.fit import Listen, batch_order, make_loader, make_trainer, quiet_lightning, with_steps
+from attnlab.run.fit import (
+    Listen,
+    batch_order,
+    make_loader,
+    make_trainer,
+    quiet_lightning,
+    say_what_is_compiled,
+    with_steps,
+)
 from attnlab.run.job import run_job
 from attnlab.run.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.run.pack.entry import Entry, SharedTime, entries_of
@@ -173,6 +181,7 @@ class Shared:
         seed_everything(_seed([(member.run.config.seed, step) for member in members]))
         trainer = make_trainer(self.config, self.device, callbacks, plugins=[checkpoints])
         loader = make_loader(self.config, self.prepared, PackOrder(members), step, self.device, self.reporter.say)
+        say_what_is_compiled(self.config, self.reporter.say)
         path = str(members[0].run.folder.checkpoint) if step else None
         try:
             trainer.fit(PackModule(members, stack), loader, ckpt_path=path, weights_only=True)
