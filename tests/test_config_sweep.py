@@ -81,7 +81,8 @@ def test_an_experiment_is_a_sweep_of_its_own(conf: Path) -> None:
 def test_hydras_settings_come_beside_the_configuration(conf: Path) -> None:
     config, settings = compose_with_hydra(["experiment=paper/table"], conf)
     assert "hydra" not in config
-    assert settings == {"mode": "MULTIRUN", "params": {"model": "vanilla,linear", "seed": "range(0,3)"}}
+    params = {"model": "vanilla,linear", "seed": "range(0,3)"}
+    assert settings == {"mode": "MULTIRUN", "params": params, "launcher": {"name": "basic"}}
 
 
 def test_experiments_with_sweeps_are_not_swept_over(conf: Path) -> None:

@@ -379,7 +379,7 @@ def test_the_report_block_reaches_no_run(tmp_path: Path, monkeypatch: pytest.Mon
     from attnlab.run.job import run_job
 
     trained = []
-    monkeypatch.setattr(train, "train_run", lambda raw, stop: (trained.append(raw), ({}, False))[1])
+    monkeypatch.setattr(train, "train_run", lambda raw, *_: (trained.append(raw), ({}, False))[1])
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     assert run_job(config | {"report": {"title": "t", "columns": {"ood": OOD}}}, quiet=True) == 0
     assert trained == [config]

@@ -38,10 +38,14 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """A checked command line: one resolved configuration a job, in the order Hydra runs them."""
+    """A checked command line: one resolved configuration a job, in the order of their numbers.
+
+    launcher: name and options of what runs the jobs of a sweep.
+    """
 
     multirun: bool
     jobs: list[dict[str, Any]]
+    launcher: dict[str, Any]
 
 
 def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[str]:
@@ -81,10 +85,10 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     # Only here: it imports Hydra, and this module.
     from attnlab.config.sweep import expand
 
-    multirun, jobs, problems = expand(argv, conf)
+    command, problems = expand(argv, conf)
     if problems:
         raise ConfigError(problems)
-    return Command(multirun, jobs)
+    return command
 
 
 def missing_runs(jobs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -56,7 +56,8 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
     """Inside a `hydra_session`: the composition with its interpolations unresolved, and Hydra's settings that matter.
 
     Returns:
-        the node, and `mode` (None, "RUN" or "MULTIRUN") and sweeper `params` (key: text, as on a command line).
+        the node, and `mode` (None, "RUN" or "MULTIRUN"), sweeper `params` (key: text, as on a command line) and
+        `launcher` (its `name` and its options).
     """
     from hydra import compose
 
@@ -65,10 +66,15 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
     settings = {
         "mode": None if mode is None else mode.name,
         "params": {} if params is None else OmegaConf.to_container(params, resolve=True),
+        "launcher": {"name": node.hydra.runtime.choices["hydra/launcher"], **_options(node.hydra.launcher)},
     }
     with open_dict(node):
         del node["hydra"]
     return node, settings
+
+
+def _options(launcher: DictConfig) -> dict[str, Any]:
+    return {str(key): value for key, value in unresolved(launcher).items() if key != "_target_"}
 
 
 def compose_config(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any]:

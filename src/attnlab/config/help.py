@@ -44,7 +44,7 @@ python train.py [group=choice ...] [key=value ...]
   a table     python train.py experiment=park2024/table4_scan, then python report.py experiment=...
   quick look  python train.py task=scan debug=smoke      (a few steps at tiny size: does it work?)
 
-Repeating a command resumes it; what is finished is not run again.
+Repeating a command resumes it. Jobs of a sweep at once: hydra/launcher=packed (GPU) or joblib.
 
 Groups (group=choice)"""
 

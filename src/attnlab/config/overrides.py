@@ -69,6 +69,16 @@ def read_command(argv: Sequence[str], conf: Path) -> Words:
     return words
 
 
+def flags_first(argv: Sequence[str]) -> list[str]:
+    """The words with flags before overrides: Hydra's argument parser takes overrides in one piece only."""
+    flags: list[str] = []
+    words: list[str] = []
+    for word in argv:
+        wanted = bool(flags) and flags[-1] in _WITH_VALUE
+        (flags if word.startswith("-") or wanted else words).append(word)
+    return [*flags, *words]
+
+
 def _bad_flag(word: str) -> str:
     name, equals, value = word.lstrip("-").partition("=")
     if "." in name or equals:

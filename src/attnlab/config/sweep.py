@@ -12,8 +12,9 @@ from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.check import check_config
+from attnlab.config.check import Command, check_config
 from attnlab.config.compose import compose_node, hydra_session, unresolved
+from attnlab.config.launchers import launcher_problems, not_installed, unknown_option
 from attnlab.config.nodes import addable_keys
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
 from attnlab.config.resolving import Pair, as_text, first_line, followed_by_none, references, resolve, set_all
@@ -21,8 +22,8 @@ from attnlab.config.setting import Setter
 from attnlab.config.words import hint, listed, nearest, show
 
 
-def expand(argv: Sequence[str], conf: Path) -> tuple[bool, list[dict[str, Any]], list[str]]:
-    """Whether a command line is a sweep, the configuration of every job, and all problems found on the way."""
+def expand(argv: Sequence[str], conf: Path) -> tuple[Command, list[str]]:
+    """The jobs of a command line and how they are run, and all problems found on the way."""
     words = read_command(argv, conf)
     with hydra_session(conf) as loader:
         return _Expansion(words, conf, loader).run()
@@ -51,7 +52,7 @@ class _Expansion:
         self.compositions: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
         self.bases: dict[tuple[str, ...], _Base | None] = {}
 
-    def run(self) -> tuple[bool, list[dict[str, Any]], list[str]]:
+    def run(self) -> tuple[Command, list[str]]:
         self.hydra_texts = self._hydra_texts()
         given, bad_groups = [], set()
         for item in (item for item in self.words.items if not item.is_hydra):
@@ -66,10 +67,11 @@ class _Expansion:
         items = self._with_sweeper_params(settings["params"], given) if multirun else given
         if not multirun and "experiment" not in bad_groups and not self.words.multirun:
             self.problems += [_not_a_sweep(item) for item in given if item.swept]
+        self.problems += launcher_problems(settings["launcher"])
         jobs = self._jobs(items, multirun)
         if multirun and master is not None:
             self.problems += self._master_problems(master, given)
-        return multirun, jobs, list(dict.fromkeys(self.problems))
+        return Command(multirun, jobs, settings["launcher"]), list(dict.fromkeys(self.problems))
 
     def _hydra_texts(self) -> list[str]:
         """Hydra's own words that are right: choices are checked here, the rest by composing with them."""
@@ -80,18 +82,22 @@ class _Expansion:
                 self.problems.append(problem)
                 bad_groups.append(item.key.replace("/", ".") + ".")
             elif not item.key.startswith(tuple(bad_groups)):
-                good.append(item.text)
-        if not good or self._error(good) is None:
-            return good
-        choices = [text for text in good if "/" in text.partition("=")[0]]
-        errors = {text: self._error(list(dict.fromkeys([*choices, text]))) for text in good}
-        self.problems += [f"{text}: {error}" for text, error in errors.items() if error]
-        return [text for text, error in errors.items() if not error]
+                good.append(item)
+        texts = [item.text for item in good]
+        if not good or self._error(texts) is None:
+            return texts
+        choices = [item.text for item in good if "/" in item.key]
+        errors = [self._error(list(dict.fromkeys([*choices, text]))) for text in texts]
+        wrong = [(item, error) for item, error in zip(good, errors, strict=True) if error]
+        self.problems += [unknown_option(item, good) or f"{item.text}: {error}" for item, error in wrong]
+        return [text for text, error in zip(texts, errors, strict=True) if not error]
 
     def _hydra_choice_problem(self, item: Item) -> str | None:
         choices = self.loader.get_group_options(item.key, ObjectType.CONFIG)
         if item.values and item.values[0] in choices:
             return None
+        if problem := not_installed(item):
+            return problem
         if choices:
             near = nearest(str(item.values[0]) if item.values else "", choices)
             return f"{item.text}: no such choice{hint(near)}; {item.key}: {listed(choices)}"
@@ -113,7 +119,7 @@ class _Expansion:
                 self.compositions[choices] = unresolved(node), settings
             except (HydraException, OmegaConfBaseException) as error:
                 self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {first_line(error)}")
-                self.compositions[choices] = None, {"mode": None, "params": {}}
+                self.compositions[choices] = None, {"mode": None, "params": {}, "launcher": {"name": "basic"}}
         return self.compositions[choices]
 
     def _with_sweeper_params(self, params: Mapping[str, str], given: list[Item]) -> list[Item]:

@@ -16,17 +16,19 @@ class Reporter:
 
     Args:
         style: bar, lines, none, or auto (bar in a terminal, lines elsewhere).
+        label: stands before every line, where other processes write between them; auto is lines then.
     """
 
-    def __init__(self, style: str) -> None:
-        self.console = Console(stderr=True)
-        self.style = ("bar" if self.console.is_terminal else "lines") if style == "auto" else style
+    def __init__(self, style: str, label: str = "") -> None:
+        self.console, self.label = Console(stderr=True), label
+        alone = self.console.is_terminal and not label
+        self.style = ("bar" if alone else "lines") if style == "auto" else style
         self.progress: Progress | None = None
 
     def say(self, text: str) -> None:
         """One line, above a bar if there is one."""
         if self.style != "none":
-            self.console.print(text, highlight=False, soft_wrap=True)
+            self.console.print(f"{self.label} {text}" if self.label else text, highlight=False, soft_wrap=True)
 
     def start(self, what: str, total: int, done: int = 0) -> None:
         """Begin to show `what`, of `total` parts."""

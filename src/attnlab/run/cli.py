@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from attnlab.config.check import Command, ConfigError, check_command, missing_runs
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.nodes import task_yaml
-from attnlab.config.overrides import with_data_set_names
+from attnlab.config.overrides import flags_first, with_data_set_names
+from attnlab.run.job import INTERRUPTED
 
 USAGE_ERROR = 2
 
@@ -34,7 +35,7 @@ def train_main(argv: Sequence[str]) -> int:
     try:
         return _run(command, argv)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def readable(argv: Sequence[str]) -> list[str]:
@@ -54,30 +55,20 @@ def quoted_folder(word: str) -> str:
 
 def _run(command: Command, argv: Sequence[str]) -> int:
     import hydra
-    from hydra.core.hydra_config import HydraConfig
-    from omegaconf import DictConfig, OmegaConf
 
-    from attnlab.config.naming import run_folder
-    from attnlab.run.job import run_job
-    from attnlab.run.summary import print_sweep
-
-    codes: list[int] = []
-
-    def job(config: DictConfig) -> None:
-        raw = OmegaConf.to_container(config, resolve=True)
-        if command.multirun:
-            number = HydraConfig.get().job.num + 1
-            print(f"[{number}/{len(command.jobs)}] {run_folder(raw)}", file=sys.stderr, flush=True)
-        code = run_job(raw, quiet=command.multirun)
-        codes.append(code)
-        if code > 128:
-            # Stopped by a signal: the rest of a sweep must not start.
-            raise SystemExit(code)
+    from attnlab.run.jobs import Jobs
+    from attnlab.run.workers import joblib_words, run_with_workers
 
     # A full traceback is Hydra's only way to show where an error of ours came from.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    sys.argv[1:] = argv
-    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(job)()
-    if command.multirun:
-        return print_sweep(command.jobs) or max(codes, default=0)
-    return codes[-1] if codes else 0
+    sys.argv[1:] = flags_first(argv)
+    jobs, name = Jobs(command, argv), command.launcher["name"]
+    run = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(jobs)
+    if name != "basic" and not command.multirun:
+        print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
+    if name != "joblib" or not command.multirun:
+        run()
+        return jobs.exit_code()
+    sys.argv += joblib_words(command.launcher, len(command.jobs))
+    code = run_with_workers(run)
+    return code if code > 128 else jobs.exit_code() or code

@@ -5,15 +5,16 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-FAILED = 1
+FAILED, INTERRUPTED = 1, 130
 
 
-def run_job(raw: dict[str, Any], quiet: bool) -> int:
+def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
     """Train, resume or show one run.
 
     Args:
         raw: the resolved configuration.
         quiet: print no table of the run (a sweep prints one of all).
+        label: names the run in its lines, where other processes write to the same terminal.
 
     Returns:
         0, 1 (failed), 130 or 143 (stopped by Ctrl-C or SIGTERM, state saved).
@@ -26,7 +27,7 @@ def run_job(raw: dict[str, Any], quiet: bool) -> int:
     raw = without_report(raw)
     try:
         with StopRequest().listening() as stop:
-            result, shown = train_run(raw, stop)
+            result, shown = train_run(raw, stop, label)
     except Exception as error:
         return exit_code(error, run_folder(raw))
     if not quiet:

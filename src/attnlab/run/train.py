@@ -16,12 +16,13 @@ from attnlab.run.signals import StopRequest
 from attnlab.tasks.base import make_task
 
 
-def train_run(raw: dict[str, Any], stop: StopRequest) -> tuple[dict[str, Any], bool]:
+def train_run(raw: dict[str, Any], stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
     """Train, resume or show the run of a resolved configuration.
 
     Args:
         raw: the resolved configuration as plain types.
         stop: listens for signals.
+        label: stands before every line of progress.
 
     Returns:
         the result, and whether it was there already.
@@ -36,7 +37,7 @@ def train_run(raw: dict[str, Any], stop: StopRequest) -> tuple[dict[str, Any], b
     with folder.locked():
         if (result := finished_result(folder, raw)) is not None:
             return result, True
-        reporter = Reporter(config.trainer.progress)
+        reporter = Reporter(config.trainer.progress, label)
         with _status_of(folder):
             begin(folder, reporter)
             result = _train(raw, config, folder, reporter, stop)

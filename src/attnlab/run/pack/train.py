@@ -108,8 +108,6 @@ class Shared:
         on_device = entry.config.trainer.data_on_device
         self.prepared: Prepared = place_data(prepare(self.task, entry.config.paths), self.device, on_device)
         self.config: Config = with_steps(entry.config, self.prepared)
-        if self.device.type == "cpu":
-            self.reporter.say("note: on a CPU packed runs are no faster than one after another; on a GPU they are")
 
     def most(self) -> int:
         """How many runs fit into memory."""

@@ -1,0 +1,214 @@
+"""Launchers: `packed` (with a stand-in for the training) and `joblib`, their options, exit codes and signals."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
+
+from attnlab.config.check import ConfigError, check_command
+from attnlab.config.launchers import not_installed
+from attnlab.config.overrides import Item, flags_first
+from attnlab.learn.progress import Reporter
+from attnlab.run import jobs as jobs_module
+from attnlab.run import summary
+from attnlab.run.cli import train_main
+from attnlab.run.workers import Worker, joblib_words, run_with_workers
+
+Calls = list[tuple[str, list[tuple[str, int]]]]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """What is trained together or alone, as (model, seed), where nothing is trained for real."""
+    found: Calls = []
+
+    def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
+        assert quiet and not label
+        found.append(("alone", [(raw["model"]["name"], raw["seed"])]))
+        return 0
+
+    monkeypatch.setattr(jobs_module, "run_job", run_job)
+    monkeypatch.setattr(summary, "print_sweep", lambda jobs: 0)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    packs_with(monkeypatch, lambda raws: [0] * len(raws), found)
+    return found
+
+
+def packs_with(monkeypatch: pytest.MonkeyPatch, codes: Callable[[Sequence[Any]], list[int]], calls: Calls) -> None:
+    """Let packed training end with these exit codes."""
+
+    def run_pack(raws: list[dict[str, Any]], max_packed: int | None) -> list[int]:
+        calls.append((f"packed {max_packed}", [(raw["model"]["name"], raw["seed"]) for raw in raws]))
+        return codes(raws)
+
+    package, module = ModuleType("attnlab.run.pack"), ModuleType("attnlab.run.pack.train")
+    module.run_pack = run_pack
+    monkeypatch.setitem(sys.modules, "attnlab.run.pack", package)
+    monkeypatch.setitem(sys.modules, "attnlab.run.pack.train", module)
+
+
+def sweep(folder: Path, *words: str) -> int:
+    return train_main(["-m", "hydra/launcher=packed", *settings(folder, "task=scan", *words)])
+
+
+def test_jobs_that_fit_are_trained_together(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep(tmp_path, "seed=0,1", "model=linear,vanilla", "hydra.launcher.max_packed=3") == 0
+    assert calls == [
+        ("packed 3", [("linear", 0), ("linear", 1)]),
+        ("packed 3", [("vanilla", 0), ("vanilla", 1)]),
+    ]
+    said = capsys.readouterr().err
+    assert "[1, 3/4] packed: 2 runs of scan-length_cutoff-26/linear, seeds 0-1" in said
+    assert said.count("packing is for GPUs") == 1
+
+
+def test_what_fits_no_pack_runs_as_without_packing(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sweep(tmp_path, "model=linear,vanilla", "train.max_steps=5") == 0
+    assert calls == [("alone", [("linear", 0)]), ("alone", [("vanilla", 0)])]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "[1/2] alone: model=linear here, vanilla in the jobs that would fit otherwise"
+    assert said[1].startswith("[1/2] ") and said[1].endswith("seed0")
+
+
+def test_a_failed_pack_fails_the_sweep_and_stops_no_other(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packs_with(monkeypatch, lambda raws: [1 // (raws[0]["model"]["name"] == "vanilla"), 0], calls)
+    assert sweep(tmp_path, "seed=0,1", "model=linear,vanilla") == 1
+    assert len(calls) == 2
+    assert "[1, 3/4] failed: an unexpected error" in capsys.readouterr().err
+
+
+def test_a_signal_stops_the_rest_of_the_sweep(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packs_with(monkeypatch, lambda raws: [0, 143], calls)
+    with pytest.raises(SystemExit) as stopped:
+        sweep(tmp_path, "seed=0,1", "model=linear,vanilla")
+    assert stopped.value.code == 143
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("-m hydra/launcher=packd", "hydra/launcher=packd: no such choice; nearest: packed"),
+        ("-m hydra/launcher=packed hydra.launcher.max_packd=4", "unknown key; nearest: hydra.launcher.max_packed"),
+        ("-m hydra/launcher=packed hydra.launcher.max_packed=0", "max_packed=0: expected a whole number >= 1 or null"),
+        ("-m hydra.launcher.max_packed=4", "an option of hydra/launcher=packed, and basic was chosen"),
+        ("-m hydra.launcher.processes=4", "hydra/launcher=basic has no options"),
+    ],
+)
+def test_wrong_words_about_launchers(words: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_command(["task=scan", *words.split()])
+    assert problem in str(error.value)
+
+
+def test_one_run_needs_no_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jobs_module, "run_job", lambda raw, quiet: 0)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    assert train_main(["hydra/launcher=packed", *settings(tmp_path, "task=scan")]) == 0
+    assert "hydra/launcher=packed has nothing to do: this is one run" in capsys.readouterr().err
+
+
+def test_a_launcher_of_a_missing_package_says_what_brings_it() -> None:
+    said = not_installed(Item("hydra/launcher=joblib", "hydra/launcher", ("joblib",)))
+    assert said == "hydra/launcher=joblib: hydra-joblib-launcher is not installed; pip install -e '.[sweep]' brings it"
+    assert not_installed(Item("hydra/launcher=packd", "hydra/launcher", ("packd",))) is None
+
+
+def test_flags_may_stand_between_words() -> None:
+    assert flags_first(["task=scan", "-m", "seed=0,1"]) == ["-m", "task=scan", "seed=0,1"]
+    assert flags_first(["task=scan", "--cfg", "job", "seed=0"]) == ["--cfg", "job", "task=scan", "seed=0"]
+
+
+def test_joblib_takes_no_more_processes_than_jobs() -> None:
+    pytest.importorskip("joblib")
+    options = {"n_jobs": 8, "batch_size": "auto"}
+    assert joblib_words(options, 3) == ["hydra.launcher.n_jobs=3", "hydra.launcher.batch_size=1"]
+    assert joblib_words(options | {"batch_size": 2}, 30) == ["hydra.launcher.n_jobs=8"]
+
+
+def test_a_worker_begins_nothing_after_a_signal() -> None:
+    worker, began = Worker(), []
+    worker.ready = True
+
+    def job(code: int) -> Callable[[], int]:
+        return lambda: began.append(code) or code
+
+    assert [worker.run(job(code), 0, 0) for code in (0, 1, 143, 0)] == [0, 1, 143, 143]
+    assert began == [0, 1, 143]
+
+
+def test_a_signal_without_workers_ends_the_sweep_at_once() -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run_with_workers(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert stopped.value.code == 143
+
+
+def test_a_killed_worker_is_a_failure_with_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    def run() -> None:
+        raise BrokenProcessPool
+
+    assert run_with_workers(run) == 1
+    assert "hydra.launcher.n_jobs" in capsys.readouterr().err
+
+
+def test_lines_beside_other_processes_carry_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter = Reporter("auto", "[2/3]")
+    assert reporter.style == "lines"
+    reporter.say("training 1/2")
+    assert capsys.readouterr().err == "[2/3] training 1/2\n"
+
+
+JOBLIB = ("-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model=linear", "seed=0,1,2")
+
+
+@pytest.mark.slow
+def test_joblib_runs_jobs_in_processes(tmp_path: Path) -> None:
+    pytest.importorskip("joblib")
+    small = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
+    failing = folder_of(tmp_path, *small, "model=linear", "seed=1")
+    failing.parent.mkdir(parents=True)
+    failing.write_text("in the way of a run folder")
+    first = run_command("train.py", *JOBLIB, *settings(tmp_path, *small))
+    assert first.returncode == 1, first.stderr
+    assert "2 finished, 1 not" in first.stdout and "[2/3] finished" not in first.stderr
+    failing.unlink()
+    second = run_command("train.py", *JOBLIB, *settings(tmp_path, *small))
+    assert second.returncode == 0, second.stderr
+    results = [json.loads(file.read_text()) for file in failing.parent.glob("seed*/result.json")]
+    assert len(results) == 3
+    for result in results:
+        assert (
+            "hydra.launcher.n_jobs=2 model=linear" in result["command"]
+            and "hydra.launcher.batch_size" not in result["command"]
+        )
+
+
+@pytest.mark.slow
+def test_joblib_workers_save_when_the_sweep_is_stopped(tmp_path: Path) -> None:
+    pytest.importorskip("joblib")
+    long = (*SMALL_SCAN, "train.max_steps=100000", "train.checkpoint_every=100000")
+    process = start_command("train.py", *JOBLIB, *settings(tmp_path, *long))
+    folders = [folder_of(tmp_path, *long, "model=linear", f"seed={seed}") for seed in range(3)]
+    for folder in folders[:2]:
+        wait_for_step(folder / "metrics.csv", 3, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert [(folder / "last.ckpt").exists() for folder in folders] == [True, True, False]
+    for folder in folders[:2]:
+        status = json.loads((folder / "status.json").read_text())
+        assert status["state"] == "stopped" and status["step"] >= 3
