@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import State
 from attnlab.data.batch import SequenceBatch
+from attnlab.learn import decode
 from attnlab.learn.decode import greedy
 from attnlab.learn.judge import sequences_right
 from attnlab.nn.heads import DecodeState, EncoderDecoder
@@ -78,6 +79,16 @@ def test_oracle_lengths_end_each_row_where_they_say(model: str) -> None:
     with torch.no_grad():
         network.output.linear.bias[END] = 5
     assert check(network, 8, oracle) == [min(length, 8) for length in oracle]
+
+
+@pytest.mark.parametrize("model", ["linear", "vanilla"])
+def test_rows_may_be_counted_now_and_then_only(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: rows that have ended, all of them even, go on for a while and leave nothing behind."""
+    monkeypatch.setitem(decode.CHECK_EVERY, "cpu", 5)
+    assert {0, 1, 12} <= lengths_over_seeds(model, 0, 3)
+    network = network_of(model, "scan", tied_output=False)
+    oracle = [0, 1, 5, 7, 3, 6, 2, 7, 1, 1, 0, 4]
+    assert check(network, 9, oracle) == oracle
 
 
 @dataclass(frozen=True)

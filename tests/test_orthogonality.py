@@ -33,17 +33,13 @@ def slow(values: Tensor, lengths: list[int], form: str | None = None) -> Tensor:
 def test_equals_its_definition(lengths: tuple[int, ...], form: OrthoForm | None) -> None:
     """Value and gradients, with more positions than dimensions and with fewer; a sequence of fewer than two tokens is
     left out of both."""
-    values = draw(len(lengths), 3, 6, 4).requires_grad_()
-    wide = draw(len(lengths), 2, 6, 9)
-    torch.testing.assert_close(
-        orthogonality_loss(wide, masks(lengths, 6), form), slow(wide, list(lengths), form), rtol=1e-10, atol=0
-    )
-    loss, expected = orthogonality_loss(values, masks(lengths, 6), form), slow(values, list(lengths), form)
-    torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)
-    (gradient,) = torch.autograd.grad(loss, values)
-    assert (gradient[~masks(lengths, 6)[:, None].expand(-1, 3, -1)] == 0).all()
-    if max(lengths) > 1:
-        torch.testing.assert_close(gradient, torch.autograd.grad(expected, values)[0], rtol=1e-9, atol=1e-12)
+    for values in (draw(len(lengths), 3, 6, 4).requires_grad_(), draw(len(lengths), 3, 6, 9).requires_grad_()):
+        loss, expected = orthogonality_loss(values, masks(lengths, 6), form), slow(values, list(lengths), form)
+        torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)
+        (gradient,) = torch.autograd.grad(loss, values)
+        assert (gradient[~masks(lengths, 6)[:, None].expand(-1, 3, -1)] == 0).all()
+        if max(lengths) > 1:
+            torch.testing.assert_close(gradient, torch.autograd.grad(expected, values)[0], rtol=1e-9, atol=1e-12)
 
 
 def test_no_mask_means_all_positions() -> None:
@@ -60,8 +56,37 @@ def test_samples_count_alike_whatever_their_length() -> None:
 
 @every_form
 def test_gradients_are_those_of_the_value(form: OrthoForm | None) -> None:
-    values = draw(2, 2, 4, 3).requires_grad_()
-    torch.autograd.gradcheck(lambda v: orthogonality_loss(v, masks([4, 2], 4), form), (values,))
+    for width in (3, 5):
+        values = draw(2, 2, 4, width).requires_grad_()
+        torch.autograd.gradcheck(lambda v: orthogonality_loss(v, masks([4, 2], 4), form), (values,))
+
+
+@pytest.mark.parametrize("width", [3, 7])
+def test_a_compiler_sees_the_same_sums(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It differentiates them by itself, without the gradient that is written out; lengths near eps included."""
+    values = draw(2, 2, 5, width)
+    values[0, 0, 2] *= 1e-6
+    values.requires_grad_()
+    (expected,) = torch.autograd.grad(orthogonality_loss(values, masks([5, 3], 5)), values)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    (found,) = torch.autograd.grad(orthogonality_loss(values, masks([5, 3], 5)), values)
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [3, 7])
+def test_many_networks_at_once_have_the_gradients_of_each(width: int) -> None:
+    """Under vmap, as runs are packed: values and masks of each its own."""
+    values, lengths = draw(3, 2, 2, 5, width), [(5, 3), (1, 4), (0, 2)]
+    kept = torch.stack([masks(list(each), 5) for each in lengths])
+    found = torch.func.vmap(torch.func.grad(orthogonality_loss))(values, kept)
+    each = torch.stack([torch.func.grad(orthogonality_loss)(v, mask) for v, mask in zip(values, kept, strict=True)])
+    torch.testing.assert_close(found, each, rtol=1e-10, atol=1e-14)
+
+
+def test_a_loss_of_almost_nothing_keeps_its_digits() -> None:
+    """In float32, where cosines of 1e-4 would drown in the ones of the diagonal."""
+    values = torch.eye(8)[None, None, :4] + 1e-4 * draw(1, 1, 4, 8).float()
+    assert math.isclose(orthogonality_loss(values).item(), orthogonality_loss(values.double()).item(), rel_tol=1e-3)
 
 
 @every_form

@@ -3,7 +3,14 @@
 import json
 from pathlib import Path
 
-from runs import SMALL_SCAN, folder_of, run_command, settings
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.plugins.sweeper import Sweeper
+from runs import SMALL_SCAN, config_of, folder_of, run_command, settings
+
+from attnlab.config.check import checked
+from attnlab.run.setup import prepare, prepared_task
+from attnlab.run.signals import StopRequest
+from attnlab.run.train import train_run
 
 SWEEP = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
 AXES = ("model=linear,vanilla", "seed=0,1", "model.ortho.weight=0")
@@ -45,3 +52,22 @@ def test_hydra_writes_nothing_into_run_folders(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     names = {path.name for path in folder_of(tmp_path, *SWEEP, "model=linear").iterdir()}
     assert names == {".lock", "config.yaml", "metrics.csv", "status.json", "result.json", "last.ckpt"}
+
+
+def test_jobs_on_the_same_data_share_it_and_leave_it_as_it_was(tmp_path: Path) -> None:
+    raw = config_of(tmp_path, *SMALL_SCAN, "train.max_steps=2")
+    shared = prepared_task(checked(raw))
+    result, _ = train_run(raw, StopRequest())
+    assert prepared_task(checked(config_of(tmp_path, *SMALL_SCAN, "model=linear", "seed=1"))) is shared
+    anew = prepare(shared[0], checked(raw).paths)
+    assert shared[1].data_hash() == anew.data_hash() == result["data"]["hash"]
+    shorter = [word for word in SMALL_SCAN if "length_cutoff" not in word] + ["task.length_cutoff=36"]
+    other = prepared_task(checked(config_of(tmp_path, *shorter)))
+    assert other[1].data_hash() != anew.data_hash()
+    assert prepared_task(checked(raw)) is not shared
+
+
+def test_hydra_still_has_the_check_that_sweeps_do_without() -> None:
+    """`run.cli` puts it out of work, since every job has been composed by then."""
+    assert callable(Sweeper.validate_batch_is_legal)
+    assert issubclass(BasicSweeper, Sweeper)

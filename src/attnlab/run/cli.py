@@ -55,10 +55,13 @@ def quoted_folder(word: str) -> str:
 
 def _run(command: Command, argv: Sequence[str]) -> int:
     import hydra
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
     from attnlab.run.jobs import Jobs
     from attnlab.run.workers import joblib_words, run_with_workers
 
+    # Every job has been composed and checked; Hydra would compose all of them once more before the first one starts.
+    BasicSweeper.validate_batch_is_legal = lambda *_: None
     # A full traceback is Hydra's only way to show where an error of ours came from.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     sys.argv[1:] = flags_first(argv)

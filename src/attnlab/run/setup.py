@@ -1,10 +1,11 @@
 """From a checked configuration to the objects of a run: device, task, network."""
 
+import copy
 import os
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from attnlab.data.examples import held_bytes, resident
 from attnlab.data.fetch import Folders
 from attnlab.nn.build import build_network
 from attnlab.run.record import RunError
-from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.base import Prepared, Task, make_task
 
 # As torch or OMP_NUM_THREADS set it; a job of a sweep must not inherit what an earlier one chose.
 DEFAULT_THREADS = torch.get_num_threads()
@@ -82,6 +83,28 @@ def seed_everything(seed: int) -> None:
 def prepare(task: Task, paths: Paths) -> Prepared:
     """Data ready to use; waits for another process that prepares the same."""
     return task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
+
+
+class _Kept:
+    """What the last run of this process was trained on."""
+
+    options: Any = None
+    task: tuple[Task, Prepared] | None = None
+
+
+def prepared_task(config: Config) -> tuple[Task, Prepared]:
+    """The task of a run and its data, ready to use.
+
+    Jobs of a sweep that differ in model or seed only read the same data: it is handed on from one to the next, which
+    may read it and nothing else.
+    """
+    wanted = (config.task, config.paths.data, config.paths.cache)
+    if _Kept.task is None or _Kept.options != wanted:
+        # The former is let go first: two tasks at once may be more than fits in memory.
+        _Kept.task = None
+        task = make_task(config.task)
+        _Kept.options, _Kept.task = copy.deepcopy(wanted), (task, prepare(task, config.paths))
+    return _Kept.task
 
 
 def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal["auto"]) -> Prepared:

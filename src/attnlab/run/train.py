@@ -11,9 +11,8 @@ from attnlab.learn.progress import Reporter
 from attnlab.run.fit import fit, quiet_lightning, with_steps
 from attnlab.run.record import RunFolder
 from attnlab.run.session import begin, device_of, ended, finished_result, open_session, record_result
-from attnlab.run.setup import place_data, prepare
+from attnlab.run.setup import place_data, prepared_task
 from attnlab.run.signals import StopRequest
-from attnlab.tasks.base import make_task
 
 
 def train_run(raw: dict[str, Any], stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
@@ -58,8 +57,8 @@ def _train(
     raw: dict[str, Any], config: Config, folder: RunFolder, reporter: Reporter, stop: StopRequest
 ) -> dict[str, Any]:
     device = device_of(config)
-    task = make_task(config.task)
-    prepared = place_data(prepare(task, config.paths), device, config.trainer.data_on_device)
+    task, prepared = prepared_task(config)
+    prepared = place_data(prepared, device, config.trainer.data_on_device)
     config = with_steps(config, prepared)
     session = open_session(raw, config, folder, reporter, stop, device, task, prepared)
     failed = True

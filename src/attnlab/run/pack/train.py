@@ -35,9 +35,8 @@ from attnlab.run.pack.module import PackModule
 from attnlab.run.pack.stack import Stack
 from attnlab.run.resume import read_checkpoint
 from attnlab.run.session import Session, begin, device_of, open_session, record_result
-from attnlab.run.setup import place_data, prepare, seed_everything
+from attnlab.run.setup import place_data, prepared_task, seed_everything
 from attnlab.run.signals import StopRequest
-from attnlab.tasks.base import Prepared, Task, make_task
 
 
 def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> list[int]:
@@ -104,9 +103,8 @@ class Shared:
     def __init__(self, entry: Entry, stop: StopRequest) -> None:
         self.stop, self.reporter = stop, Reporter(entry.config.trainer.progress)
         self.device = device_of(entry.config)
-        self.task: Task = make_task(entry.config.task)
-        on_device = entry.config.trainer.data_on_device
-        self.prepared: Prepared = place_data(prepare(self.task, entry.config.paths), self.device, on_device)
+        self.task, prepared = prepared_task(entry.config)
+        self.prepared = place_data(prepared, self.device, entry.config.trainer.data_on_device)
         self.config: Config = with_steps(entry.config, self.prepared)
 
     def most(self) -> int:
