@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of
+from tiny import TINY, raw_of
 
+from attnlab.config.naming import run_folder
 from attnlab.run import train as single
 from attnlab.run.job import run_job
 from attnlab.run.pack import train as pack
@@ -30,12 +32,9 @@ CASES = {
         (*SCAN, "model=linear_l2_ortho", *SCHEDULED, "seed=1", "optim.lr=0.003"),
         (*SCAN, "model=linear_l2_ortho", "train.accumulate=2", "seed=2", "optim.clip_norm=null"),
     ],
-    # Validation, groups in turn, random features drawn anew, pieces of batches.
+    # Validation, groups in turn, random features drawn anew.
     "sort_of_clevr": [
         (*CLEVR, f"seed={seed}", "model.encoder.0.attention.redraw_every=3", "optim.clip_value=0.01") for seed in (4, 5)
-    ],
-    "pieces": [
-        (*SCAN, "model=vanilla", f"seed={seed}", "train.max_tokens=120", "backbone.final_norm=true") for seed in (6, 7)
     ],
 }
 
@@ -128,6 +127,14 @@ def test_either_way_goes_on_where_the_other_stopped(tmp_path: Path, monkeypatch:
             assert_close(tmp_path / name, tmp_path / "alone", run)
 
 
+@pytest.mark.usefixtures("untested")
+def test_pieces_of_large_batches(tmp_path: Path) -> None:
+    runs = [(*SCAN, "model=vanilla", f"seed={seed}", "train.max_tokens=500") for seed in (6, 7)]
+    assert pack.run_pack(configs(tmp_path / "packed", runs)) == run_singly(configs(tmp_path / "single", runs)) == [0, 0]
+    for run in runs:
+        assert_close(tmp_path / "packed", tmp_path / "single", run)
+
+
 def run_singly(raws: Sequence[dict]) -> list[int]:
     return [run_job(raw, quiet=True) for raw in raws]
 
@@ -201,3 +208,53 @@ def test_the_number_of_runs_follows_from_the_memory(tmp_path: Path, monkeypatch:
     assert shared.most() == 1
     monkeypatch.setattr("attnlab.run.machine.free_memory_bytes", lambda device: 10**12)
     assert shared.most() > 100
+
+
+NO_DROPOUT = tuple(
+    f"backbone.{rate}=0" for rate in ("dropout", "attention_dropout", "attention_output_dropout", "embedding_dropout")
+)
+FAST = ("flip_flop", "lra_retrieval", "wikitext103_masked")
+"""of each kind of network that is not above"""
+
+
+@pytest.mark.usefixtures("untested")
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=[] if task in FAST else [pytest.mark.slow]) for task in TINY if task != "scan"]
+)
+def test_every_task_is_packed(task: str, tiny_data: Path, tmp_path: Path) -> None:
+    """Seeds 1 and 2 get in a pack what they get alone; the masked model's hidden words are drawn by the pack."""
+    seeds = [
+        [
+            raw_of(tiny_data, tmp_path / name, task, "model=linear_l2_ortho", *NO_DROPOUT, f"seed={seed}")
+            for seed in (1, 2)
+        ]
+        for name in ("packed", "alone")
+    ]
+    assert pack.run_pack(seeds[0]) == run_singly(seeds[1]) == [0, 0]
+    tables = [[MetricsFile(run_folder(raw) / "metrics.csv").rows() for raw in raws] for raws in seeds]
+    assert tables[0][0] != tables[0][1]
+    for packed, alone in zip(*tables, strict=True):
+        assert [row[:2] for row in packed] == [row[:2] for row in alone]
+        if not task.endswith("masked"):
+            torch.testing.assert_close([row[2] for row in packed], [row[2] for row in alone], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("untested")
+@pytest.mark.parametrize("model", ["linear_l2_ortho", "vanilla", "transnormer_t2", "cosformer", "universal"])
+def test_two_hundred_steps_stay_together(model: str, tmp_path: Path) -> None:
+    runs = [
+        (
+            *SMALL_SCAN,
+            f"model={model}",
+            "train.max_steps=200",
+            "backbone.dropout=0",
+            "task.length_cutoff=40",
+            f"seed={k}",
+        )
+        for k in range(3)
+    ]
+    assert pack.run_pack(configs(tmp_path / "packed", runs)) == [0, 0, 0]
+    for run in runs:
+        assert run_job(config_of(tmp_path / "single", *run), quiet=True) == 0
+        assert_close(tmp_path / "packed", tmp_path / "single", run)

@@ -33,7 +33,7 @@ def chunked_cross_entropy(
     targets: Int[Tensor, "*places"],
     scored: Bool[Tensor, "*places"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean of -log softmax(hidden weight^T + bias)[target] over the scored places (null: all), equal to torch's up to
+    """Mean of -log softmax(hidden weight^T + bias)[target] over the scored places (None: all), equal to torch's up to
     rounding; 0 where none is.
 
     First derivatives only. Products are in autocast's format, sums in float32 at least.
@@ -102,7 +102,11 @@ def _add_gradients(grads: list[Tensor], slope: Tensor, x: Tensor, weight: Tensor
     of_bias += slope.sum(0)
 
 
-scored_losses = torch.library.custom_op("attnlab::scored_losses", sum_in_chunks, mutates_args=(), schema=_SCHEMA)
+# Counting the scored places waits for a GPU, which nothing inside a CUDA graph may; torch 2.6 has no such tag.
+_TAGS = {"tags": torch.Tag.cudagraph_unsafe} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
+scored_losses = torch.library.custom_op(
+    "attnlab::scored_losses", sum_in_chunks, mutates_args=(), schema=_SCHEMA, **_TAGS
+)
 """`sum_in_chunks` for torch.compile and torch.func.vmap"""
 
 

@@ -54,6 +54,10 @@ class PackModule(pl.LightningModule):
         device, compiles = stack.flat.device, first.config.trainer.compile
         self._compute = compiled(stack.losses, device) if compiles else stack.losses
         self._own_gradients = OwnGradients([stack.flat]) if compiles and device.type == "cuda" else None
+        if self._own_gradients is not None:
+            for tensor in (stack.flat, *stack.buffers.values()):
+                # else a CUDA graph copies them before every step
+                torch._dynamo.mark_static_address(tensor)
         self.late_check = device.type == "cuda"
         weights = [member.run.config.model.ortho.weight for member in members]
         self.ortho = torch.tensor(weights, dtype=stack.flat.dtype, device=device) if any(weights) else None
