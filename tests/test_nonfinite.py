@@ -81,7 +81,7 @@ def test_a_late_look_names_the_right_step_and_saves_nothing(
 
     def late(self: LabModule, *given: object) -> None:
         started(self, *given)
-        self.late_check = True
+        self.watch.late = True
 
     def poisoned(self: LabModule, batch: Batch, batch_idx: int) -> torch.Tensor:
         batches.append(batch)

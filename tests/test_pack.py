@@ -10,6 +10,7 @@ from runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of
 from tiny import TINY, raw_of
 
 from attnlab.config.naming import run_folder
+from attnlab.learn.finite import Watch
 from attnlab.run import train as single
 from attnlab.run.job import run_job
 from attnlab.run.pack import train as pack
@@ -168,6 +169,17 @@ def test_each_run_has_its_own_dropout(tmp_path: Path) -> None:
     assert_close(tmp_path / "packed", tmp_path / "single", runs[0])
     losses = [[v for _, name, v in rows_of(tmp_path / "packed", run) if name == "train/loss"] for run in runs]
     assert losses[1][0] != losses[0][0] and losses[1][-1] > losses[0][-1]
+
+
+@pytest.mark.usefixtures("untested")
+def test_a_late_look_finds_the_right_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU losses are looked at one step later; here the same on a CPU."""
+    monkeypatch.setattr("attnlab.run.pack.module.Watch", lambda late: Watch(late=True))
+    runs = [(*SMALL_SCAN, "train.max_steps=4", "model=linear", "seed=3", *lr) for lr in ((), ("optim.lr=1e30",))]
+    assert pack.run_pack(configs(tmp_path, runs)) == [0, 1]
+    reason = RunFolder(folder_of(tmp_path, *runs[1])).status()["reason"]
+    assert "the loss is" in reason and "at step 1," in reason
+    assert rows_of(tmp_path, runs[0])[-1][0] == 4 and not (folder_of(tmp_path, *runs[1]) / "last.ckpt").exists()
 
 
 @pytest.mark.usefixtures("untested")

@@ -1,5 +1,6 @@
 """What is kept of a step until its loss is looked at, so that a GPU need not wait for the question."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -48,3 +49,27 @@ class Seen:
         rows = torch.arange(row * size, (row + 1) * size, device=self.batch.index.device)
         values = {name: value[row] for name, value in self.values.items()}
         return Seen(self.step, self.batch.select(rows), values, self.arrived)
+
+
+class Watch:
+    """Which losses are to be looked at now.
+
+    Args:
+        late: a loss is looked at when the next step is under way, so that a GPU never waits for it.
+    """
+
+    def __init__(self, late: bool) -> None:
+        self.late = late
+        self._seen: Seen | None = None
+
+    def after(self, step: int, batch: Batch, metrics: Mapping[str, Tensor]) -> list[Seen]:
+        """What is due after the backward pass of a step."""
+        due = self.rest()
+        values = {name: metrics[name] for name in ("train/loss", "train/ortho") if name in metrics}
+        self._seen = Seen.of(step, batch, values)
+        return due if self.late else due + self.rest()
+
+    def rest(self) -> list[Seen]:
+        """What was not looked at yet, before anything is saved or validated."""
+        seen, self._seen = self._seen, None
+        return [] if seen is None else [seen]

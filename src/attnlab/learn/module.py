@@ -1,7 +1,7 @@
 """The one LightningModule: loss, optimiser, clipping, and the guard against a loss that is not finite."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytorch_lightning as pl
 import torch
@@ -12,7 +12,7 @@ from attnlab.config.schema import Config
 from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import Batch
 from attnlab.learn.compiled import OwnGradients, compiled
-from attnlab.learn.finite import Seen
+from attnlab.learn.finite import Seen, Watch
 from attnlab.learn.objectives import hide_tokens, objective_for
 from attnlab.learn.optim import make_optimizer, make_schedule
 
@@ -26,8 +26,7 @@ class LabModule(pl.LightningModule):
 
     Attributes:
         latest: metrics of the last step as tensors (`train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr`).
-        late_check: whether a loss is looked at when the next step is under way, so that a GPU never waits for it; what
-            is validated or saved has been looked at in any case.
+        watch: when losses are looked at; what is validated or saved has been looked at in any case.
     """
 
     def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
@@ -38,10 +37,9 @@ class LabModule(pl.LightningModule):
         self._whole = compiled(self.objective, device) if config.trainer.compile else self.objective
         replayed = config.trainer.compile and device.type == "cuda"
         self._own_gradients = OwnGradients(network.parameters()) if replayed else None
-        self.late_check = device.type == "cuda"
+        self.watch = Watch(late=device.type == "cuda")
         self.latest: dict[str, Tensor | float] = {}
         self._batch: Batch | None = None
-        self._seen: Seen | None = None
         self._losses: list[Tensor] = []
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -77,19 +75,23 @@ class LabModule(pl.LightningModule):
     def on_after_backward(self) -> None:
         if self._own_gradients is not None:
             self._own_gradients()
-        self.look()
-        values = {name: self.latest[name] for name in ("train/loss", "train/ortho") if name in self.latest}
-        self._seen = Seen.of(self.global_step, self._batch, values)
-        if not self.late_check:
-            self.look()
+        self._look(self.watch.after(self.global_step, self._batch, self.latest))
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
         optimizer.zero_grad(set_to_none=self._own_gradients is None)
 
     def look(self) -> None:
-        """Look at the loss that was not looked at yet."""
-        seen, self._seen = self._seen, None
-        if seen is not None and not all(map(math.isfinite, seen.numbers().values())):
+        """Look at the loss that was not looked at yet.
+
+        Raises:
+            NonFiniteLoss: it is not finite.
+        """
+        self._look(self.watch.rest())
+
+    def _look(self, due: Sequence[Seen]) -> None:
+        for seen in due:
+            if all(map(math.isfinite, seen.numbers().values())):
+                continue
             gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
             raise NonFiniteLoss(self.describe_non_finite(seen, gradients))
 
@@ -102,7 +104,7 @@ class LabModule(pl.LightningModule):
         penalty = f" (orthogonality loss {numbers['train/ortho']})" if "train/ortho" in numbers else ""
         return (
             f"the loss is {numbers['train/loss']}{penalty} at step {seen.step}, on training examples "
-            f"{shown} ({len(examples)} in the batch); largest gradient{' by now' if self.late_check else ''}: "
+            f"{shown} ({len(examples)} in the batch); largest gradient{' by now' if self.watch.late else ''}: "
             f"{sizes.get(name, float('nan'))} in {name}"
         )
 

@@ -92,6 +92,8 @@ class ForMembers(pl.Callback):
                         getattr(callback, hook)(trainer, member.module, *args)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # what came before belongs to no run's training
+        self.pass_time(1)
         for member in self.members:
             member.module.trainer = trainer
         self._each("on_train_start", trainer)

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from attnlab.data.batch import Batch
 from attnlab.learn.compiled import OwnGradients, compiled
-from attnlab.learn.finite import Seen
+from attnlab.learn.finite import Seen, Watch
 from attnlab.learn.module import NonFiniteLoss
 from attnlab.learn.objectives import hide_tokens
 from attnlab.learn.optim import make_grouped, optimizer_options, schedule_of
@@ -58,7 +58,7 @@ class PackModule(pl.LightningModule):
             for tensor in (stack.flat, *stack.buffers.values()):
                 # else a CUDA graph copies them before every step
                 torch._dynamo.mark_static_address(tensor)
-        self.late_check = device.type == "cuda"
+        self.watch = Watch(late=device.type == "cuda")
         weights = [member.run.config.model.ortho.weight for member in members]
         self.ortho = torch.tensor(weights, dtype=stack.flat.dtype, device=device) if any(weights) else None
         self.clip_value = _limits([member.run.config.optim.clip_value for member in members], stack.flat)
@@ -66,7 +66,6 @@ class PackModule(pl.LightningModule):
         self.metrics: dict[str, Tensor] = {}
         self._losses: list[Tensor] = []
         self._batch: Batch | None = None
-        self._seen: Seen | None = None
         for row, (member, weight) in enumerate(zip(members, weights, strict=True)):
             member.module.latest = Row(self.metrics, row, () if weight else ("train/ortho",))
             # what is saved or validated has been looked at, as in a run by itself
@@ -107,29 +106,23 @@ class PackModule(pl.LightningModule):
     def on_after_backward(self) -> None:
         if self._own_gradients is not None:
             self._own_gradients()
-        self.look()
-        values = {name: self.metrics[name] for name in ("train/loss", "train/ortho") if name in self.metrics}
-        self._seen = Seen.of(self.global_step, self._batch, values)
-        if not self.late_check:
-            self.look()
+        self._look(self.watch.after(self.global_step, self._batch, self.metrics))
         for row, parameter in enumerate(self.stack.rows):
             # without a gradient an optimiser leaves a parameter as it is
             parameter.grad = self.stack.flat.grad[row] if self.members[row].lives else None
 
-    def look(self) -> None:
-        """Look at the losses that were not looked at yet; a run whose own is not finite ends."""
-        seen, self._seen = self._seen, None
-        if seen is None:
-            return
-        finite = torch.stack(list(seen.arrive().values())).isfinite().all(0)
-        for row, member in enumerate(self.members):
-            if member.lives and not finite[row]:
-                gradients = dict(zip(self.stack.names, self.stack.parts(self.stack.flat.grad[row]), strict=True))
-                own = seen.of_run(row, self.stack.size)
-                member.error = NonFiniteLoss(member.module.describe_non_finite(own, gradients))
+    def _look(self, due: Sequence[Seen]) -> None:
+        """Look at losses; a run whose own is not finite ends."""
+        for seen in due:
+            finite = torch.stack(list(seen.arrive().values())).isfinite().all(0)
+            for row, member in enumerate(self.members):
+                if member.lives and not finite[row]:
+                    gradients = dict(zip(self.stack.names, self.stack.parts(self.stack.flat.grad[row]), strict=True))
+                    own = seen.of_run(row, self.stack.size)
+                    member.error = NonFiniteLoss(member.module.describe_non_finite(own, gradients))
 
     def _look_at(self, row: int) -> None:
-        self.look()
+        self._look(self.watch.rest())
         if self.members[row].error is not None:
             raise self.members[row].error
 

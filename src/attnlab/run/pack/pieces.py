@@ -11,7 +11,7 @@ def pieces(batch: Batch, members: int, max_tokens: int | None) -> list[Batch]:
     As `Batch.pieces`, whose limit holds for each member by itself: every member's examples are put in the order of
     their sizes, and all are cut at the same places.
     """
-    if max_tokens is None:
+    if max_tokens is None or (batch.sequences and len(batch) // members * sum(batch.widths) <= max_tokens):
         return [batch]
     extents = torch.stack(batch.extents).unflatten(1, (members, -1))
     if extents.shape[2] * int(extents.amax((1, 2)).sum()) <= max_tokens:
