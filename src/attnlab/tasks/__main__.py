@@ -89,11 +89,11 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
     """
     from attnlab.config.sweep import expand
 
-    _, configs, problems = expand([f"task={task}", *overrides], conf)
+    command, problems = expand([f"task={task}", *overrides], conf)
     own = [problem for problem in problems if key_of(problem).lstrip("+").partition(".")[0] in ("task", "paths")]
     if own:
         raise ConfigError(own, PROGRAM)
-    return configs[0]
+    return command.jobs[0]
 
 
 if __name__ == "__main__":
