@@ -43,8 +43,8 @@ def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
     Whether it is compiled stands in their configuration.
     """
     from attnlab.run.pack.module import PackModule
+    from attnlab.run.pack.shared import PackOrder
     from attnlab.run.pack.stack import Stack
-    from attnlab.run.pack.train import PackOrder
 
     first = labs[0]
     # What the module asks of its members; their folders and metrics are not measured.

@@ -11,9 +11,13 @@ from tiny import TINY, raw_of
 
 from attnlab.config.naming import run_folder
 from attnlab.learn.finite import Watch
+from attnlab.learn.module import NonFiniteLoss
 from attnlab.run import train as single
 from attnlab.run.job import run_job
+from attnlab.run.pack import shared
 from attnlab.run.pack import train as pack
+from attnlab.run.pack.entry import entries_of
+from attnlab.run.pack.module import PackModule
 from attnlab.run.pack.stack import Stack
 from attnlab.run.record import MetricsFile, RunFolder
 from attnlab.run.session import Session
@@ -78,7 +82,7 @@ def untested(monkeypatch: pytest.MonkeyPatch) -> None:
         session.run.folder.write_result({"metrics": {}} | more)
         return {}
 
-    monkeypatch.setattr(pack, "record_result", without_test)
+    monkeypatch.setattr(shared, "record_result", without_test)
     monkeypatch.setattr(single, "record_result", without_test)
 
 
@@ -207,19 +211,69 @@ def test_runs_that_do_not_fit_are_trained_in_halves(
             raise torch.OutOfMemoryError("CUDA out of memory")
         return Stack(networks, *args, **options)
 
-    monkeypatch.setattr(pack, "Stack", limited)
+    monkeypatch.setattr(shared, "Stack", limited)
     assert pack.run_pack(configs(tmp_path, runs), max_packed=3) == [0, 0, 0]
     assert sizes == [3, 2, 1]
     assert "3 runs do not fit into memory together" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("untested")
+def test_memory_that_runs_out_later_mixes_no_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run has ended before, at another step than the checkpoints of the others."""
+    healthy, ran_out = PackModule.on_after_backward, []
+
+    def hook(self: PackModule) -> None:
+        healthy(self)
+        if not ran_out and self.global_step == 3:
+            self.members[0].error = NonFiniteLoss("the loss is nan")
+        if not ran_out and self.global_step == 5:
+            ran_out.append(True)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(PackModule, "on_after_backward", hook)
+    runs = [
+        (
+            *SMALL_SCAN,
+            "train.max_steps=8",
+            "train.checkpoint_every=2",
+            "model=linear",
+            "backbone.dropout=0",
+            f"seed={k}",
+        )
+        for k in range(3)
+    ]
+    assert pack.run_pack(configs(tmp_path / "packed", runs), max_packed=3) == [1, 0, 0]
+    for run in runs[1:]:
+        assert [step for step, name, _ in rows_of(tmp_path / "packed", run) if name == "train/loss"] == list(
+            range(1, 9)
+        )
+    assert run_job(config_of(tmp_path / "single", *runs[1]), quiet=True) == 0
+    torch.testing.assert_close(
+        *[[value for *_, value in rows_of(tmp_path / name, runs[1])] for name in ("packed", "single")],
+        rtol=1e-4,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.usefixtures("untested")
+def test_a_signal_leaves_runs_at_other_steps_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [(*SMALL_SCAN, "train.max_steps=6", "model=linear", f"seed={k}") for k in range(2)]
+    with monkeypatch.context() as during:
+        stopped_at(3, during)
+        assert run_job(config_of(tmp_path, *runs[0]), quiet=True) == 130
+    with monkeypatch.context() as during:
+        during.setattr(StopRequest, "pending", lambda self: 15)
+        assert pack.run_pack(configs(tmp_path, runs)) == [143, 143]
+    assert not folder_of(tmp_path, *runs[1]).joinpath("last.ckpt").exists()
+
+
 def test_the_number_of_runs_follows_from_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = pack.Entry(config_of(tmp_path, *SCAN, "model=linear"), "seed=0")
-    shared = pack.Shared(entry, StopRequest())
+    [entry] = entries_of([config_of(tmp_path, *SCAN, "model=linear")])
+    held = shared.Shared(entry, StopRequest())
     monkeypatch.setattr("attnlab.run.machine.free_memory_bytes", lambda device: 10**6)
-    assert shared.most() == 1
+    assert held.most() == 1
     monkeypatch.setattr("attnlab.run.machine.free_memory_bytes", lambda device: 10**12)
-    assert shared.most() > 100
+    assert held.most() > 100
 
 
 NO_DROPOUT = tuple(

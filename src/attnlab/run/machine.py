@@ -75,7 +75,9 @@ def peak_memory_bytes(device: torch.device) -> int:
 def free_memory_bytes(device: torch.device) -> int:
     """Memory that is free on the GPU, or on the machine; without limit where the system does not say."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        # what torch holds and does not use is free as well
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + unused
     with contextlib.suppress(OSError):
         found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
         if found:

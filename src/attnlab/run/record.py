@@ -83,8 +83,10 @@ class RunFolder:
             lock.acquire()
         except Timeout:
             status = self.status()
+            # it has just begun where nothing is written yet
+            who = f" (pid {status['pid']} on {status['host']})" if "pid" in status else ""
             raise RunError(
-                f"another process (pid {status.get('pid')} on {status.get('host')}) is running {self.path}; "
+                f"another process{who} is running {self.path}; "
                 "wait for it, or change seed or a setting for a run of its own"
             ) from None
         try:

@@ -16,6 +16,7 @@ from attnlab.config.spec import TaskSpec
 from attnlab.data.examples import held_bytes, resident
 from attnlab.data.fetch import Folders
 from attnlab.nn.build import build_network
+from attnlab.run import machine
 from attnlab.run.record import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
 
@@ -110,7 +111,7 @@ def prepared_task(config: Config) -> tuple[Task, Prepared]:
 def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal["auto"]) -> Prepared:
     """The task with its data on the device, where batches are then gathered (`trainer.data_on_device`)."""
     if wanted == "auto":
-        free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+        free = machine.free_memory_bytes(device) if device.type == "cuda" else 0
         wanted = held_bytes(prepared.subsets.values()) <= SHARE_OF_FREE * free
     return replace(prepared, subsets=resident(prepared.subsets, device)) if wanted else prepared
 

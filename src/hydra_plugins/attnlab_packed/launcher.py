@@ -24,7 +24,7 @@ class PackedLauncherConf:
 
     _target_: str = "hydra_plugins.attnlab_packed.launcher.PackedLauncher"
     max_packed: int | None = None
-    """runs trained at once at most; null = as many as were measured to pay and memory holds"""
+    """runs trained at once at most; null = as many as fit into memory, by a step of one of them"""
 
 
 ConfigStore.instance().store(group="hydra/launcher", name="packed", node=PackedLauncherConf, provider="attnlab")

@@ -9,6 +9,7 @@ from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
 from attnlab.config.setting import flatten
 from attnlab.config.words import show
+from attnlab.learn.callbacks import Stopped
 from attnlab.run.job import exit_code, without_report
 from attnlab.run.record import RunFolder
 from attnlab.run.resume import read_checkpoint
@@ -35,10 +36,15 @@ class Entry:
             held.enter_context(self.folder.locked())
             if finished_result(self.folder, self.raw) is not None:
                 self.code = 0
-            elif self.folder.checkpoint.exists():
-                self.step = read_checkpoint(self.folder.checkpoint)["global_step"]
+            else:
+                self.look_up_step()
         except Exception as error:
             self.code = exit_code(error, self.folder.path)
+
+    def look_up_step(self) -> None:
+        """The step of the last checkpoint; 0 where there is none."""
+        if self.folder.checkpoint.exists():
+            self.step = read_checkpoint(self.folder.checkpoint)["global_step"]
 
     def end(self, error: Exception | None) -> None:
         """Record and say how the run ended."""
@@ -53,10 +59,30 @@ def entries_of(raws: Sequence[dict[str, Any]]) -> list[Entry]:
 
 
 def _names(raws: Sequence[dict[str, Any]]) -> list[str]:
-    """What each configuration has otherwise than another one, and its seed: `seed=1, lr=0.01`."""
+    """What each configuration has otherwise than another one, and its seed: `seed=1, lr=0.01`.
+
+    Of keys that differ alike, as rates that follow one another, the first is named.
+    """
     flat = [flatten(raw) for raw in raws]
-    keys = [key for key in flat[0] if key != "seed" and any(each.get(key) != flat[0][key] for each in flat)]
-    return [", ".join(f"{k.rpartition('.')[2]}={show(each.get(k))}" for k in ("seed", *keys)) for each in flat]
+    columns: dict[str, list[str]] = {"seed": [show(each.get("seed")) for each in flat]}
+    for key in flat[0]:
+        column = [show(each.get(key)) for each in flat]
+        if key != "seed" and len(set(column)) > 1 and column not in columns.values():
+            columns[key] = column
+    return [", ".join(f"{k.rpartition('.')[2]}={c[row]}" for k, c in columns.items()) for row in range(len(raws))]
+
+
+def by_step(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Runs that have not ended, those at the same step together."""
+    left = [entry for entry in entries if entry.code is None]
+    return [[entry for entry in left if entry.step == step] for step in sorted({entry.step for entry in left})]
+
+
+def fail(entries: Sequence[Entry], error: Exception) -> None:
+    if isinstance(error, Stopped):
+        raise error
+    for entry in entries:
+        entry.end(error)
 
 
 class SharedTime:

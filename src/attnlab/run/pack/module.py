@@ -40,7 +40,7 @@ class PackModule(pl.LightningModule):
     """Trains the runs of a pack: one forward and backward pass over the stack of their networks, each run with its own
     loss, clipping and optimiser.
 
-    A run whose loss is not finite keeps the weights it had and takes no further step; the others go on.
+    A run whose loss is not finite ends, and nothing of it is saved from there on; the others go on.
 
     Args:
         members: the runs; their networks are the rows of `stack`.

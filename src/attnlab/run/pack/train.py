@@ -4,38 +4,19 @@
 a run are those of the same run by itself, and either way can go on where the other stopped.
 """
 
+import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import numpy as np
-import torch
-
-from attnlab.config.schema import Config
-from attnlab.learn.callbacks import RandomState, Stopped
-from attnlab.learn.module import NonFiniteLoss
-from attnlab.learn.objectives import objective_for
-from attnlab.learn.progress import Reporter, TrainProgress
+from attnlab.learn.callbacks import Stopped
 from attnlab.run.fit import (
-    Listen,
-    batch_order,
-    make_loader,
-    make_trainer,
     quiet_lightning,
-    say_what_is_compiled,
-    with_steps,
 )
 from attnlab.run.job import run_job
-from attnlab.run.pack.checkpoint import PackCheckpoints, PackSaving
-from attnlab.run.pack.entry import Entry, SharedTime, entries_of
-from attnlab.run.pack.member import ForMembers, Member, MemberReporter
-from attnlab.run.pack.memory import most_members
-from attnlab.run.pack.module import PackModule
-from attnlab.run.pack.stack import Stack
-from attnlab.run.resume import read_checkpoint
-from attnlab.run.session import Session, begin, device_of, open_session, record_result
-from attnlab.run.setup import place_data, prepared_task, seed_everything
+from attnlab.run.pack.entry import Entry, by_step, entries_of, fail
+from attnlab.run.pack.shared import Shared
 from attnlab.run.signals import StopRequest
 
 
@@ -47,7 +28,7 @@ def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> l
         max_packed: most runs at once; None: as many as fit into memory.
 
     Returns:
-        the exit code of each, as `run_job` gives it.
+        the exit code of each, as `run_job` gives it; after a signal, of those that had not begun too.
     """
     entries = entries_of(raws)
     quiet_lightning()
@@ -63,153 +44,35 @@ def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> l
             for entry in entries:
                 if entry.code is None:
                     entry.end(stopped)
-    return [entry.code if entry.code is not None else run_job(entry.raw, quiet=True) for entry in entries]
+    return _with_the_rest(entries)
+
+
+def _with_the_rest(entries: Sequence[Entry]) -> list[int]:
+    """Exit codes; a run that nobody could share a step with is trained by itself, unless a signal stops it all."""
+    stopped = 0
+    for entry in entries:
+        if entry.code is None and not stopped:
+            print(f"alone: {entry.name}, at step {entry.step}, where no other run is", file=sys.stderr, flush=True)
+            entry.code = run_job(entry.raw, quiet=True)
+        if entry.code is None:
+            entry.code = stopped
+        stopped = max(stopped, entry.code if entry.code > 128 else 0)
+    return [entry.code for entry in entries]
 
 
 def _train_all(entries: Sequence[Entry], max_packed: int | None, stop: StopRequest) -> None:
     """Train what is not finished: runs that are at the same step together. One that is left alone is left over."""
-    steps = sorted({entry.step for entry in entries if entry.code is None})
-    groups = [[entry for entry in entries if entry.code is None and entry.step == step] for step in steps]
     shared: Shared | None = None
-    for group in groups:
+    for group in by_step(entries):
         if len(group) < 2:
             continue
         try:
             shared = shared or Shared(group[0], stop)
             limit = max_packed or shared.most()
         except Exception as error:
-            _fail([entry for entry in entries if entry.code is None], error)
+            fail([entry for entry in entries if entry.code is None], error)
             return
         if limit < len(group):
             shared.reporter.say(f"{len(group)} runs, {limit} at once (hydra.launcher.max_packed)")
         for first in range(0, len(group), limit):
             shared.train(group[first : first + limit])
-
-
-def _fail(entries: Sequence[Entry], error: Exception) -> None:
-    if isinstance(error, Stopped):
-        raise error
-    for entry in entries:
-        entry.end(error)
-
-
-class Shared:
-    """What the runs of a pack have in common: device, data, reporter.
-
-    Raises:
-        RunError, DataError: there is no such device, or the data cannot be had.
-    """
-
-    def __init__(self, entry: Entry, stop: StopRequest) -> None:
-        self.stop, self.reporter = stop, Reporter(entry.config.trainer.progress)
-        self.device = device_of(entry.config)
-        self.task, prepared = prepared_task(entry.config)
-        self.prepared = place_data(prepared, self.device, entry.config.trainer.data_on_device)
-        self.config: Config = with_steps(entry.config, self.prepared)
-
-    def most(self) -> int:
-        """How many runs fit into memory."""
-        return most_members(self.config, self.prepared, batch_order(self.config, self.prepared), self.device)
-
-    def train(self, entries: Sequence[Entry]) -> None:
-        """Train and test runs that are at the same step; if they do not fit into memory, in halves."""
-        try:
-            self._train(entries)
-        except torch.OutOfMemoryError as error:
-            left = [entry for entry in entries if entry.code is None]
-            torch.cuda.empty_cache()
-            if len(left) < 2:
-                _fail(left, error)
-                return
-            half = (len(left) + 1) // 2
-            self.reporter.say(f"{len(left)} runs do not fit into memory together; going on with {half} at once")
-            self.train(left[:half])
-            self.train(left[half:])
-
-    def _train(self, entries: Sequence[Entry]) -> None:
-        time_of_pack = SharedTime()
-        members: dict[Entry, Member] = {}
-        try:
-            for entry in entries:
-                try:
-                    members[entry] = Member(self._session(entry), time_of_pack)
-                except Exception as error:
-                    _fail([entry], error)
-            if members:
-                self._fit(list(members.values()), time_of_pack)
-                self._test(members)
-        except Exception as error:
-            if isinstance(error, torch.OutOfMemoryError):
-                raise
-            _fail([entry for entry in members if entry.code is None], error)
-        finally:
-            for entry, member in members.items():
-                member.session.close(failed=entry.code != 0)
-
-    def _session(self, entry: Entry) -> Session:
-        reporter = MemberReporter(self.reporter, entry.name)
-        begin(entry.folder, reporter)
-        config = with_steps(entry.config, self.prepared)
-        given = (reporter, self.stop, self.device, self.task, self.prepared)
-        return open_session(entry.raw, config, entry.folder, *given)
-
-    def _fit(self, members: list[Member], time_of_pack: SharedTime) -> None:
-        """Train until the last step; members that could not go on have an error."""
-        step, max_steps = members[0].session.step, self.config.train.max_steps
-        if step >= max_steps:
-            return
-        members[0].session.tester.try_longest()
-        weights = [member.run.config.model.ortho.weight for member in members]
-        networks = [member.run.network for member in members]
-        stack = Stack(networks, objective_for(self.prepared.spec), model=weights.index(max(weights)))
-        saved = [read_checkpoint(member.run.folder.checkpoint) for member in members] if step else []
-        for member, state in zip(members, saved, strict=False):
-            member.restore(state)
-        train, what = self.config.train, f"training {len(members)} runs"
-        checkpoints = PackCheckpoints(members, stack, saved)
-        callbacks = [
-            Listen(self.stop),
-            RandomState(),
-            TrainProgress(self.reporter, max_steps, what),
-            ForMembers(members, time_of_pack.pass_on),
-            PackSaving(checkpoints, train.checkpoint_every, max_steps, self.stop.pending),
-        ]
-        seed_everything(_seed([(member.run.config.seed, step) for member in members]))
-        trainer = make_trainer(self.config, self.device, callbacks, plugins=[checkpoints])
-        loader = make_loader(self.config, self.prepared, PackOrder(members), step, self.device, self.reporter.say)
-        say_what_is_compiled(self.config, self.reporter.say)
-        path = str(members[0].run.folder.checkpoint) if step else None
-        try:
-            trainer.fit(PackModule(members, stack), loader, ckpt_path=path, weights_only=True)
-        except NonFiniteLoss:
-            if any(member.lives for member in members):
-                raise
-        finally:
-            self.stop.deferred = False
-            self.reporter.stop()
-        if (signum := self.stop.pending()) is not None:
-            raise Stopped(signum)
-
-    def _test(self, members: dict[Entry, Member]) -> None:
-        together = {"members": len(members)}
-        for entry, member in members.items():
-            with member.guarded():
-                if member.lives:
-                    member.run.network.to(self.device)
-                    record_result(member.session, packed=together)
-            entry.end(member.error)
-
-
-class PackOrder:
-    """Batches of all runs, one after another, each in the order of its own seed."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        self.orders = [member.order for member in members]
-
-    def __getitem__(self, batch: int) -> np.ndarray:
-        return np.concatenate([order[batch] for order in self.orders])
-
-
-def _seed(numbers: Sequence[tuple[int, int]]) -> int:
-    """One seed out of those of all runs, for the dropout of a pack."""
-    return int(np.random.SeedSequence([n for pair in numbers for n in pair]).generate_state(1, np.uint32)[0])
