@@ -11,7 +11,8 @@ processes  the simple way: one process a run, all at once on one device, by the 
 processes both as --compile says. Peak memory is what a step needs beyond what was in use before it; of processes, the
 sum of what each takes.
 
-On a CPU packing brings nothing: one small model fills the cores already.
+Rows are written after every number of members, so that what stops later loses none of them. Packing is for GPUs: on a
+CPU one small model of published size fills the cores already.
 
     python -m benchmarks.packed --members 1,5,16 --compile both
     python -m benchmarks.packed --members 1,2 --ways packed backbone.d_model=32 train.batch_size=8
@@ -78,33 +79,38 @@ def row(way: str, members: int, compiled: bool, seconds: float, faster: float, p
     }
 
 
-def in_one_process(given: Namespace) -> list[dict[str, object]]:
-    """Rows of single and packed steps."""
-    largest = max(given.members)
+def in_one_process(given: Namespace, keep: Callable[[list[dict[str, object]]], None]) -> None:
+    """Single and packed steps, one number of members after another; `keep` gets all rows so far after each of them."""
     first = make_lab(given.task, given.model, given.overrides, given.device)
+    rows: list[dict[str, object]] = []
+    for members in given.members:
+        found = side_by_side(given, first, members)
+        rows += [one for one in found if not rows or one["way"] != SINGLE]
+        keep(rows)
+
+
+def side_by_side(given: Namespace, first: Lab, members: int) -> list[dict[str, object]]:
+    """Rows of a single step and of one of so many members, in turn."""
     runs: dict[str, Callable[[], object]] = {}
     of: dict[str, tuple[str, int, bool]] = {}
     for compiled in FORMS[given.compile]:
 
         def lab(seed: int, more: tuple[str, ...] = (COMPILED,) * compiled) -> Lab:
-            return make_lab(
-                given.task, given.model, [*given.overrides, *more, f"seed={seed}"], given.device, first.prepared
-            )
+            words = [*given.overrides, *more, f"seed={seed}"]
+            return make_lab(given.task, given.model, words, given.device, first.prepared)
 
+        progress(f"{members} members: building")
         name = label(SINGLE, compiled)
         runs[name], of[name] = stepper(lab(0)), (SINGLE, 1, compiled)
-        for members in given.members if "packed" in given.ways else ():
-            name = label(f"{members} packed", compiled)
-            progress(f"{name}: building")
-            # Every size has networks of its own: packing may move their weights.
-            labs = [lab(seed) for seed in range(members)]
-            runs[name], of[name] = members_stepper(labs), ("packed", members, compiled)
+        name = label(f"{members} packed", compiled)
+        runs[name] = members_stepper([lab(seed) for seed in range(members)])
+        of[name] = ("packed", members, compiled)
     warm = given.warm if True in FORMS[given.compile] else 1
-    times = interleaved(runs, given.seconds, f"{given.task}, up to {largest} members", least=3, warm=warm)
+    times = interleaved(runs, given.seconds, f"{given.task}, {members} members", least=3, warm=warm)
     rows = []
-    for name, (way, members, compiled) in of.items():
-        faster = members / times.ratio(name, label(SINGLE, compiled))
-        rows.append(row(way, members, compiled, times.median(name), faster, peak_of(runs[name], given.device)))
+    for name, (way, size, compiled) in of.items():
+        faster = size / times.ratio(name, label(SINGLE, compiled))
+        rows.append(row(way, size, compiled, times.median(name), faster, peak_of(runs[name], given.device)))
     return [against_eager(one, times) for one in rows] if given.compile == "both" else rows
 
 
@@ -165,13 +171,13 @@ def main() -> None:
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
     given.members = sorted({int(n) for n in given.members.split(",")})
-    place, found = begin(given.threads, given.device), {}
+    place = begin(given.threads, given.device)
     words = " ".join([given.task, given.model, *given.overrides])
     if given.device == torch.device("cpu"):
-        print("on a CPU packing brings nothing: one small model fills the cores already")
+        print("packing is for GPUs: on a CPU one small model of published size fills the cores already")
     if "packed" in given.ways:
-        found["packed"] = in_one_process(given)
-        show(f"packed_{given.task}", f"Packed training steps, {words}", found["packed"], place)
+        title = f"Packed training steps, {words}"
+        in_one_process(given, lambda rows: show(f"packed_{given.task}", title, rows, place))
     if "processes" in given.ways:
         rows = [one for compiled in FORMS[given.compile] for one in processes(given, compiled)]
         show(f"processes_{given.task}", f"Several processes on one device, {words}", rows, place)
