@@ -32,6 +32,9 @@ def show(name: str, title: str, rows: Sequence[Row], place: Row) -> None:
         rows: each with the same columns; names carry their units.
         place: from `place.begin`; every csv row holds it too.
     """
+    if not rows:
+        print(f"{title}: nothing to show")
+        return
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
     for column in rows[0]:
         table.add_column(column, justify="right" if is_number(rows[0][column]) else "left")
