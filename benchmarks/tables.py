@@ -73,7 +73,7 @@ def markdown(file: Path) -> str:
     rows = read(file)
     columns = [column for column in rows[0] if column not in (*PLACE, "title")]
     place = rows[0]
-    machine = place["cpu"] if place["device"] == "cpu" else f"{place['device']}, {place['cpu']}"
+    machine = place["cpu"] if place.get("device", "cpu") == "cpu" else f"{place['device']}, {place['cpu']}"
     where = [
         f"`{place['command']}`: {place['date']}, {machine}, {place['threads']} threads, load before the start "
         f"{place['load_before']}, torch {place['torch']}, commit {place['commit']}",

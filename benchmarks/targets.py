@@ -54,7 +54,7 @@ class Results:
     def last(self, name: str, machine: str, **wanted: str) -> Row | None:
         """The newest row of that name and machine with these values; it may lie in any file."""
         rows = [row for file in self._files(name) for row in read(file)]
-        fitting = [r for r in rows if machine in r["device"] and all(r.get(k) == v for k, v in wanted.items())]
+        fitting = [r for r in rows if machine in r.get("device", CPU) and all(r.get(k) == v for k, v in wanted.items())]
         return fitting[-1] if fitting else None
 
     def _files(self, name: str) -> list[Path]:
