@@ -74,18 +74,26 @@ def packs(jobs: Sequence[Mapping[str, Any]]) -> list[Pack]:
 
 def describe(jobs: Sequence[Mapping[str, Any]]) -> str:
     """What a pack trains: `6 runs of scan-length_cutoff-26/linear_l2_ortho, seeds 0-2, ortho.weight 0.001, 0.01`."""
-    flat = [_values(job) for job in jobs]
     parts = [f"{len(jobs)} runs of {run_label(jobs[0])}/{jobs[0]['model']['name']}"]
     seeds = sorted({job["seed"] for job in jobs})
     parts.append(f"seed{'s' if len(seeds) > 1 else ''} {ranges(seeds)}")
-    columns = []
+    for key, column in differing(jobs).items():
+        parts.append(f"{key.partition('.')[2] or key} {listed(dict.fromkeys(column), most=8)}")
+    return ", ".join(parts)
+
+
+def differing(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Keys but the seed in which members of a pack differ, with the value of each job in words.
+
+    Rates that follow another one are told with it.
+    """
+    flat = [_values(job) for job in jobs]
+    columns: dict[str, list[str]] = {}
     for key in (key for key in flat[0] if is_own(key) and key != "seed"):
         column = [show(values.get(key)) for values in flat]
-        # Rates that follow another one are told with it.
-        if len(set(column)) > 1 and column not in columns:
-            columns.append(column)
-            parts.append(f"{key.partition('.')[2] or key} {listed(dict.fromkeys(column), most=8)}")
-    return ", ".join(parts)
+        if len(set(column)) > 1 and column not in columns.values():
+            columns[key] = column
+    return columns
 
 
 def ranges(numbers: Iterable[int]) -> str:

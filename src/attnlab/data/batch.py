@@ -68,11 +68,6 @@ class Batch:
         """What the loss is a mean over, of each example: pieces of a batch count by their sums."""
         return torch.ones_like(self.index)
 
-    @property
-    def weight(self) -> int:
-        """Sum of the counts."""
-        return int(self.counts.sum())
-
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> Self:
         """Some examples of the batch, as they are padded."""
         return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from attnlab.config.schema import Config
 from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import Batch
 from attnlab.learn.compiled import OwnGradients, compiled
 from attnlab.learn.finite import Seen, Watch
-from attnlab.learn.objectives import hide_tokens, objective_for
+from attnlab.learn.objectives import hide_tokens, objective_for, over_pieces
 from attnlab.learn.optim import make_optimizer, make_schedule
 
 
@@ -60,17 +60,12 @@ class LabModule(pl.LightningModule):
     def _losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and penalty of a batch; one too large for `train.max_tokens` is computed in pieces.
 
-        The pieces' graphs are made again one by one on the way back, so that only one is in memory at a time. They are
-        never compiled: each has lengths of its own.
+        Pieces are never compiled: each has lengths of its own.
         """
         pieces = batch.pieces(self.config.train.max_tokens)
         if len(pieces) == 1:
             return self._whole(self.network, batch)
-        found = [checkpoint(self.objective, self.network, piece, use_reentrant=False) for piece in pieces]
-        weights = [piece.weight for piece in pieces]
-        loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True)) / max(sum(weights), 1)
-        penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True)) / len(batch)
-        return loss, penalty
+        return over_pieces(partial(self.objective, self.network), pieces, [piece.counts.sum() for piece in pieces])
 
     def on_after_backward(self) -> None:
         if self._own_gradients is not None:

@@ -1,12 +1,13 @@
 """What is minimised, by kind of task: cross-entropy, with the mechanisms' mean penalty beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
@@ -24,6 +25,23 @@ def objective_for(spec: TaskSpec) -> Objective:
         case "classification":
             return _number_loss if spec.n_classes == 1 else _class_loss
     return _language_loss
+
+
+def over_pieces(
+    objective: Callable[[Batch], tuple[Tensor, Tensor]], pieces: Sequence[Batch], weights: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Loss and penalty of a batch that is computed in pieces.
+
+    The pieces' graphs are made again one by one on the way back, so that only one is in memory at a time.
+
+    Args:
+        objective: gives those of a piece: numbers, or one for each of several runs.
+        weights: what each piece's loss is a mean over, of the same shape as the loss.
+    """
+    found = [checkpoint(objective, piece, use_reentrant=False) for piece in pieces]
+    loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
+    penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True))
+    return loss / sum(weights).clamp(min=1), penalty / sum(map(len, pieces))
 
 
 def class_logits(network: nn.Module, batch: Batch) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:

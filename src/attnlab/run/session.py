@@ -24,7 +24,7 @@ from attnlab.run.run import Run
 from attnlab.run.setup import choose_device, make_network, require_compilation
 from attnlab.run.signals import StopRequest
 from attnlab.run.sinks import Sinks
-from attnlab.run.testing import Tester, network_weights
+from attnlab.run.testing import Tester
 from attnlab.run.wandb_mirror import WandbMirror
 from attnlab.run.weights import begin_with
 from attnlab.tasks.base import Prepared, Task
@@ -100,6 +100,11 @@ class Session:
         self.sinks.mirrored(lambda mirror: mirror.finish(int(failed)))
 
 
+def reached_step(folder: RunFolder) -> int:
+    """Optimiser steps that the last checkpoint holds; 0 where there is none."""
+    return read_checkpoint(folder.checkpoint)["global_step"] if folder.checkpoint.exists() else 0
+
+
 def open_session(
     raw: dict[str, Any],
     config: Config,
@@ -110,7 +115,7 @@ def open_session(
     task: Task,
     prepared: Prepared,
 ) -> Session:
-    """Network, metrics and wandb run; with a checkpoint, everything as it was at its step but the optimiser.
+    """Network, metrics and wandb run; with a checkpoint, metrics as they were at its step.
 
     Raises:
         RunError: data or weights are not those the run was begun with.
@@ -118,13 +123,10 @@ def open_session(
     _same_machine(folder, device, reporter)
     _same_data(folder, task, prepared)
     folder.keep(prepared.keep)
-    saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-    step = saved["global_step"] if saved else 0
+    step = reached_step(folder)
     network = make_network(config, prepared.spec)
     if config.from_run is not None and not step:
         folder.set_status("running", from_run=begin_with(network, Path(config.from_run), raw))
-    if saved:
-        network.load_state_dict(network_weights(saved))
     run = Run(
         raw=raw,
         config=config,

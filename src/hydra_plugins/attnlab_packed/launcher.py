@@ -3,13 +3,13 @@
 Hydra imports every file of `hydra_plugins` whenever it composes a configuration: nothing heavy at the top.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hydra.core.config_store import ConfigStore
-from hydra.core.utils import JobReturn, configure_log, run_job, setup_globals
+from hydra.core.utils import JobReturn, JobStatus, configure_log, run_job, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
@@ -56,23 +56,24 @@ class PackedLauncher(Launcher):
         for pack in packs(checked):
             numbers = [initial_job_idx + member for member in pack.members]
             if pack.reason:
+                [member], [number] = pack.members, numbers
                 self.jobs.say(numbers, f"alone: {pack.reason}")
-                tasks: Sequence[Callable[[DictConfig], Any]] = [self.jobs]
-            else:
-                codes = self.jobs.pack(numbers, self.max_packed)
-                tasks = [lambda _, code=code: code for code in codes]
-            for member, number, task in zip(pack.members, numbers, tasks, strict=True):
-                returns[number] = self._run(number, job_overrides[member], task)
+                returns[number] = self._run(number, job_overrides[member])
+                continue
+            codes = self.jobs.pack(numbers, self.max_packed)
+            for member, number, code in zip(pack.members, numbers, codes, strict=True):
+                words = list(job_overrides[member])
+                returns[number] = JobReturn(overrides=words, status=JobStatus.COMPLETED, _return_value=code)
         return [returns[number] for number in sorted(returns)]
 
-    def _run(self, number: int, overrides: Sequence[str], task: Callable[[DictConfig], Any]) -> JobReturn:
+    def _run(self, number: int, overrides: Sequence[str]) -> JobReturn:
         """As Hydra's own launcher runs a job."""
         config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
         with open_dict(config):
             config.hydra.job.id = config.hydra.job.num = number
         return run_job(
             hydra_context=self.hydra_context,
-            task_function=task,
+            task_function=self.jobs,
             config=config,
             job_dir_key="hydra.sweep.dir",
             job_subdir_key="hydra.sweep.subdir",

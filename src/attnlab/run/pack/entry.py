@@ -7,13 +7,12 @@ from typing import Any
 
 from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
-from attnlab.config.setting import flatten
+from attnlab.config.packing import differing
 from attnlab.config.words import show
 from attnlab.learn.callbacks import Stopped
 from attnlab.run.job import exit_code, without_report
 from attnlab.run.record import RunFolder
-from attnlab.run.resume import read_checkpoint
-from attnlab.run.session import ended, finished_result
+from attnlab.run.session import ended, finished_result, reached_step
 
 
 class Entry:
@@ -42,9 +41,8 @@ class Entry:
             self.code = exit_code(error, self.folder.path)
 
     def look_up_step(self) -> None:
-        """The step of the last checkpoint; 0 where there is none."""
-        if self.folder.checkpoint.exists():
-            self.step = read_checkpoint(self.folder.checkpoint)["global_step"]
+        """The step that the last checkpoint holds by now."""
+        self.step = reached_step(self.folder)
 
     def end(self, error: Exception | None) -> None:
         """Record and say how the run ended."""
@@ -59,16 +57,8 @@ def entries_of(raws: Sequence[dict[str, Any]]) -> list[Entry]:
 
 
 def _names(raws: Sequence[dict[str, Any]]) -> list[str]:
-    """What each configuration has otherwise than another one, and its seed: `seed=1, lr=0.01`.
-
-    Of keys that differ alike, as rates that follow one another, the first is named.
-    """
-    flat = [flatten(raw) for raw in raws]
-    columns: dict[str, list[str]] = {"seed": [show(each.get("seed")) for each in flat]}
-    for key in flat[0]:
-        column = [show(each.get(key)) for each in flat]
-        if key != "seed" and len(set(column)) > 1 and column not in columns.values():
-            columns[key] = column
+    """What each configuration has otherwise than another one, and its seed: `seed=1, lr=0.01`."""
+    columns = {"seed": [show(raw["seed"]) for raw in raws]} | differing(raws)
     return [", ".join(f"{k.rpartition('.')[2]}={c[row]}" for k, c in columns.items()) for row in range(len(raws))]
 
 

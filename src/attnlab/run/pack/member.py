@@ -12,6 +12,7 @@ from attnlab.learn.module import LabModule, NonFiniteLoss
 from attnlab.learn.progress import Reporter
 from attnlab.run.fit import batch_order, own_callbacks
 from attnlab.run.session import Session
+from attnlab.run.testing import network_weights
 
 
 class Member:
@@ -38,7 +39,8 @@ class Member:
         return self.error is None
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """The callbacks as they were in a checkpoint."""
+        """Weights and callbacks as they were in a checkpoint."""
+        self.run.network.load_state_dict(network_weights(saved))
         for callback in self.callbacks:
             if callback.state_key in saved["callbacks"]:
                 callback.load_state_dict(saved["callbacks"][callback.state_key])

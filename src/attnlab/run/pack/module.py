@@ -7,13 +7,12 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.checkpoint import checkpoint
 
 from attnlab.data.batch import Batch
 from attnlab.learn.compiled import OwnGradients, compiled
 from attnlab.learn.finite import Seen, Watch
 from attnlab.learn.module import NonFiniteLoss
-from attnlab.learn.objectives import hide_tokens
+from attnlab.learn.objectives import hide_tokens, over_pieces
 from attnlab.learn.optim import make_grouped, optimizer_options, schedule_of
 from attnlab.run.pack.member import Member
 from attnlab.run.pack.pieces import pieces
@@ -97,11 +96,7 @@ class PackModule(pl.LightningModule):
         parts = pieces(batch, size, self.train_options.max_tokens)
         if len(parts) == 1:
             return self._compute(self.stack.flat, self.stack.buffers, type(batch), self.stack.given(batch))
-        found = [checkpoint(self.stack.of_batch, part, use_reentrant=False) for part in parts]
-        weights = torch.stack([part.counts.view(size, -1).sum(1) for part in parts])
-        losses = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
-        penalty = sum(len(part) * each for part, (_, each) in zip(parts, found, strict=True)) / len(batch)
-        return losses / weights.sum(0).clamp(min=1), penalty
+        return over_pieces(self.stack.of_batch, parts, [part.counts.view(size, -1).sum(1) for part in parts])
 
     def on_after_backward(self) -> None:
         if self._own_gradients is not None:
@@ -156,9 +151,9 @@ class PackModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
-        if self._own_gradients is None or self.stack.flat.grad is None:
+        if self._own_gradients is None:
             self.stack.flat.grad = None
-        else:
+        elif self.stack.flat.grad is not None:
             self.stack.flat.grad.zero_()
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:

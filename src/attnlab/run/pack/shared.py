@@ -11,14 +11,7 @@ from attnlab.learn.callbacks import RandomState, Stopped
 from attnlab.learn.module import NonFiniteLoss
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.progress import Reporter, TrainProgress
-from attnlab.run.fit import (
-    Listen,
-    batch_order,
-    make_loader,
-    make_trainer,
-    say_what_is_compiled,
-    with_steps,
-)
+from attnlab.run.fit import Listen, batch_order, make_loader, make_trainer, say_what_is_compiled, with_steps
 from attnlab.run.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.run.pack.entry import Entry, SharedTime, by_step, fail
 from attnlab.run.pack.member import ForMembers, Member, MemberReporter
@@ -156,7 +149,6 @@ class Shared:
         for entry, member in members.items():
             with member.guarded():
                 if member.lives:
-                    member.run.network.to(self.device)
                     record_result(member.session, packed=together)
             entry.end(member.error)
 

@@ -11,9 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from attnlab.learn.callbacks import Stopped
-from attnlab.run.fit import (
-    quiet_lightning,
-)
+from attnlab.run.fit import quiet_lightning
 from attnlab.run.job import run_job
 from attnlab.run.pack.entry import Entry, by_step, entries_of, fail
 from attnlab.run.pack.shared import Shared
