@@ -141,12 +141,7 @@ def _groups(runs: Iterable[tuple[str, Path]]) -> list[list[tuple[str, Path]]]:
 def _gradients(label: str, folder: Path) -> tuple[str, list[int], list[float]]:
     """Label, steps and norms of gradients of a run."""
     file = MetricsFile(folder / "metrics.csv")
-    try:
-        steps, values = column(file.rows(), COLUMN)
-    except ValueError:
-        raise RunError(
-            f"{file.path} is damaged: a line of it is no step, name, value; restore it from a copy"
-        ) from None
+    steps, values = column(file.rows(), COLUMN)
     if not values:
         raise RunError(f"{file.path} has no {COLUMN}: the run in {folder} has logged no step of training yet")
     return label, steps, values

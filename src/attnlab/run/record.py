@@ -5,7 +5,6 @@ figures/  where they were asked for
 """
 
 import contextlib
-import csv
 import json
 import os
 import shutil
@@ -16,19 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 
 import attnlab
 from attnlab.config.naming import comparable, differences
+from attnlab.run.run_files import HEADER, RunError, config_text, read_config, read_result, read_rows, read_status
 
 
-class RunError(Exception):
-    """A run that cannot go on: one clear sentence of what, where and what to do."""
+def write_text(path: Path, text: str, advice: str = "choose another paths.runs") -> None:
+    """Replace a small file at once, or leave the old one.
 
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a small file at once, or leave the old one."""
+    Args:
+        advice: how to write elsewhere.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(exist_ok=True)
@@ -37,7 +36,25 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-        raise RunError(f"cannot write {path}: {error.strerror}; free space or choose another paths.runs") from error
+        raise RunError(f"cannot write {path}: {error.strerror}; free space or {advice}") from error
+
+
+def require_writable(folder: Path, advice: str) -> None:
+    """Make a folder for files to come.
+
+    Args:
+        advice: how to write elsewhere.
+
+    Raises:
+        RunError: it cannot be made or written to; better known before the work than after it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write into {folder}: {error.strerror}; {advice}") from error
+    # also false on a read-only file system, whoever asks
+    if not os.access(folder, os.W_OK):
+        raise RunError(f"cannot write into {folder}: it is read-only; {advice}")
 
 
 class RunFolder:
@@ -96,7 +113,7 @@ class RunFolder:
 
     def status(self) -> dict[str, Any]:
         """What status.json says; empty where there is none."""
-        return _read_json(self.status_file) if self.status_file.exists() else {}
+        return read_status(self.status_file)
 
     def set_status(self, state: str, reason: str = "", **more: Any) -> None:
         """Record running, finished, failed or stopped, with the reason; what was recorded before stays beside it."""
@@ -107,7 +124,7 @@ class RunFolder:
 
     def result(self) -> dict[str, Any] | None:
         """The finished run's result, or None."""
-        return _read_json(self.result_file) if self.result_file.exists() else None
+        return read_result(self.result_file)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_text(self.result_file, json.dumps(result, indent=2) + "\n")
@@ -135,7 +152,7 @@ class RunFolder:
                 "restore config.yaml, or move the folder away to begin again"
             )
         else:
-            write_text(self.config_file, yaml.safe_dump(config, sort_keys=False))
+            write_text(self.config_file, config_text(config))
 
     def require_config(self, config: Mapping[str, Any]) -> None:
         """Compare a configuration with the one the folder was made for.
@@ -169,54 +186,33 @@ class RunFolder:
             )
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """A run's config.yaml.
-
-    Raises:
-        RunError: it is missing or no yaml.
-    """
-    try:
-        config = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        raise RunError(f"{path} does not exist: {path.parent} is no run folder; run folders hold config.yaml") from None
-    except yaml.YAMLError as error:
-        problem = str(error).splitlines()[0]
-        raise RunError(f"{path} is no valid yaml ({problem}); restore it, or move the folder away") from None
-    if not isinstance(config, dict):
-        raise RunError(f"{path} is empty or cut short; restore it, or move {path.parent} away to begin again")
-    return config
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except json.JSONDecodeError:
-        raise RunError(f"{path} is cut short or no JSON; remove that file and repeat the command") from None
-
-
 class MetricsFile:
     """metrics.csv: step, name, value; one metric a line, appended, so that a killed run loses nothing it wrote.
 
     Values are written with all their digits. No times stand in it: a resumed run's file equals the uninterrupted one's.
     """
 
-    HEADER = ("step", "name", "value")
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def rows(self) -> list[tuple[int, str, float]]:
-        """What was logged, in order; a last line cut by a kill is left out."""
-        if not self.path.exists():
-            return []
-        text = self.path.read_text()
-        whole = text[: text.rfind("\n") + 1].splitlines()
-        return [(int(step), name, float(value)) for step, name, value in csv.reader(whole[1:])]
+        """What was logged, in order; lines that are cut or damaged are left out."""
+        return read_rows(self.path)[0]
+
+    def keep_damaged(self) -> str:
+        """Copy a file with damaged lines, which resuming removes; what there is to say of it, empty where all is well."""
+        damaged = read_rows(self.path)[1]
+        if not damaged:
+            return ""
+        kept = self.path.with_name(f"{self.path.name}.old")
+        shutil.copyfile(self.path, kept)
+        lines = "1 damaged line" if damaged == 1 else f"{damaged} damaged lines"
+        return f"note: {lines} of {self.path} left out; the file as it was is kept in {kept}"
 
     def keep_until(self, step: int) -> list[tuple[int, str, float]]:
         """Drop what came after a checkpoint's step, and results of a test that did not finish; returns what stays."""
         rows = [row for row in self.rows() if row[0] <= step and not row[1].startswith(("test/", "test_paper_rule/"))]
-        lines = [",".join(self.HEADER)] + [f"{at},{name},{value!r}" for at, name, value in rows]
+        lines = [",".join(HEADER)] + [f"{at},{name},{value!r}" for at, name, value in rows]
         write_text(self.path, "\n".join(lines) + "\n")
         return rows
 

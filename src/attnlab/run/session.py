@@ -185,6 +185,8 @@ def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, 
         if file.path.exists():
             file.path.replace(file.path.with_name("metrics.csv.old"))
             reporter.say(f"its metrics are kept in {file.path}.old")
+    if said := file.keep_damaged():
+        reporter.say(said)
     logged = max((at for at, name, _ in file.rows() if name == "train/loss" and at <= step), default=0)
     if logged < step // every * every:
         reporter.say(f"note: {file.path} ends at step {logged} and the checkpoint is at {step}: its curves have a gap")
@@ -206,7 +208,7 @@ def _same_machine(folder: RunFolder, device: torch.device, reporter: Reporter) -
     """Record the hardware; on a resume elsewhere say that the last bits will not be those of an uninterrupted run."""
     now = machine.hardware(device)
     before = folder.status().get("hardware", now)
-    changed = [f"{key} {before[key]} -> {now[key]}" for key in now if before.get(key) != now[key]]
+    changed = [f"{key} {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]]
     if changed and folder.checkpoint.exists():
         reporter.say(f"note: resumed on other hardware ({', '.join(changed)}): equal up to rounding only")
     folder.set_status("running", hardware=now)

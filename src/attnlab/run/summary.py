@@ -39,11 +39,13 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
     table.add_column("result", justify="right")
     for name, value in headline(result["metrics"]).items():
         table.add_row(name, percent(name, value))
-    table.add_row("tested weights", f"{result['selection']['rule']}, step {result['selection']['step']}")
-    table.add_row("seconds of training", f"{result['seconds']:.0f}  ({result['steps_per_second']:.1f} steps/s)")
+    if selection := result.get("selection"):
+        table.add_row("tested weights", f"{selection.get('rule')}, step {selection.get('step')}")
+    if {"seconds", "steps_per_second"} <= result.keys():
+        table.add_row("seconds of training", f"{result['seconds']:.0f}  ({result['steps_per_second']:.1f} steps/s)")
     console.print(table)
-    if result["data"].get("about"):
-        console.print(f"computed on: {result['data']['about']}", highlight=False, soft_wrap=True)
+    if about := result.get("data", {}).get("about"):
+        console.print(f"computed on: {about}", highlight=False, soft_wrap=True)
     console.print(f"run folder: {folder}\n", highlight=False, soft_wrap=True)
     if shown:
         console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")
@@ -119,7 +121,7 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
     except (OSError, RunError) as error:
         return "refused", str(error)
     if status["state"] != "finished" or result is None:
-        return status["state"], status["reason"]
+        return status["state"], status.get("reason", "")
     metrics, names = result["metrics"], headlines(result["metrics"])
     first = names[0].rpartition("/")[2] if names else ""
     label = "" if first.endswith("accuracy") else f"{first} "

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attnlab.run.forms import MAYBE, mismatch
+
 TEXT = (str, type(None))
-MAYBE = (int, float, type(None))
 SEED = {"seed": (int, str), "value": MAYBE, "state": str, "reason?": TEXT, "folder?": TEXT}
 CELL = {
     "column": str,
@@ -138,40 +139,6 @@ def _read(folder: Path, skipped: list[str]) -> Source | None:
     # The pictures of a report are the ones it lists.
     kept = [] if report is not None else pictures if text is not None else with_numbers
     return Source(folder, report, text, kept)
-
-
-def mismatch(value: Any, form: Any, where: str = "") -> str | None:
-    """How a value of a JSON file differs from a form, as `rows.0.name: missing`; None where it fits.
-
-    Args:
-        form: a type; a tuple of forms, one of which fits; [form of every member]; {key: form}, others are allowed.
-    """
-    problem = None
-    match form:
-        case tuple():
-            found = [mismatch(value, one, where) for one in form]
-            # the complaint of the form that got furthest says most
-            problem = None if None in found else max(found, key=lambda text: text.count("."))
-        case dict() | list() if not isinstance(value, type(form)):
-            problem = f"{where or 'the file'}: expected {'an object' if isinstance(form, dict) else 'a list'}"
-        case dict():
-            for key, inner in form.items():
-                name, path = key.rstrip("?"), f"{where}.{key.rstrip('?')}".strip(".")
-                if name in value:
-                    problem = problem or mismatch(value[name], inner, path)
-                elif not key.endswith("?"):
-                    problem = problem or f"{path}: missing, so this is no report of report.py"
-        case list():
-            checks = (mismatch(item, form[0], f"{where}.{at}".strip(".")) for at, item in enumerate(value))
-            problem = next((check for check in checks if check), None)
-        case _ if not isinstance(value, form) or (isinstance(value, bool) and form is not bool):
-            problem = f"{where}: expected {_spoken(form)}, found {json.dumps(value)[:60]}"
-    return problem
-
-
-def _spoken(form: type) -> str:
-    names = {str: "text", int: "a number", float: "a number", bool: "true or false", dict: "an object"}
-    return names.get(form, "null")
 
 
 def _loose_cell(report: dict[str, Any]) -> str | None:

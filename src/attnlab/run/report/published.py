@@ -10,7 +10,7 @@ import yaml
 
 from attnlab.config.compose import CONF
 from attnlab.config.words import hint, listed, nearest
-from attnlab.run.report.runs import LOADER
+from attnlab.run.run_files import LOADER
 
 FOLDER = CONF.parent / "experiments" / "published"
 

@@ -1,7 +1,5 @@
 """Run folders as a report sees them: what state a run is in, why, and its numbers. Reads, writes nothing, no torch."""
 
-import csv
-import json
 import math
 import os
 import re
@@ -12,25 +10,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import attnlab
 from attnlab.config.naming import comparable, differences
 from attnlab.config.setting import flatten
 from attnlab.config.view import signature_of
 from attnlab.run.gradient_spread import relative_sd
 from attnlab.run.report.quantities import OF_RUNS, factor_of, spread_of
-
-# libyaml's is ten times faster and reads the same
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-PARTS = ("versions", "data", "selection", "git", "hardware")
-"""mappings of result.json"""
-SECTIONS = ("task", "backbone", "model", "optim", "train", "trainer", "logger", "paths", "seed")
-"""what every config.yaml holds"""
-
-
-class Unreadable(Exception):
-    """A file of a run folder that is missing, cut short or of another kind."""
+from attnlab.run.run_files import Unreadable, read_config, read_result, read_rows, read_status
 
 
 @dataclass
@@ -80,6 +66,11 @@ class FoundRun:
 
     def lacking(self, metric: str) -> str:
         """Why a finished run has no such number."""
+        if metric.startswith("val/") or spread_of(metric):
+            try:
+                read_rows(self.folder / "metrics.csv")
+            except Unreadable as error:
+                return error.short
         found = self._recorded(metric)
         return f"its result has no {metric}" if found is None else f"its {metric} is {found}, not finite"
 
@@ -96,13 +87,12 @@ class FoundRun:
         return self.result.get("metrics", {}).get(metric)
 
     def logged(self, names: Sequence[str]) -> list[tuple[int, str, float]]:
-        """Step, name and value of these metrics in metrics.csv; lines cut short are left out."""
+        """Step, name and value of these metrics in metrics.csv; damaged lines are left out."""
         try:
-            with (self.folder / "metrics.csv").open(newline="") as file:
-                lines = [row for row in csv.reader(file) if len(row) == 3 and row[1] in names]
-        except (OSError, UnicodeDecodeError, csv.Error):
+            rows, _ = read_rows(self.folder / "metrics.csv")
+        except Unreadable:
             return []
-        return [(int(step), name, float(value)) for step, name, value in lines if _number(step) and _number(value)]
+        return [row for row in rows if row[1] in names]
 
 
 def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
@@ -116,18 +106,18 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
         Unreadable: no configuration to say what the run is, and none expected.
     """
     try:
-        config = _read_yaml(folder / "config.yaml")
+        config = read_config(folder / "config.yaml")
     except Unreadable as error:
         if expected is None:
             raise
         state = "unreadable" if (folder / "config.yaml").exists() else "missing"
-        return FoundRun(folder, expected, state, str(error) if state == "unreadable" else "")
+        return FoundRun(folder, expected, state, error.short if state == "unreadable" else "")
     if expected is not None and (changed := differences(comparable(config), comparable(expected))):
         return FoundRun(folder, expected, "other settings", "; ".join(changed))
     try:
-        status, result = _read_json(folder / "status.json"), _read_json(folder / "result.json")
+        status, result = read_status(folder / "status.json"), read_result(folder / "result.json") or {}
     except Unreadable as error:
-        return FoundRun(folder, config, "unreadable", str(error))
+        return FoundRun(folder, config, "unreadable", error.short)
     run = FoundRun(folder, config, "finished", status=status, result=result)
     run.state, run.reason = _state(run)
     return run
@@ -139,34 +129,12 @@ def _state(run: FoundRun) -> tuple[str, str]:
     if result or state == "finished":
         if not result:
             return "unreadable", "status.json says finished and there is no result.json"
-        if wrong := _malformed(result):
-            return "unreadable", f"result.json is no record of a run: {wrong}"
         return _version_state(run)
     if state == "running" and not _alive(status):
         return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
     if state in ("running", "failed", "stopped"):
         return state, reason or f"step {status.get('step', 0)}"
     return "missing", "nothing was trained yet"
-
-
-def _malformed(result: Mapping[str, Any]) -> str:
-    """What is not as a run writes it; empty where all is."""
-    metrics = result.get("metrics")
-    if not isinstance(metrics, Mapping):
-        return "it holds no metrics"
-    if odd := [name for name, value in metrics.items() if not isinstance(value, (int, float))]:
-        return f"{odd[0]} is no number"
-    parts = [part for part in PARTS if part in result and not isinstance(result[part], Mapping)]
-    numbers = [key for key in OF_RUNS if not isinstance(result.get(key, 0), (int, float))]
-    return f"{(parts + numbers)[0]} is not what a run writes" if parts + numbers else ""
-
-
-def _number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _version_state(run: FoundRun) -> tuple[str, str]:
@@ -193,44 +161,12 @@ def _alive(status: Mapping[str, Any]) -> bool:
     if status.get("host") != socket.gethostname():
         return True
     try:
-        os.kill(int(status["pid"]), 0)
-    except (KeyError, ValueError, TypeError, ProcessLookupError):
+        os.kill(status["pid"], 0)
+    except (KeyError, OverflowError, ProcessLookupError):
         return False
     except PermissionError:
         return True
     return True
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        config = yaml.load(path.read_bytes(), LOADER)
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{path.name} cannot be read ({_first_line(error)})") from None
-    lacking = [part for part in SECTIONS if not isinstance(config, dict) or part not in config]
-    if lacking:
-        raise Unreadable(f"{path.name} is cut short or no run's: it lacks {', '.join(lacking)}")
-    if not isinstance(config["seed"], int) or not all(isinstance(config[part], dict) for part in SECTIONS[:-1]):
-        raise Unreadable(f"{path.name} is no run's: {', '.join(SECTIONS[:-1])} are sections, seed is a number")
-    if "name" not in config["model"] or not {"name", "label"} <= config["task"].keys():
-        raise Unreadable(f"{path.name} is no run's: task or model has no name")
-    return config
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """An empty dict where there is no file."""
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise Unreadable(f"{path.name} is cut short or no JSON ({_first_line(error)})") from None
-    if not isinstance(found, dict):
-        raise Unreadable(f"{path.name} is no record of a run")
-    return found
-
-
-def _first_line(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error).split("\n")[0]
 
 
 def run_folders(pattern: str) -> list[Path]:

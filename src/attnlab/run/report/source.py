@@ -75,7 +75,7 @@ def glob_source(pattern: str) -> Source:
         try:
             runs.append(look(folder))
         except Unreadable as error:
-            skipped.append(f"{folder}: {error}")
+            skipped.append(f"{folder}: {error.short}")
     return Source(pattern, None, runs, skipped)
 
 
