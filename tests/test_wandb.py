@@ -3,7 +3,9 @@
 import json
 import os
 import pty
+import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import wandb
 from runs import SMALL_SCAN, config_of
 from sample_report import write_report
 from wandb_server import Arrived, server
@@ -24,6 +27,7 @@ from attnlab.run.pack.train import run_pack
 from attnlab.run.record import MetricsFile, RunError, RunFolder
 from attnlab.run.report.wandb_report import log_report
 from attnlab.run.wandb_mirror import WandbMirror
+from attnlab.run.wandb_run import _remove_earlier, open_run
 
 SMALL = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2")
 
@@ -103,6 +107,62 @@ def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: p
         assert shown[key] == pytest.approx(result[key])
     assert shown["test/ood/sequence_accuracy"] == result["metrics"]["test/ood/sequence_accuracy"]
     assert shown["selected_step"] == 6 and shown["selected_by"] == "last_step"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*",
+        "x/../../precious",
+        "../../precious",
+        "",
+        "0123456",
+        "0123456789",
+        "0123ABCD",
+        "[0-9a-f]*",
+        "\xff",
+        "a" * 999,
+    ],
+)
+def test_an_id_that_is_none_removes_nothing(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    monkeypatch.setattr(wandb, "init", lambda **about: begun.append(about["id"]))
+    run, root = tmp_path / "runs" / "scan" / "seed0", tmp_path / "runs"
+    others = [root / "wandb" / "offline-run-1-x", root / "wandb" / "offline-run-2-0123abcd", root / "precious"]
+    for folder in (run, *others):
+        folder.mkdir(parents=True)
+        (folder / "kept").touch()
+    (run / "wandb_id.txt").write_bytes(text.encode("latin-1"))
+    open_run(run, root, LoggerOptions(name="wandb_offline"))
+    assert all((folder / "kept").exists() for folder in (run, *others))
+    drawn = (run / "wandb_id.txt").read_text()
+    assert re.fullmatch("[0-9a-f]{8}", drawn) and begun == [drawn]
+    open_run(run, root, LoggerOptions(name="wandb_offline"))
+    assert begun == [drawn, drawn]
+
+
+def test_what_lies_elsewhere_is_never_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A link in the place of an earlier part, or of the whole wandb folder; parts that are there are replaced."""
+    precious, root = tmp_path / "precious" / "offline-run-1-0123abcd", tmp_path / "runs"
+    (root / "wandb").mkdir(parents=True)
+    earlier, link = (root / "wandb" / f"offline-run-{number}-0123abcd" for number in (2, 3))
+    for folder in (precious, earlier):
+        folder.mkdir(parents=True)
+        (folder / "kept").touch()
+    link.symlink_to(precious)
+    _remove_earlier(root, "0123abcd")
+    assert (precious / "kept").exists() and link.is_symlink() and not earlier.exists()
+    assert f"note: {link} is a link" in capsys.readouterr().err
+    shutil.rmtree(root / "wandb")
+    (root / "wandb").symlink_to(precious.parent)
+    _remove_earlier(root, "0123abcd")
+    assert (precious / "kept").exists()
+    assert "is a link" in capsys.readouterr().err
+    # a place of runs that is a link is what the user chose
+    (tmp_path / "disk" / "wandb" / earlier.name).mkdir(parents=True)
+    (tmp_path / "linked").symlink_to(tmp_path / "disk")
+    _remove_earlier(tmp_path / "linked", "0123abcd")
+    assert not (tmp_path / "disk" / "wandb" / earlier.name).exists()
 
 
 def test_runs_trained_together_are_runs_of_their_own(tmp_path: Path) -> None:

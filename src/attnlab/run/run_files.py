@@ -17,7 +17,7 @@ from attnlab.run.forms import MAYBE, NUMBER, mismatch
 
 # libyaml's is ten times faster and reads the same
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24}
+LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100}
 """bytes; a run writes a few thousand"""
 DEEPEST = 50
 """lists and mappings inside each other in config.yaml"""
@@ -74,6 +74,10 @@ class Unreadable(RunError):
         return f"{path} {problem}; {advice}"
 
 
+class Missing(Unreadable):
+    """A file of a run folder that is not there."""
+
+
 class _PlainDumper(yaml.SafeDumper):
     """Writes what is shared twice, since aliases are refused when the file is read."""
 
@@ -90,12 +94,12 @@ def read_config(path: Path) -> dict[str, Any]:
     """A run's config.yaml, whose sections and names are there; its values are checked by `config.check`.
 
     Raises:
-        Unreadable: it is missing, no yaml, or no run's.
+        Unreadable: it is missing (`Missing`), no yaml, or no run's.
     """
     advice = f"restore it, or move {path.parent} away to begin again"
     config = _parsed(path, _yaml, "yaml", advice)
     if config is None:
-        raise Unreadable(path, f"does not exist: {path.parent} is no run folder", "run folders hold config.yaml")
+        raise Missing(path, f"does not exist: {path.parent} is no run folder", "run folders hold config.yaml")
     if problem := _config_problem(config):
         raise Unreadable(path, f"is cut short or no run's ({problem})", advice)
     return config
@@ -127,7 +131,7 @@ def read_rows(path: Path) -> tuple[list[tuple[int, str, float]], int]:
     Raises:
         Unreadable: it is no file, or cannot be read.
     """
-    content = _content(path, "restore it from a copy, or move it away")
+    content = plain_bytes(path, "restore it from a copy, or move it away")
     # What follows the last line end was cut, even where it reads as a row: its number may have lost digits.
     *whole, cut = (content or b"").decode("utf-8", errors="replace").split("\n")
     lines = [line.removesuffix("\r") for line in whole]
@@ -144,8 +148,12 @@ def _record(path: Path, problem_of: Callable[[Any], str | None]) -> dict[str, An
     return found
 
 
-def _content(path: Path, advice: str) -> bytes | None:
-    """The bytes of a file; None where there is none."""
+def plain_bytes(path: Path, advice: str) -> bytes | None:
+    """The bytes of a file; None where there is none.
+
+    Raises:
+        Unreadable: it is a folder, a pipe or the like, far larger than a run writes, or cannot be read.
+    """
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
@@ -161,7 +169,7 @@ def _content(path: Path, advice: str) -> bytes | None:
 
 def _parsed(path: Path, parse: Callable[[str], Any], kind: str, advice: str) -> Any:
     """What a file says; None where there is no file."""
-    content = _content(path, advice)
+    content = plain_bytes(path, advice)
     if content is None:
         return None
     try:

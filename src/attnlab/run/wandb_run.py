@@ -1,13 +1,17 @@
 """Opening a wandb run: offline unless asked, never a prompt, one id for what lies in one folder."""
 
 import os
+import re
 import secrets
 import shutil
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnlab.config.schema import LoggerOptions
 from attnlab.run.record import write_text
+from attnlab.run.run_files import Unreadable, plain_bytes
 
 if TYPE_CHECKING:
     from wandb import Run
@@ -35,9 +39,7 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
     root.mkdir(parents=True, exist_ok=True)
     run_id = _run_id(folder)
     if not online:
-        # One history: what an earlier part left is replaced by this run, which says all of it again.
-        for old in (root / "wandb").glob(f"offline-run-*-{run_id}"):
-            shutil.rmtree(old, ignore_errors=True)
+        _remove_earlier(root, run_id)
     return wandb.init(
         dir=str(root),
         mode="online" if online else "offline",
@@ -52,8 +54,25 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
     )
 
 
+def _remove_earlier(root: Path, run_id: str) -> None:
+    """Remove what an earlier part of an offline run left: this run says all of it again, so that there is one history.
+
+    Nothing outside `<runs>/wandb` is removed, nor where that is a link to another place.
+    """
+    place = root.resolve() / "wandb"
+    for old in sorted(place.glob(f"offline-run-*-{run_id}")):
+        if old.resolve() == old and old.is_dir():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            print(f"note: {old} is a link or no folder and stays; its history is told twice", file=sys.stderr)
+
+
 def _run_id(folder: Path) -> str:
-    file = folder / ID_FILE
-    if not file.exists():
-        write_text(file, secrets.token_hex(4))
-    return file.read_text().strip()
+    """The id in the folder; a new one where there is none, or a text that is none."""
+    file, found = folder / ID_FILE, ""
+    with suppress(Unreadable):
+        found = (plain_bytes(file, "remove it") or b"").decode(errors="replace").strip()
+    if not re.fullmatch("[0-9a-f]{8}", found):
+        found = secrets.token_hex(4)
+        write_text(file, found)
+    return found
