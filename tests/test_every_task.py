@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -10,11 +11,18 @@ from models import models_for
 from runs import run_command, settings
 from tiny import TINY, raw_of, trained
 
+from attnlab.config.check import checked
 from attnlab.config.compose import group_choices
 from attnlab.config.naming import run_folder
+from attnlab.config.target import read_signature
+from attnlab.run.asked_run import declared_subsets
 from attnlab.run.evaluation import evaluate_main
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile
+from attnlab.run.setup import prepare
+from attnlab.tasks.base import make_task
+from attnlab.tasks.glue_sets import DATA_SETS
+from attnlab.tasks.pcfg import Pcfg
 
 MODELS = ("vanilla", "linear_l2_ortho")
 TESTED = {
@@ -53,6 +61,21 @@ def test_every_task_trains_and_is_tested(task: str, model: str, tiny_data: Path,
     assert result["data"]["about"]
     losses = [value for _, name, value in MetricsFile(folder / "metrics.csv").rows() if name == "train/loss"]
     assert len(losses) == 2 and all(0 < loss < 50 for loss in losses)
+
+
+@pytest.mark.parametrize("task", TINY)
+def test_subsets_are_those_declared(task: str, tiny_data: Path, tmp_path: Path) -> None:
+    """A wrong `subset=` is refused by what a task's class says, before its data is there."""
+    config = checked(raw_of(tiny_data, tmp_path, task))
+    assert set(prepare(make_task(config.task), config.paths).subsets) == set(declared_subsets(config.task))
+
+
+def test_subsets_follow_the_split() -> None:
+    glue, pcfg = ({"_target_": f"attnlab.tasks.{name}"} for name in ("glue.Glue", "pcfg.Pcfg"))
+    for name, data_set in DATA_SETS.items():
+        assert set(declared_subsets(glue | {"dataset": name})) == set(data_set.sizes)
+    for split in get_args(read_signature(pcfg["_target_"]).arguments["split"].annotation):
+        assert set(declared_subsets(pcfg | {"split": split})) == set(Pcfg(split)._stems())
 
 
 @pytest.mark.parametrize(("task", "model"), PRODUCT)

@@ -63,6 +63,8 @@ class Task(ABC):
     version:        changes when numbers stop being comparable; recorded with every result.
     has_validation: whether there is a `val` subset to select weights by.
     has_groups:     whether examples fall into named parts with metrics of their own.
+    subsets:        names of all that `prepare` can give; a wrong `subset=` is refused by them before anything loads.
+    subsets_with:   those of certain options, by option and value, where they are others: {"split": {"length": ...}}.
     published:      subsets and their published sizes, for the list of tasks.
 
     Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval);
@@ -74,6 +76,8 @@ class Task(ABC):
     version: ClassVar[int]
     has_validation: ClassVar[bool] = False
     has_groups: ClassVar[bool] = False
+    subsets: ClassVar[Sequence[str]]
+    subsets_with: ClassVar[Mapping[str, Mapping[Any, Sequence[str]]]] = {}
     published: ClassVar[str]
 
     def sources(self) -> Sequence[Source]:

@@ -138,6 +138,7 @@ class FlipFlop(Task):
     kind = "language_model"
     modality = "tokens"
     version = 1
+    subsets = ("train", "test/iid", "test/sparse", "test/dense")
     published = "sequences of 512 tokens: train 1,600,000, test/iid 16,000, test/sparse 160,000, test/dense 4,000"
 
     def __init__(

@@ -29,7 +29,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -85,6 +85,8 @@ class Glue(Task):
     kind = "classification"
     modality = "tokens"
     version = 1
+    subsets = ("train", "test")
+    subsets_with: ClassVar = {"dataset": {"mnli": ("train", "test/matched", "test/mismatched")}}
     published = (
         "train and dev: cola 8,551 and 1,043; sst2 67,349 and 872; mrpc 3,668 and 408; qqp 363,846 and 40,430; stsb "
         "5,749 and 1,500; mnli 392,702 and 9,815 (matched), 9,832 (mismatched); qnli 104,743 and 5,463; rte 2,490 and "

@@ -115,6 +115,7 @@ class LraImage(Task):
     modality = "tokens"
     version = 1
     has_validation = True
+    subsets = ("train", "val", "test")
     published = "pictures: train 45,000, val 5,000, test 10,000"
 
     def sources(self) -> list[Source]:

@@ -95,6 +95,7 @@ class LraListops(Task):
     modality = "tokens"
     version = 1
     has_validation = True
+    subsets = ("train", "val", "test")
     published = "train 96,000, val 2,000, test 2,000"
 
     def __init__(

@@ -161,6 +161,7 @@ class LraPathfinder(Task):
     modality = "tokens"
     version = 1
     has_validation = True
+    subsets = ("train", "val", "test")
     published = "pictures: train 160,000, val 20,000, test 20,000"
 
     def __init__(

@@ -75,6 +75,7 @@ class LraRetrieval(Task):
     modality = "token_pairs"
     version = 1
     has_validation = True
+    subsets = ("train", "val", "test")
     published = "pairs: train 147,086, val 18,090, test 17,437"
 
     def __init__(self, max_length: Annotated[int, "[1, inf)"] = 4000) -> None:

@@ -95,6 +95,7 @@ class LraText(Task):
     modality = "tokens"
     version = 1
     has_validation = True
+    subsets = ("train", "val", "test")
     published = "train 25,000, test 25,000 (val: the test set); by default val is a tenth of train"
 
     def __init__(

@@ -105,6 +105,7 @@ class Mathematics(Task):
     kind = "encoder_decoder"
     modality = "tokens"
     version = 1
+    subsets = ("train", "test/iid", "test/ood")
     published = "a module: train 1,999,998 (666,666 easy, medium, hard), test/iid 10,000, test/ood 10,000"
 
     def __init__(

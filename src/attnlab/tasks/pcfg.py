@@ -25,7 +25,7 @@ here: it feeds a model's answers to parts of an expression back to it.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -72,6 +72,13 @@ class Pcfg(Task):
     modality = "tokens"
     version = 1
     has_groups = True
+    subsets = ("train", "test")
+    subsets_with: ClassVar = {
+        "split": {
+            "substitutivity": ("train", "test", "test/twin"),
+            "overgeneralisation": ("train", "test/original", "test/exception"),
+        }
+    }
     published = "iid: train 82,622, test 9,721; systematicity: 82,168, 10,175; productivity: 81,010, 11,333"
 
     def __init__(

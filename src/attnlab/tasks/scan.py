@@ -12,7 +12,7 @@ one, or downloaded. There is no validation set in any of them.
 import hashlib
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -125,6 +125,8 @@ class Scan(Task):
     kind = "encoder_decoder"
     modality = "tokens"
     version = 1
+    subsets = ("train", "test")
+    subsets_with: ClassVar = {"split": {"length_cutoff": ("train", "test/iid", "test/ood")}}
     published = "20,910 pairs; cutoff 26: train 16,458, test/iid 1,828, test/ood 2,624"
 
     def __init__(

@@ -145,6 +145,7 @@ class SortOfClevr(Task):
     version = 1
     has_validation = True
     has_groups = True
+    subsets = ("train", "val", "test")
     published = "pictures: train 9,800, val 200, test 200, with 30 questions each"
 
     def __init__(

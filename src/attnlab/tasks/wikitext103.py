@@ -45,6 +45,7 @@ class Wikitext103(Task):
     modality = "tokens"
     version = 1
     has_validation = True
+    subsets = ("train", "val", "test")
     published = "words with line ends: train 103,227,021, val 217,646, test 245,569"
     corpus = "wikitext-103"
 

@@ -46,6 +46,7 @@ class Wikitext103Masked(Task):
     modality = "tokens"
     version = 1
     has_validation = True
+    subsets = ("train", "val", "test")
     published = "words with line ends: train 103,227,021, val 217,646, test 245,569"
 
     def __init__(
