@@ -225,8 +225,12 @@ def test_the_command_writes_into_the_run_folder(
         f"{q}.{e}" for q in ("gradients", "norms") for e in ("png", "csv")
     }
     assert str(runs["sort_of_clevr"] / "diagnosis" / "norms.png") in capsys.readouterr().out
-    for word, message in {"subset=test/odd": "nearest: test", "example=9999": "examples, numbered from 0"}.items():
-        assert diagnose_main([f"diagnose={runs['sort_of_clevr']}", "quantities=norms", f"out={tmp_path}", word]) == 1
+    for word, code, message in (
+        ("subset=test/odd", 2, "nearest: test"),
+        ("example=9999", 1, "examples, numbered from 0"),
+    ):
+        words = [f"diagnose={runs['sort_of_clevr']}", "quantities=norms", f"out={tmp_path}", word]
+        assert diagnose_main(words) == code
         assert message in capsys.readouterr().err
 
 
@@ -251,7 +255,7 @@ def test_what_the_command_refuses(runs: dict[str, Path], tmp_path: Path, capsys:
         (f"diagnose={scan}", "examples=0"): "examples=0: expected a whole number from 1 on",
         (f"diagnose={tmp_path / 'emty'}",): f"no such folder; nearest: {empty}",
         (f"diagnose={empty}",): "is no run folder",
-        (f"diagnose={cut}",): "its config.yaml is not that of a run",
+        (f"diagnose={cut}",): "config.yaml is cut short or no run's (it lacks backbone, model, ",
         (f"diagnose={tmp_path / 'new'}",): "has saved no weights yet",
         (f"diagnose={scan}", f"compare={runs['sort_of_clevr']}"): "no axes in common with scan",
     }.items():

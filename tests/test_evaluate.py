@@ -1,16 +1,23 @@
 """`python evaluate.py`: other splits, cutoffs and lengths of a trained run, never touching its own result."""
 
 import json
+import os
+import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from real_data import real_data
-from runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_command
+from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command
 
 from attnlab.config.naming import run_folder
+from attnlab.run import evaluation
 from attnlab.run.evaluation import evaluate_main
 from attnlab.run.job import run_job
+from attnlab.run.record import RunError
+from attnlab.run.report.diagnose_command import diagnose_main
 
 STEPS = ("train.max_steps=3", "model=linear")
 
@@ -73,6 +80,7 @@ def test_examples_of_the_training_set_are_counted(scan_run: Path, capsys: pytest
 
 def test_an_unwritable_folder_is_one_sentence(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = scan_run / "evaluations"
+    folder.mkdir(exist_ok=True)
     folder.rename(scan_run / "aside")
     folder.write_text("a file in the way")
     try:
@@ -81,6 +89,81 @@ def test_an_unwritable_folder_is_one_sentence(scan_run: Path, capsys: pytest.Cap
     finally:
         folder.unlink()
         (scan_run / "aside").rename(folder)
+
+
+def test_a_read_only_folder_is_known_before_the_work(
+    scan_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may write wherever permissions forbid it, so the file system's answer is a stand-in."""
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda place, mode: scan_run not in Path(place).parents and allowed(place, mode))
+    evaluated: list[object] = []
+    own = evaluation.evaluate_run
+    monkeypatch.setattr(evaluation, "evaluate_run", lambda *asked: (evaluated.append(asked), own(*asked))[1])
+    words = [f"run={scan_run}", "subset=test/ood"]
+    assert evaluate_main(words) == 1
+    said = capsys.readouterr().err
+    assert "cannot write into" in said and "read-only" in said and "out=" in said
+    assert evaluated == []
+    assert evaluate_main([*words, f"out={tmp_path / 'new' / 'findings'}"]) == 0
+    [file] = (tmp_path / "new" / "findings").iterdir()
+    assert json.loads(file.read_text())["counts"]["test/ood"] == 128
+    assert f"written to {file}" in capsys.readouterr().out
+
+
+def test_numbers_are_shown_before_they_are_written(
+    scan_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise RunError("cannot write: no space left")
+
+    monkeypatch.setattr(evaluation, "write_text", full)
+    assert evaluate_main([f"run={scan_run}", "subset=test/ood"]) == 1
+    said = capsys.readouterr()
+    assert "test/ood/sequence_accuracy" in said.out and "written to" not in said.out
+    assert "no space left" in said.err
+
+
+def test_folders_of_several_runs_say_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a setting its seeds, of a task what is nearest below; at most eight."""
+    setting = tmp_path / "runs" / "scan" / "linear" / "lr=0.1,n_layers=2"
+    for seed in range(10):
+        (setting / f"seed{seed}").mkdir(parents=True)
+        (setting / f"seed{seed}" / "config.yaml").write_text("")
+    assert evaluate_main([f"run={setting}"]) == 2
+    said = capsys.readouterr().err
+    assert "no run folder, but holds some: seed0, seed1, seed2" in said and "seed7, ...; write run=" in said
+    assert f"write run={setting / 'seed0'}" in said
+    assert evaluate_main([f"run={tmp_path / 'runs'}"]) == 2
+    assert "holds some: scan/linear/lr=0.1,n_layers=2/seed0, " in capsys.readouterr().err
+    assert evaluate_main([f"run={setting.parent / 'lr=0.2,n_layers=2'}"]) == 2
+    assert f"no such folder; nearest: {setting}" in capsys.readouterr().err
+    assert diagnose_main([f"diagnose={setting}"]) == 2
+    assert f"write diagnose={setting / 'seed0'}" in capsys.readouterr().err
+
+
+def test_a_folder_without_its_key_gets_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names of run folders hold = and commas, some a space or a point."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("lr=0.1,n_layers=2/seed0", "run=1", "task.name=x", "a b=1", "plain"):
+        Path(name).mkdir(parents=True)
+        for main, key in ((evaluate_main, "run"), (diagnose_main, "diagnose")):
+            if name.startswith(f"{key}="):
+                continue
+            assert main([name]) == 2
+            said = capsys.readouterr().err
+            assert f"{name}: write {shlex.quote(f'{key}={name}')}" in said
+            assert "1 problem" in said or key == "diagnose"
+
+
+def test_a_wrong_subset_is_refused_before_anything_loads(scan_run: Path) -> None:
+    words = [f"run={scan_run}", "subset=test/length_30"]
+    code = f"import sys; from attnlab.run.evaluation import evaluate_main; assert evaluate_main({words!r}) == 2; "
+    code += "heavy = {'torch', 'numpy', 'pytorch_lightning'} & set(sys.modules); assert not heavy, heavy"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 def test_sort_of_clevr_by_kind(tmp_path: Path) -> None:
@@ -104,9 +187,16 @@ def test_sort_of_clevr_by_kind(tmp_path: Path) -> None:
         (["{run}", "lenghts=24"], 2, "nearest: lengths"),
         (["{run}", "backbone.d_model=3"], 2, "python evaluate.py --help"),
         (["."], 2, "write run=."),
+        (["run=README.md"], 2, "it is a file"),
         (["{run}", "checkpoint=first"], 2, "selected, last or best"),
         (["{run}", "checkpoint=best"], 1, "kept no best weights"),
-        (["{run}", "subset=dev"], 1, "test/iid, test/ood"),
+        (["{run}", "subset=dev"], 2, "test/iid, test/ood"),
+        (["{run}", "subset=test/odd"], 2, "nearest: test/ood"),
+        (["{run}", "subset=test/length_30"], 2, "nearest: test/iid"),
+        (["{run}", "subset=test/length_30"], 2, "one length alone: lengths=30"),
+        (["{run}", "subset=test/ood/length_30"], 2, "nearest: test/ood;"),
+        (["{run}", "subset=test/ood", "task.split=simple"], 2, "have train, test"),
+        (["{run}", "out="], 2, "out=: empty"),
         (["{run}", "subset=test/ood", "lengths=3"], 1, "lengths go from 48 to 48"),
     ],
 )

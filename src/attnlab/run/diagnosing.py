@@ -21,6 +21,7 @@ from attnlab.config.schema import Config
 from attnlab.config.setting import flatten
 from attnlab.config.words import hint, listed, nearest, show
 from attnlab.learn.progress import Reporter
+from attnlab.run.asked_run import unknown_subset
 from attnlab.run.attention_summaries import Summary
 from attnlab.run.draw.diagnosis import draw, draw_gradients
 from attnlab.run.gradient_spread import COLUMN, column
@@ -180,7 +181,7 @@ class _Loader:
         source, there = self.source, list(prepared.subsets)
         subset = source.subset or next((name for name in there if name.startswith("test")), there[-1])
         if subset not in there:
-            raise RunError(f"subset={subset}: this task has {listed(there)}{hint(nearest(subset, there))}")
+            raise RunError(unknown_subset(subset, there))
         examples = prepared.subsets[subset]
         if source.example is not None and source.example >= len(examples):
             raise RunError(f"example={source.example}: {subset} has {len(examples)} examples, numbered from 0")

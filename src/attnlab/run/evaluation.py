@@ -13,25 +13,28 @@ from attnlab.config.check import ConfigError, apply_values, checked
 from attnlab.config.naming import label_options, run_label
 from attnlab.config.overrides import with_data_set_names
 from attnlab.config.words import hint, listed, nearest
-from attnlab.run.record import RunError, read_config, write_text
+from attnlab.run.asked_run import asked_config, folder_words, subset_problem, unknown_subset
+from attnlab.run.record import RunError, read_config, require_writable, write_text
 from attnlab.run.trained import network_with, trained_on, with_own_tokens
 
 HELP = """python evaluate.py run=<run folder> [key=value ...]
 
-Evaluates a finished or stopped run without training it. Results go to <run folder>/evaluations/, beside result.json.
+Evaluates a finished or stopped run without training it.
 
   run=...          the run folder (experiments/runs/<task>/<model>/<tag>/seed<k>)
   subset=...       one subset only: train, val, test, test/iid, test/ood (default: all test subsets)
   lengths=A-B      only examples of A to B tokens (also a single number): of the target where a sequence is
                    written, else of the input
   checkpoint=...   selected (default: as the run's own test), last, best
+  out=...          folder of the findings (default: evaluations/ in the run folder)
   task.*=...       another split, length or data set of the same task: task.split=simple, task.length_cutoff=30,
                    task.eval_length=1024
   train.eval_batch_size=..., trainer.*=..., paths.*=...
 """
 
 LONGEST_NAME = 150
-OWN_KEYS = ("run", "subset", "lengths", "checkpoint")
+OWN_KEYS = ("run", "subset", "lengths", "checkpoint", "out")
+ELSEWHERE = "choose another folder with out="
 ALLOWED = ("task.", "trainer.", "paths.", "train.eval_batch_size")
 
 
@@ -46,16 +49,29 @@ def evaluate_main(argv: Sequence[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
+    folder = Path(own["run"])
+    file = Path(own.get("out", folder / "evaluations")) / f"{_label(own, raw, folder)}.json"
+    try:
+        require_writable(file.parent, ELSEWHERE)
+    except RunError as error:
+        return _failed(error)
     from attnlab.attention.base import TooLong
     from attnlab.data.fetch import DataError
 
     try:
-        file, metrics = evaluate_run(own, raw)
+        report = evaluate_run(own, raw)
+        # before anything is written: what was computed is seen even where the disk is full
+        _show(report["metrics"])
+        write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
     except (RunError, DataError, TooLong) as error:
-        print(f"failed: {error}", file=sys.stderr)
-        return 1
-    _show(file, metrics)
+        return _failed(error)
+    print(f"written to {file}")
     return 0
+
+
+def _failed(error: Exception) -> int:
+    print(f"failed: {error}", file=sys.stderr)
+    return 1
 
 
 def _own_options(argv: Sequence[str]) -> dict[str, str]:
@@ -66,14 +82,15 @@ def _own_options(argv: Sequence[str]) -> dict[str, str]:
     """
     own = dict(a.split("=", 1) for a in argv if a.split("=")[0] in OWN_KEYS and "=" in a)
     problems = [f"{a}: expected {a}=value" for a in argv if a in OWN_KEYS]
-    for word in (a.split("=")[0] for a in argv):
+    problems += [f"{key}=: empty" for key, value in own.items() if not value]
+    folders = folder_words(argv, ("run",))
+    problems += [f"{word}: write {instead}" for word, instead in folders.items()]
+    for word in (a.split("=")[0] for a in argv if a not in folders):
         if "." not in word and "/" not in word and word not in OWN_KEYS:
             problems.append(
                 f"{word}: unknown key{hint(nearest(word, OWN_KEYS))}; allowed: {listed((*OWN_KEYS, *ALLOWED))}"
             )
-    if folders := [a for a in argv if "=" not in a and Path(a).is_dir()]:
-        problems.append(f"{folders[0]}: write run={folders[0]}")
-    elif "run" not in own and "run" not in argv:
+    if "run" not in own and "run" not in argv and not folders:
         problems.append(
             "run: missing; give run=<run folder>, such as run=experiments/runs/scan-simple/linear/default/seed0"
         )
@@ -98,23 +115,24 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
     """The run's own configuration with the overrides set.
 
     Raises:
-        ConfigError: no run folder, or overrides that do not fit.
+        ConfigError: no run folder, overrides that do not fit, or a subset that the task does not have.
     """
     try:
-        raw = read_config(Path(own["run"]) / "config.yaml")
+        raw = asked_config("run", Path(own["run"]))
     except RunError as error:
-        raise ConfigError([f"run={own['run']}: {error}"], "evaluate.py") from None
+        raise ConfigError([str(error)], "evaluate.py") from None
     with_own_tokens(raw["task"], Path(own["run"]))
     # its weights are this run's own by now; the run it began with may be gone
     raw["from_run"] = None
-    return apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
+    raw = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
+    if "subset" in own and (problem := subset_problem(raw["task"], own["subset"])):
+        length = re.search(r"/length_(\d+)$", own["subset"])
+        raise ConfigError([problem + (f"; one length alone: lengths={length[1]}" if length else "")], "evaluate.py")
+    return raw
 
 
-def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dict[str, float]]:
-    """Evaluate, and write the findings beside the run.
-
-    Returns:
-        the file written, and the metrics.
+def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a trained run, and what they are of.
 
     Raises:
         RunError: no weights, weights that do not fit, or an unknown subset.
@@ -141,10 +159,7 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> tuple[Path, dic
     found, seen = _evaluate_subsets(own, prepared, tester, reporter, set(former.subsets["train"].identities()))
     asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where, "seen_in_training": seen}
     data = {"version": task.version, "hash": prepared.data_hash(), "about": prepared.about}
-    report = {"metrics": found.metrics, "counts": found.counts, **asked, "data": data, **machine.origin(device)}
-    file = folder / "evaluations" / f"{_label(own, raw, folder)}.json"
-    write_text(file, json.dumps(report, indent=2) + "\n")
-    return file, found.metrics
+    return {"metrics": found.metrics, "counts": found.counts, **asked, "data": data, **machine.origin(device)}
 
 
 def _evaluate_subsets(
@@ -184,7 +199,7 @@ def _subsets(own: Mapping[str, str], there: Sequence[str]) -> list[str]:
     if "subset" not in own:
         return [name for name in there if name.split("/")[0] == "test"]
     if own["subset"] not in there:
-        raise RunError(f"subset={own['subset']}: this task and split have {', '.join(there)}")
+        raise RunError(unknown_subset(own["subset"], there))
     return [own["subset"]]
 
 
@@ -211,15 +226,16 @@ def _label(own: Mapping[str, str], raw: Mapping[str, Any], folder: Path) -> str:
     """File name from what was asked: task and split, other task options than the run's, subset, lengths, checkpoint."""
     former = read_config(folder / "config.yaml")["task"]
     shown = {"label", "from_run", *label_options(raw["task"]), *label_options(former)}
-    parts = [f"{key}={raw['task'][key]}" for key in raw["task"] if key not in shown and raw["task"][key] != former[key]]
+    parts = [
+        f"{key}={raw['task'][key]}" for key in raw["task"] if key not in shown and raw["task"][key] != former.get(key)
+    ]
     parts += [f"{key}={own[key]}" for key in ("subset", "lengths", "checkpoint") if key in own]
     name = ",".join([run_label(raw), *parts]).replace("/", "_")
     return name if len(name) <= LONGEST_NAME else f"{name[:80]},{hashlib.sha256(name.encode()).hexdigest()[:10]}"
 
 
-def _show(file: Path, metrics: Mapping[str, float]) -> None:
+def _show(metrics: Mapping[str, float]) -> None:
     from attnlab.run.summary import headline, percent
 
     for name, value in headline(metrics).items():
-        print(f"{name:45s} {percent(name, value)}")
-    print(f"written to {file}")
+        print(f"{name:45s} {percent(name, value)}", flush=True)

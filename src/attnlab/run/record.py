@@ -200,7 +200,7 @@ class MetricsFile:
         return read_rows(self.path)[0]
 
     def keep_damaged(self) -> str:
-        """Copy a file with damaged lines, which resuming removes; what there is to say of it, empty where all is well."""
+        """Copy a file with damaged lines, which resuming removes; a note on it, empty where no line is damaged."""
         damaged = read_rows(self.path)[1]
         if not damaged:
             return ""

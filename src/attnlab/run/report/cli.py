@@ -12,7 +12,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.report import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.words import hint, listed, nearest
-from attnlab.run.record import RunError, write_text
+from attnlab.run.record import RunError, require_writable, write_text
 from attnlab.run.report.account import notes, origin, problems
 from attnlab.run.report.cells import Table, TableError
 from attnlab.run.report.published import PublishedError, published_table
@@ -56,6 +56,7 @@ COMMANDS = {
     "page": "attnlab.run.page.command:page_main",
 }
 REPORTS = Path("experiments/reports")
+ELSEWHERE = "choose another out=<folder>"
 
 
 def report_main(argv: Sequence[str]) -> int:
@@ -116,7 +117,8 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     require_runs(source)
     table = _table(source, own)
     comparisons = table.comparisons(own.get("against"))
-    out = _made(Path(own["out"]) if "out" in own else _folder(source))
+    out = Path(own["out"]) if "out" in own else _folder(source)
+    require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
     lines = {
         "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
@@ -143,19 +145,11 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
         "report.json": json.dumps(record(table, comparisons, more), indent=1) + "\n",
     }
     for name, text in texts.items():
-        write_text(out / name, text)
+        write_text(out / name, text, ELSEWHERE)
     print(f"written to {out}: {', '.join([*texts, *(figure['file'] for figure in figures)])}")
     if own.get("logger", "csv") != "csv":
         _mirror(out, own["logger"], table)
     return 0
-
-
-def _made(out: Path) -> Path:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TableError(f"cannot write into {out}: {error.strerror}; choose another out=<folder>") from None
-    return out
 
 
 def _command(own: Mapping[str, str], words: Sequence[str]) -> str:

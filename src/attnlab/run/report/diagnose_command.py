@@ -1,6 +1,5 @@
 """`python report.py diagnose=<run folder> ...`: figures of what the attentions of a run do."""
 
-import difflib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import Any, get_args
 
 from attnlab.config.report import Quantity
 from attnlab.config.words import hint, listed, nearest
-from attnlab.run.record import RunError, read_config
+from attnlab.run.asked_run import asked_config, folder_words, subset_problem
+from attnlab.run.record import RunError, require_writable
 
 HELP = """python report.py diagnose=<run folder> [key=value ...]
 
@@ -58,6 +58,8 @@ def _draw(own: Mapping[str, str]) -> list[Path]:
     from attnlab.run.diagnosing import EXAMPLES, Source, diagnose_run
 
     folder = Path(own["diagnose"])
+    out = Path(own.get("out", folder / "diagnosis"))
+    require_writable(out, "choose another folder with out=")
     source = Source(
         subset=own.get("subset"),
         examples=int(own.get("examples", EXAMPLES)),
@@ -66,7 +68,7 @@ def _draw(own: Mapping[str, str]) -> list[Path]:
     )
     compare = Path(own["compare"]) if "compare" in own else None
     try:
-        return diagnose_run(folder, Path(own.get("out", folder / "diagnosis")), _quantities(own), compare, source)
+        return diagnose_run(folder, out, _quantities(own), compare, source)
     except (DataError, TooLong, ConfigError) as error:
         raise RunError(str(error)) from None
     except OSError as error:
@@ -79,14 +81,13 @@ def _quantities(own: Mapping[str, str]) -> list[str]:
 
 def _word_problems(argv: Sequence[str]) -> list[str]:
     """Words that say nothing to this command."""
-    problems = []
+    folders = folder_words(argv, ("diagnose", "compare"))
+    problems = [f"{word}: write {instead}" for word, instead in folders.items()]
     for word in argv:
         key, equals, value = word.partition("=")
         if key in KEYS:
             problems += [] if equals and value else [f"{word}: expected {key}=value"]
-        elif Path(word).is_dir():
-            problems.append(f"{word}: write diagnose={word} or compare={word}")
-        else:
+        elif word not in folders:
             problems.append(f"{key}: unknown key{hint(nearest(key, KEYS))}; allowed: {listed(KEYS)}")
     if not any(word.split("=")[0] == "diagnose" for word in argv):
         problems.append("diagnose: missing; give diagnose=<run folder>")
@@ -106,7 +107,10 @@ def _value_problems(own: Mapping[str, str]) -> list[str]:
     if _quantities(own) == ["gradients"]:
         return problems
     problems += [problem for key in configs if configs[key] for problem in _weights_problems(key, Path(own[key]))]
-    tasks = [config["task"].get("name") for config in configs.values() if config]
+    if "subset" in own:
+        tasks = [config["task"] for config in configs.values() if config]
+        problems += list(dict.fromkeys(filter(None, (subset_problem(task, own["subset"]) for task in tasks))))
+    tasks = [config["task"]["name"] for config in configs.values() if config]
     if len(set(tasks)) > 1:
         problems.append(f"compare={own['compare']}: a run of {tasks[1]}, which has no axes in common with {tasks[0]}")
     return problems
@@ -114,30 +118,11 @@ def _value_problems(own: Mapping[str, str]) -> list[str]:
 
 def _run_config(key: str, folder: Path, problems: list[str]) -> dict[str, Any] | None:
     """The configuration of a run folder, or None and one more problem."""
-    if not folder.is_dir():
-        problems.append(f"{key}={folder}: no such folder{hint(_folder_like(folder))}")
-        return None
     try:
-        config = read_config(folder / "config.yaml")
+        return asked_config(key, folder)
     except RunError as error:
-        problems.append(f"{key}={folder}: {error}")
+        problems.append(str(error))
         return None
-    if not all(isinstance(config.get(section), dict) for section in ("task", "model", "train", "paths")):
-        problems.append(f"{key}={folder}: its config.yaml is not that of a run, or is cut short")
-        return None
-    return config
-
-
-def _folder_like(folder: Path) -> str | None:
-    """A folder beside the deepest one that is there, whose name is most like what was written."""
-    parts = [folder, *folder.parents]
-    there = next((place for place in parts if place.is_dir()), None)
-    if there is None:
-        return None
-    written = parts[parts.index(there) - 1].name
-    names = sorted(place.name for place in there.iterdir() if place.is_dir())
-    found = difflib.get_close_matches(written, names, n=1, cutoff=0.5)
-    return str(there / found[0]) if found else None
 
 
 def _weights_problems(key: str, folder: Path) -> list[str]:

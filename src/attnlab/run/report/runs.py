@@ -16,7 +16,7 @@ from attnlab.config.setting import flatten
 from attnlab.config.view import signature_of
 from attnlab.run.gradient_spread import relative_sd
 from attnlab.run.report.quantities import OF_RUNS, factor_of, spread_of
-from attnlab.run.run_files import Unreadable, read_config, read_result, read_rows, read_status
+from attnlab.run.run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 
 
 @dataclass
@@ -110,8 +110,8 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
     except Unreadable as error:
         if expected is None:
             raise
-        state = "unreadable" if (folder / "config.yaml").exists() else "missing"
-        return FoundRun(folder, expected, state, error.short if state == "unreadable" else "")
+        missing = isinstance(error, Missing)
+        return FoundRun(folder, expected, *(("missing", "") if missing else ("unreadable", error.short)))
     if expected is not None and (changed := differences(comparable(config), comparable(expected))):
         return FoundRun(folder, expected, "other settings", "; ".join(changed))
     try:
