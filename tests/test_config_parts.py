@@ -47,6 +47,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "standin" / "__init__.py").write_text("raise RuntimeError('imported')")
     (tmp_path / "standin" / "mechanism.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "standin")
     return "standin"
 
 

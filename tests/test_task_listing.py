@@ -106,6 +106,7 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "task/letters.yaml").write_text(YAML + key + rest)
     (tmp_path / "letters_task.py").write_text(NEEDY)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "letters_task")
     monkeypatch.setenv("ATTNLAB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

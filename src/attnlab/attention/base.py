@@ -69,8 +69,9 @@ class Observation:
 class Attention(nn.Module, ABC):
     """Multi-head attention with projections `q_proj, k_proj, v_proj, out_proj` of E x E.
 
-    A subclass gives `attend`, and `init_state`, `step` and `state_size` where it can decode; it declares what it cannot
-    do, and asking for it is refused by the config check, which reads these attributes without importing the module:
+    A subclass gives `attend`; one that can decode also gives `init_state`, `step` and `state_size` and declares
+    `supports_step`. It declares what it cannot do, and asking for it is refused by the config check, which reads these
+    attributes without importing the module:
 
     supports_*: whether it has a form; limits: options that cost a form, `{option: {value: [supports_...]}}`.
 
@@ -93,7 +94,7 @@ class Attention(nn.Module, ABC):
     supports_bidirectional: ClassVar[bool] = True
     supports_causal: ClassVar[bool] = True
     supports_cross: ClassVar[bool] = True
-    supports_step: ClassVar[bool] = True
+    supports_step: ClassVar[bool] = False
     supports_relative_positions: ClassVar[bool] = False
     supports_orthogonality: ClassVar[bool] = True
     replaces_feed_forward: ClassVar[bool] = False
@@ -220,8 +221,8 @@ class Attention(nn.Module, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
     def state_size(self, length: int) -> int:
-        """Numbers a self-attention state holds for one example after `length` tokens."""
-        raise NotImplementedError(f"{type(self).__name__} has no step form")
+        """Numbers a self-attention state holds for one example after `length` tokens; 0 where there is no state."""
+        return 0
 
     def redraw(self, generator: torch.Generator) -> None:
         """Draw random features or hashes anew, between optimiser steps; nothing where there are none."""

@@ -48,7 +48,6 @@ class BigBirdAttention(Attention):
 
     supports_causal = False
     supports_cross = False
-    supports_step = False
 
     def __init__(
         self,

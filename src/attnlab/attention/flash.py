@@ -64,9 +64,8 @@ class GatedAttentionUnit(Attention):
         if query_width % 2:
             raise ValueError(f"query_width={query_width}: must be even, its halves are rotated")
         # First, because make_projections needs them.
-        self.query_width, self.value_width = query_width, expansion * d_model
+        self.query_width, self.value_width, self.dropout = query_width, expansion * d_model, dropout
         super().__init__(d_model, 1, bias=bias, initialization=initialization, orthogonality=orthogonality)
-        self.dropout = dropout
         self.q_scale, self.k_scale = (nn.Parameter(0.02 * torch.randn(n_pairs, query_width)) for _ in range(2))
         self.q_shift, self.k_shift = (nn.Parameter(torch.zeros(n_pairs, query_width)) for _ in range(2))
         self.position_bias = make_distance_bias(position_bias, reach, query_width)
@@ -189,6 +188,8 @@ class Flash(GatedAttentionUnit):
         chunk_size: C; 64 in all experiments of Qin et al., 256 in the paper.
     """
 
+    supports_step = True
+
     def __init__(
         self,
         d_model: int,
@@ -208,10 +209,9 @@ class Flash(GatedAttentionUnit):
         self.chunk_size = chunk_size
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        length = v.shape[2]
+        length, size = v.shape[2], min(self.chunk_size, v.shape[2])
         # Zero values take padded keys out of both parts.
         v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
-        size = min(self.chunk_size, length)
         q, q_linear, k, k_linear, v = (chunks(x, size) for x in (*_pairs(q, 0), *_pairs(k, 0), v))
         sums = key_value_sum(k_linear, v) / self.chunk_size
         # Shifted rather than subtracted, as in linear_core.

@@ -52,7 +52,6 @@ class InformerAttention(Attention):
 
     supports_causal = False
     supports_cross = False
-    supports_step = False
 
     def __init__(
         self,

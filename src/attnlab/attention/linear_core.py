@@ -99,6 +99,8 @@ class FeatureMapAttention(Attention):
         chunk_size: positions a chunk of the causal form; no effect on results but rounding.
     """
 
+    supports_step = True
+
     def __init__(
         self,
         d_model: int,

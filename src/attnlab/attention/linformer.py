@@ -39,6 +39,7 @@ class LinformerAttention(Attention):
     """
 
     supports_causal = False
+    supports_step = True
 
     def __init__(
         self,

@@ -54,6 +54,7 @@ class LongShortAttention(Attention):
     """
 
     supports_cross = False
+    supports_step = True
 
     def __init__(
         self,

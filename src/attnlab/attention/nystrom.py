@@ -52,7 +52,6 @@ class NystromAttention(Attention):
 
     supports_causal = False
     supports_cross = False
-    supports_step = False
 
     def __init__(
         self,
@@ -123,7 +122,6 @@ class SkyformerAttention(Attention):
 
     supports_causal = False
     supports_cross = False
-    supports_step = False
 
     def __init__(
         self,

@@ -60,7 +60,6 @@ class ReformerAttention(Attention):
 
     supports_causal = False
     supports_cross = False
-    supports_step = False
 
     def __init__(
         self,

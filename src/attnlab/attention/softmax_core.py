@@ -93,6 +93,8 @@ class KeyValueState(State):
 class CachedAttention(Attention):
     """Decoding by a growing cache of keys and values: a step costs O(position)."""
 
+    supports_step = True
+
     def attend_last(
         self,
         q: Float[Tensor, "B H 1 Q"],

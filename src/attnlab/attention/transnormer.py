@@ -134,6 +134,7 @@ class DiagAttention(Attention):
     """
 
     supports_cross = False
+    supports_step = True
 
     def __init__(
         self,

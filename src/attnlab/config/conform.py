@@ -22,7 +22,7 @@ def conform(value: Any, kind: Any, key: str) -> list[str]:
     """Problems of a value at a dotted key: sentences that name key, value and what is allowed; empty when it fits."""
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _conform_dataclass(value, kind, key)
-    if isinstance(value, Mapping) and (section := _section(kind)) is not None:
+    if isinstance(value, Mapping) and (section := section_of(kind)) is not None:
         return _conform_dataclass(value, section, key)
     if get_origin(kind) is list and isinstance(value, list):
         (item_kind,) = get_args(kind)
@@ -45,9 +45,9 @@ def _conform_dataclass(value: Any, kind: type, key: str) -> list[str]:
     return problems
 
 
-def _section(kind: Any) -> type | None:
-    """The dataclass of a type such as `Section | None`, so that problems name the section's own keys."""
-    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else ()
+def section_of(kind: Any) -> type | None:
+    """The dataclass of a type such as `Section` or `Section | None`, so that problems name the section's own keys."""
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     return next((member for member in members if dataclasses.is_dataclass(member)), None)
 
 
@@ -167,7 +167,7 @@ def build(kind: type[T], value: Mapping[str, Any]) -> T:
 def _build(kind: Any, value: Any) -> Any:
     if value is None:
         return None
-    section = kind if dataclasses.is_dataclass(kind) else _section(kind)
+    section = section_of(kind)
     if section is not None:
         return build(section, value)
     if get_origin(kind) is list:

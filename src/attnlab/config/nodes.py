@@ -23,6 +23,15 @@ BUILDER_ARGUMENTS = {
 }
 """Arguments of an attention that the network builder passes, and the keys that set them."""
 
+OFFERED_ARGUMENTS = ("normalization", "max_length")
+"""Arguments of an attention that the network builder passes where a yaml does not give them: their defaults never are."""
+
+TASK, ATTENTION = "attnlab.tasks.base.Task", "attnlab.attention.base.Attention"
+"""What the classes of the two kinds of node extend."""
+
+NEEDED_ARGUMENTS = {"supports_orthogonality": "orthogonality", "supports_relative_positions": "relative_positions"}
+"""Arguments through which the network builder asks for a capability: a class without one does not have it."""
+
 TASK_KEYS = ("_target_", "name", "label")
 _GROUP_PLACES = ("encoder", "decoder")
 
@@ -32,10 +41,14 @@ def target_problems(node: Mapping[str, Any], key: str) -> list[str]:
     path = join(key, "_target_")
     if "_target_" not in node:
         return [f"{path}: missing; expected the dotted path of a class"]
+    base = TASK if key == "task" else ATTENTION
     try:
-        read_signature(str(node["_target_"]))
+        signature = read_signature(str(node["_target_"]))
     except TargetError as error:
         return [f"{path}={node['_target_']}: {error}"]
+    # The bases of another package's class may lie where nothing is read; `load_class` looks at it once it is imported.
+    if signature.path.startswith("attnlab.") and base not in signature.methods:
+        return [f"{path}={signature.path}: expected a class that extends {base}"]
     return []
 
 
@@ -59,12 +72,25 @@ def node_signature(node: Mapping[str, Any]) -> Signature:
         TargetError: no such class.
     """
     signature = read_signature(str(node.get("_target_", "")))
-    lost: dict[str, str] = {}
+    lost = _unfulfilled(signature)
     for option, by_value in (signature.attributes.get("limits") or {}).items():
+        argument = signature.arguments.get(option)
+        given = node.get(option, argument.default if argument is not None else None)
         for value, capabilities in by_value.items():
-            if option in node and node[option] == value:
+            if given == value:
                 lost |= dict.fromkeys(capabilities, f" with {option}={show(value)}")
     return replace(signature, attributes={**signature.attributes, **dict.fromkeys(lost, False), "lost": lost})
+
+
+def _unfulfilled(signature: Signature) -> dict[str, str]:
+    """Capabilities that an attention claims, or inherits the claim to, without what they need; and what that is."""
+    if ATTENTION not in signature.methods:
+        return {}
+    lost = {claim: "" for claim, argument in NEEDED_ARGUMENTS.items() if argument not in signature.arguments}
+    own = [name for path, names in signature.methods.items() if path != ATTENTION for name in names]
+    if signature.attributes.get("supports_step") and "step" not in own:
+        lost["supports_step"] = " (it declares supports_step and gives no step)"
+    return lost
 
 
 def attention_options(signature: Signature) -> dict[str, Argument]:
@@ -107,10 +133,11 @@ def task_problems(task: Mapping[str, Any], conf: Path) -> list[str]:
     problems = target_problems(task, "task") + _name_problems(task, "task", conf)
     if problems:
         return problems
-    signature, fixed = read_signature(task["_target_"]), task_yaml(task["name"], conf)
+    signature, fixed = read_signature(task["_target_"]), {"label": [], **task_yaml(task["name"], conf)}
     for key in ("_target_", "label"):
         if task.get(key) != fixed.get(key):
             problems.append(f"task.{key}={show(task.get(key))}: fixed by conf/task/{task['name']}.yaml")
+    problems += conform(task.get("label", []), list[str], "task.label")
     options = {name: value for name, value in task.items() if name not in TASK_KEYS}
     return problems + option_problems(options, signature.arguments, "task")
 

@@ -4,82 +4,94 @@ Nothing is imported, not even parent packages: a task or an attention may need t
 """
 
 import ast
-import importlib.machinery
 import importlib.util
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
+from attnlab.config.modules import find_module, nearest_module
+from attnlab.config.plugins import TargetError, allowed_packages, require_allowed
 from attnlab.config.words import hint, listed, nearest
 
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "dict": dict, "list": list, "Any": Any, "None": None}
 _FOREVER = 20  # aliases and base classes followed, so that a cycle ends
 
 
-class TargetError(Exception):
-    """A `_target_` that names no class."""
-
-
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a constructor; `annotation` is `typing.Any` where it is none that `conform` checks."""
+    """One argument of a constructor; `annotation` is `typing.Any` where it is none that `conform` checks.
+
+    literal: whether `default` is the default itself; one that is computed is not known without an import.
+    """
 
     annotation: Any = Any
     default: Any = None
     required: bool = True
+    literal: bool = False
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a class says of itself: constructor arguments and literal class attributes, inherited ones included."""
+    """What a class says of itself: constructor arguments and literal class attributes, inherited ones included.
+
+    methods: by the class that defines them, the class itself first, then its bases as Python looks them up.
+    """
 
     path: str
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _Module:
     name: str
-    is_package: bool
     classes: Mapping[str, ast.ClassDef]
     aliases: Mapping[str, ast.expr]
     imports: Mapping[str, tuple[str, str]]
 
 
-@cache
 def read_signature(path: str) -> Signature:
     """The signature of the class at a dotted path, such as `attnlab.tasks.scan.Scan`.
 
     Raises:
-        TargetError: no such module or class; names the nearest class.
+        TargetError: no such module or class, with the nearest one; or one that the user has not allowed.
     """
+    require_allowed(path)
+    return _read_signature(path)
+
+
+@cache
+def _read_signature(path: str) -> Signature:
     module_name, _, name = path.rpartition(".")
     module = _module(module_name)
     if module is None:
-        raise TargetError(f"no module {module_name}{hint(_nearest_module(module_name))}")
+        raise TargetError(f"no module {module_name}{hint(nearest_module(module_name, allowed_packages()))}")
     if name not in module.classes:
         classes = list(module.classes)
         raise TargetError(f"no class {name} in {module_name}{hint(nearest(name, classes))}; there: {listed(classes)}")
-    arguments, attributes = _read_class(module, name, _FOREVER)
-    return Signature(path, arguments or {}, attributes)
+    arguments: dict[str, Argument] | None = None
+    attributes: dict[str, Any] = {}
+    methods = {}
+    for owner, class_name in _lineage(module, name, _FOREVER):
+        node = owner.classes[class_name]
+        arguments = _own_arguments(owner, node) if arguments is None else arguments
+        attributes = _own_attributes(node) | attributes
+        own = (item.name for item in node.body if isinstance(item, ast.FunctionDef))
+        methods[f"{owner.name}.{class_name}"] = frozenset(own)
+    return Signature(path, arguments or {}, attributes, methods)
 
 
-def _read_class(module: _Module, name: str, depth: int) -> tuple[dict[str, Argument] | None, dict[str, Any]]:
-    """Own constructor and attributes before inherited ones; bases left to right, as far as their source is ours."""
-    node = module.classes[name]
-    arguments, attributes = _own_arguments(module, node), _own_attributes(node)
-    for base in node.bases:
-        found = _resolve(module, base.id) if isinstance(base, ast.Name) else None
-        if found is None or depth == 0:
-            continue
-        base_arguments, base_attributes = _read_class(*found, depth - 1)
-        arguments = base_arguments if arguments is None else arguments
-        attributes = base_attributes | attributes
-    return arguments, attributes
+def _lineage(module: _Module, name: str, depth: int) -> list[tuple[_Module, str]]:
+    """A class and its bases in Python's order, as far as their source is ours."""
+    found = [(module, name)]
+    for base in module.classes[name].bases if depth else ():
+        place = _resolve(module, base.id) if isinstance(base, ast.Name) else None
+        found += [] if place is None else _lineage(*place, depth - 1)
+    # A base that several others share comes after all of them.
+    keys = [(owner.name, class_name) for owner, class_name in found]
+    return [item for i, item in enumerate(found) if keys[i] not in keys[i + 1 :]]
 
 
 def _resolve(module: _Module, name: str) -> tuple[_Module, str] | None:
@@ -110,7 +122,7 @@ def _own_arguments(module: _Module, node: ast.ClassDef) -> dict[str, Argument] |
     arguments = {}
     for argument, default in list(pairs)[1:]:
         annotation = _annotation(module, argument.annotation)
-        arguments[argument.arg] = Argument(annotation, _literal(default), default is None)
+        arguments[argument.arg] = Argument(annotation, _literal(default), default is None, _is_literal(default))
     return arguments
 
 
@@ -134,6 +146,10 @@ def _literal(node: ast.expr | None) -> Any:
         return None
 
 
+def _is_literal(node: ast.expr | None) -> bool:
+    return _literal(node) is not None or (isinstance(node, ast.Constant) and node.value is None)
+
+
 def _annotation(module: _Module, node: ast.expr | None, depth: int = _FOREVER) -> Any:
     """The type an annotation means, `Any` for what `conform` cannot check."""
     match node:
@@ -153,7 +169,7 @@ def _annotation(module: _Module, node: ast.expr | None, depth: int = _FOREVER) -
 def _subscript(module: _Module, name: str, inner: ast.expr, depth: int) -> Any:
     match name, inner:
         case "Literal", _:
-            return Literal[ast.literal_eval(inner)]
+            return Literal[ast.literal_eval(inner)] if _is_literal(inner) else Any
         case "list", _:
             return list[_annotation(module, inner, depth)]
         case "dict", _:
@@ -182,45 +198,21 @@ def _alias(module: _Module, name: str, depth: int) -> Any:
 
 @cache
 def _module(name: str) -> _Module | None:
-    spec = _find(name)
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+    place = find_module(name)
+    if place is None or place.file is None:
         return None
-    is_package = spec.submodule_search_locations is not None
-    package = name if is_package else name.rpartition(".")[0]
+    package = name if place.folders else name.rpartition(".")[0]
     classes, aliases, imports = {}, {}, {}
-    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
-        match node:
-            case ast.ClassDef():
-                classes[node.name] = node
-            case ast.Assign(targets=[ast.Name(id=alias)], value=value):
-                aliases[alias] = value
-            case ast.ImportFrom():
-                source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-                imports |= {item.asname or item.name: (source, item.name) for item in node.names}
-    return _Module(name, is_package, classes, aliases, imports)
-
-
-def _find(name: str) -> importlib.machinery.ModuleSpec | None:
-    """The spec of a module without importing its parents, which `importlib.util.find_spec` would do."""
-    first, *rest = name.split(".")
     try:
-        spec = importlib.util.find_spec(first) if first else None
-    except ValueError:
-        # A module in sys.modules without a spec, such as __main__.
-        return None
-    for end, _ in enumerate(rest, start=2):
-        if spec is None or spec.submodule_search_locations is None:
-            return None
-        full = ".".join(name.split(".")[:end])
-        spec = importlib.machinery.PathFinder.find_spec(full, list(spec.submodule_search_locations))
-    return spec
-
-
-def _nearest_module(name: str) -> str | None:
-    parent, _, last = name.rpartition(".")
-    spec = _find(parent) if parent else None
-    if spec is None:
-        return nearest(last, sys.modules) if not parent else None
-    folders = map(Path, spec.submodule_search_locations or [])
-    found = nearest(last, (file.stem for folder in folders for file in sorted(folder.glob("*.py"))))
-    return f"{parent}.{found}" if found else None
+        for node in ast.parse(place.file.read_text(encoding="utf-8")).body:
+            match node:
+                case ast.ClassDef():
+                    classes[node.name] = node
+                case ast.Assign(targets=[ast.Name(id=alias)], value=value):
+                    aliases[alias] = value
+                case ast.ImportFrom():
+                    source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+                    imports |= {item.asname or item.name: (source, item.name) for item in node.names}
+    except (OSError, SyntaxError, ValueError, ImportError) as error:
+        raise TargetError(f"{place.file} cannot be read: {error}") from None
+    return _Module(name, classes, aliases, imports)

@@ -12,7 +12,7 @@ CAPABILITIES = {
     "supports_bidirectional": True,
     "supports_causal": True,
     "supports_cross": True,
-    "supports_step": True,
+    "supports_step": False,
     "supports_relative_positions": False,
     "supports_orthogonality": False,
     "has_validation": False,

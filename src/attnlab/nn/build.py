@@ -1,6 +1,5 @@
 """The one place where a task and a model meet: a network from the configuration and the TaskSpec."""
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from torch import nn
 
 from attnlab.attention.base import Attention
 from attnlab.config.layers import covered_places, layer_plan
+from attnlab.config.plugins import load_class
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.config.spec import TaskSpec
 from attnlab.nn.backbone import Stack
@@ -146,9 +146,11 @@ def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, mo
 
     Args:
         longest: positions of the longest sequence of the task, over all its splits; offered as `max_length`.
+
+    Raises:
+        TargetError: the class may not be named (`config.plugins`), or is no attention.
     """
-    module, _, name = node["_target_"].rpartition(".")
-    mechanism = getattr(importlib.import_module(module), name)
+    mechanism = load_class(node["_target_"], Attention)
     offers = {
         "bias": backbone.attention_bias,
         "dropout": backbone.attention_dropout,

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from attnlab.config.naming import differences
+from attnlab.config.plugins import foreign_targets
 from attnlab.learn.callbacks import weights_name
 from attnlab.run.record import RunError, read_config
 from attnlab.run.resume import read_checkpoint
@@ -45,9 +46,11 @@ def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[st
         where they are from: folder, checkpoint, step, and how many numbers of the network they fill (`share`).
 
     Raises:
-        RunError: the run has another network (mechanism, widths, norms, positions), vocabulary or longest sequence.
+        RunError: the run names classes that are not allowed, or has another network (mechanism, widths, norms, positions), vocabulary or longest sequence.
     """
     given = read_config(folder / "config.yaml")
+    if foreign := foreign_targets(given):
+        raise RunError(f"from_run={folder}: {foreign[0]}")
     changed = differences(*map(_shape, (given, own)))
     if changed:
         raise RunError(f"from_run={folder}: it has another network than this run: {'; '.join(changed)}")

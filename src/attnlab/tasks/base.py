@@ -5,7 +5,6 @@ in `conf/task/` that names it by `_target_`, and a docstring that shows one real
 """
 
 import hashlib
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attnlab.config.nodes import TASK_KEYS
+from attnlab.config.plugins import load_class
 from attnlab.config.spec import Kind, Modality, TaskSpec
 from attnlab.data.examples import Examples
 from attnlab.data.fetch import Folders
@@ -102,7 +102,10 @@ class Task(ABC):
 
 
 def make_task(options: Mapping[str, Any]) -> Task:
-    """The task that `task._target_` names, with the other keys of a configuration's `task` as its arguments."""
-    module, _, name = options["_target_"].rpartition(".")
-    task_class = getattr(importlib.import_module(module), name)
+    """The task that `task._target_` names, with the other keys of a configuration's `task` as its arguments.
+
+    Raises:
+        TargetError: the class may not be named (`config.plugins`), or is no task.
+    """
+    task_class = load_class(options["_target_"], Task)
     return task_class(**{key: value for key, value in options.items() if key not in TASK_KEYS})

@@ -1,0 +1,125 @@
+"""What attention classes claim (`supports_*`): a claim without what it needs would fail after hours of training."""
+
+import importlib
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import raw_of
+
+from attnlab.attention.base import Attention
+from attnlab.config.check import check_config
+from attnlab.config.compose import CONF
+from attnlab.config.naming import run_folder
+from attnlab.config.nodes import NEEDED_ARGUMENTS, node_signature
+from attnlab.config.view import CAPABILITIES, can
+from attnlab.run.job import run_job
+
+FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
+MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]
+CLASSES = {
+    kind.__name__: kind
+    for module in MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Attention) and kind.__module__ == module.__name__
+}
+MECHANISMS = {name: kind for name, kind in CLASSES.items() if not inspect.isabstract(kind)}
+ATTEND = """
+import torch
+from attnlab.attention.base import Attention
+from attnlab.attention.softmax_core import fused_softmax
+
+
+class Minimal(Attention):
+    def attend(self, q, k, v, mask, causal):
+        return fused_softmax(q, k, v, mask, causal)
+
+
+class Boastful(Minimal):
+    supports_step = True
+
+
+class Deaf(Minimal):
+    supports_relative_positions = True
+
+    def __init__(self, d_model: int, n_heads: int, *, bias: bool = True, initialization: str = "torch") -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization)
+"""
+
+
+@pytest.fixture
+def minimal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The path of a module with a class that gives `attend` and nothing else, and two that claim too much."""
+    (tmp_path / "minimal_attention.py").write_text(ATTEND)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "minimal_attention")
+    return "minimal_attention"
+
+
+def attention_of(kind: type[Attention]) -> Attention:
+    """At tiny sizes."""
+    offers = {"bias": True, "initialization": "torch", "max_length": 32}
+    accepted = inspect.signature(kind).parameters
+    return kind(8, 2, **{name: value for name, value in offers.items() if name in accepted})
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_step_is_claimed_where_it_is_given(name: str) -> None:
+    kind = CLASSES[name]
+    given = [getattr(kind, method) is not getattr(Attention, method) for method in ("init_state", "step")]
+    assert given == [kind.supports_step] * 2
+    assert not kind.supports_step or not kind.supports_causal or kind.state_size is not Attention.state_size
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_check_reads_what_python_would(name: str) -> None:
+    kind = CLASSES[name]
+    signature = node_signature({"_target_": f"{kind.__module__}.{name}"})
+    for claim in (claim for claim in CAPABILITIES if claim.startswith("supports_")):
+        assert can(signature, claim) == getattr(kind, claim), claim
+    for claim, argument in NEEDED_ARGUMENTS.items():
+        assert not getattr(kind, claim) or argument in inspect.signature(kind).parameters
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_form_works_where_it_is_claimed_and_is_refused_elsewhere(name: str) -> None:
+    attention, x, memory = attention_of(MECHANISMS[name]), torch.randn(2, 6, 8), torch.randn(2, 5, 8)
+    forms = {"bidirectional": (None, False), "causal": (None, True), "cross": (memory, False)}
+    for form, (source, causal) in forms.items():
+        if getattr(attention, f"supports_{form}"):
+            assert attention(x, source, None, causal)[0].shape == x.shape
+        else:
+            with pytest.raises(NotImplementedError, match=form):
+                attention(x, source, None, causal)
+    if not attention.supports_step:
+        with pytest.raises(NotImplementedError, match="step"):
+            attention.init_state(2)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "more", "said"),
+    [
+        ("scan", "Minimal", (), "model.decoder.0.attention=Minimal: has no step form, which a task of kind"),
+        ("scan", "Boastful", (), "has no step form (it declares supports_step and gives no step), which a task"),
+        ("sort_of_clevr", "Deaf", ("backbone.positions=relative",), "backbone.positions=relative: not possible with"),
+        ("sort_of_clevr", "Deaf", ("model.ortho.weight=0.1",), "model.ortho.weight=0.1: Deaf (model vanilla) has no"),
+    ],
+)
+def test_a_claim_without_what_it_needs_is_refused(
+    minimal: str, task: str, name: str, more: tuple[str, ...], said: str, tiny_data: Path, tmp_path: Path
+) -> None:
+    attention = f"[{{share: 1.0, attention: {{_target_: {minimal}.{name}}}}}]"
+    where = "model.ortho.where=[encoder]"
+    raw = raw_of(tiny_data, tmp_path, task, "model=vanilla", f"model.encoder={attention}", where, *more)
+    assert said in "\n".join(check_config(raw))
+
+
+def test_attend_alone_trains_what_needs_no_step(minimal: str, tiny_data: Path, tmp_path: Path) -> None:
+    """To the very end: the size of a state that is not there once ended the run after its last step."""
+    attention = f"[{{share: 1.0, attention: {{_target_: {minimal}.Minimal}}}}]"
+    raw = raw_of(tiny_data, tmp_path, "flip_flop", "model=vanilla", f"model.decoder={attention}")
+    assert check_config(raw) == []
+    assert run_job(raw, quiet=True) == 0
+    assert json.loads((run_folder(raw) / "result.json").read_text())["state_size"] == 0
