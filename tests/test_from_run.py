@@ -117,8 +117,19 @@ def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.C
 def test_any_task_may_begin_with_another_run(tiny_data: Path, tmp_path: Path) -> None:
     """Curricula: the same network on longer sequences."""
     first, _ = trained(tiny_data, tmp_path, "flip_flop", "model=linear")
-    _, result = trained(tiny_data, tmp_path, "flip_flop", "model=linear", f"+from_run='{first}'", "task.length=24")
+    _, result = trained(tiny_data, tmp_path, "flip_flop", "model=linear", f"from_run='{first}'", "task.length=24")
     assert result["from_run"]["run"] == str(first)
+
+
+@pytest.mark.parametrize("task", ["scan", "sort_of_clevr"])
+def test_from_run_is_a_key_of_every_task(task: str, tiny_data: Path, tmp_path: Path) -> None:
+    """Without a plus: it was listed in GLUE's yaml alone."""
+    first, _ = trained(tiny_data, tmp_path, task, "model=linear")
+    words = [*TINY[task], "model=linear", "train.max_steps=1", *settings(tmp_path)]
+    assert train_main([*words, f"from_run={first}"]) == 0
+    results = [json.loads(file.read_text()) for file in (tmp_path / "runs").rglob("result.json")]
+    (begun,) = (result["from_run"] for result in results if "from_run" in result)
+    assert begun["run"] == str(first) and begun["step"] == 2
 
 
 def test_another_set_is_read_in_the_tokens_of_the_run(masked: Path, tiny_data: Path, tmp_path: Path) -> None:

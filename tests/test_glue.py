@@ -427,7 +427,8 @@ def test_the_yaml_has_every_option() -> None:
     written = yaml.safe_load(file.read_text())
     options = set(Glue.__init__.__annotations__) - {"return"}
     assert set(written["task"]) == {"_target_", "name", "label"} | options
-    assert written["task"]["from_run"] == "${from_run}" and written["from_run"] is None
+    shared = yaml.safe_load((file.parents[1] / "config.yaml").read_text())
+    assert written["task"]["from_run"] == "${from_run}" and shared["from_run"] is None
     # published: three epochs, whatever the set
     assert (written["train"]["max_steps"], written["train"]["max_epochs"]) == (None, 3)
 
