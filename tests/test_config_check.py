@@ -8,6 +8,7 @@ import pytest
 
 from attnlab.config.check import ConfigError, apply_values, check_command, check_config, checked
 from attnlab.config.compose import compose_config, group_choices
+from attnlab.config.defaults import completed
 from attnlab.config.schema import Config, LayerGroup
 
 LINEAR, SOFTMAX = "attnlab.attention.linear.LinearAttention", "attnlab.attention.softmax.SoftmaxAttention"
@@ -216,7 +217,7 @@ def test_the_message() -> None:
 def test_a_right_command_passes_as_hydra_composes_it(command: str) -> None:
     argv = words(command) if command else []
     job = check_command(argv).jobs[0]
-    assert job == compose_config([word for word in argv if "=" in word or word.startswith("~")])
+    assert job == completed(compose_config([word for word in argv if "=" in word or word.startswith("~")]))
     assert check_config(job) == []
 
 
@@ -260,10 +261,12 @@ def test_a_class_that_lacks_a_form_is_refused_where_it_is_needed(
 ) -> None:
     (tmp_path / "limited.py").write_text(
         "from attnlab.attention.base import Attention\n"
-        "class OneWay(Attention):\n    supports_cross = False\n    supports_bidirectional = False\n"
-        "class Parallel(Attention):\n    supports_step = False\n    supports_orthogonality = False\n"
+        "from attnlab.attention.softmax_core import CachedAttention\n"
+        "class OneWay(CachedAttention):\n    supports_cross = False\n    supports_bidirectional = False\n"
+        "class Parallel(Attention):\n    supports_orthogonality = False\n    def attend(self): ...\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "limited")
     found = problems("model.cross._target_=limited.OneWay", "model.ortho.weight=0")
     assert found[0].startswith(
         "model.cross=OneWay: has no cross form, which a task of kind encoder_decoder needs there"
@@ -323,14 +326,20 @@ except ConfigError:
 
 def test_an_option_that_costs_a_form_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "optional.py").write_text(
-        "from attnlab.attention.base import Attention\n"
-        "class Sometimes(Attention):\n"
+        "from attnlab.attention.softmax_core import CachedAttention\n"
+        "class Sometimes(CachedAttention):\n"
         "    limits = {'shared': {True: ['supports_causal', 'supports_step']}}\n"
         "    def __init__(self, d_model: int, n_heads: int, *, shared: bool = False): ...\n"
+        "class Mostly(Sometimes):\n"
+        "    def __init__(self, d_model: int, n_heads: int, *, shared: bool = True): ...\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "optional")
     overrides = ["model.cross._target_=optional.Sometimes", "model.ortho.weight=0"]
     check_command([*overrides, "+model.cross.shared=false"])
     found = problems(*overrides, "+model.cross.shared=true")
     assert len(found) == 1
     assert found[0].startswith("model.cross=Sometimes: has no step form with shared=true, which a task of kind")
+    # A default costs what the same value costs where it is written.
+    found = problems("model.cross._target_=optional.Mostly", "model.ortho.weight=0")
+    assert found[0].startswith("model.cross=Mostly: has no step form with shared=true, which a task of kind")

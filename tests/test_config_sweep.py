@@ -9,6 +9,7 @@ import pytest
 from attnlab.config import sweep
 from attnlab.config.check import ConfigError, check_command
 from attnlab.config.compose import CONF, compose_config, compose_node, compose_with_hydra
+from attnlab.config.defaults import completed
 
 SWEEP = """# @package _global_
 defaults:
@@ -55,7 +56,7 @@ def test_globs_choose_groups() -> None:
 def test_jobs_are_what_hydra_composes() -> None:
     command = check_command(["-m", "backbone.dropout=0.0,0.2", "seed=1,2", "optim.betas=[0.9,0.98]"])
     singles = [
-        compose_config([f"backbone.dropout={dropout}", f"seed={seed}", "optim.betas=[0.9,0.98]"])
+        completed(compose_config([f"backbone.dropout={dropout}", f"seed={seed}", "optim.betas=[0.9,0.98]"]))
         for dropout in (0.0, 0.2)
         for seed in (1, 2)
     ]

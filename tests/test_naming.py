@@ -233,7 +233,7 @@ def test_a_key_that_is_new_with_null_is_no_difference() -> None:
 def test_differences_are_readable() -> None:
     old, new = composed("seed=1"), composed("optim.betas=[0.8,0.9]", "optim.clip_norm=null", "+model.cross.eps=0.1")
     assert differences(comparable(old), comparable(new)) == [
-        "model.cross.eps: (none) -> 0.1",
+        "model.cross.eps: 1e-05 -> 0.1",
         "optim.betas: [0.9,0.999] -> [0.8,0.9]",
         "optim.clip_norm: 5.0 -> null",
     ]

@@ -142,7 +142,7 @@ def test_a_class_of_another_kind_is_none(sentinel: Path, monkeypatch: pytest.Mon
     problem = f"{scan}: expected a class that extends attnlab.attention.base.Attention"
     assert problem in check_config(compose_config([scan]))
     monkeypatch.setenv("ATTNLAB_PLUGINS", "own_package")
-    with pytest.raises(TargetError, match="expected a class that extends attnlab.attention.base.Attention"):
+    with pytest.raises(TargetError, match=r"expected a class that extends attnlab\.attention\.base"):
         load_class("own_package.parts.mine.Other", Attention)
 
 

@@ -1,6 +1,5 @@
 """The check before anything runs: all problems of a command line or a configuration, in one message, without torch."""
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +8,10 @@ from typing import Any
 
 from attnlab.config.compose import CONF
 from attnlab.config.conform import build, conform
+from attnlab.config.defaults import completed
 from attnlab.config.nodes import addable_keys, model_problems, task_problems
 from attnlab.config.overrides import read_overrides
+from attnlab.config.plugins import foreign_targets
 from attnlab.config.resolvers import trained_by
 from attnlab.config.rules import ignored_options, rule_problems
 from attnlab.config.schema import Config
@@ -38,7 +39,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """A checked command line: one resolved configuration a job, in the order of their numbers.
+    """A checked command line: one complete, resolved configuration a job, in the order of their numbers.
 
     launcher: name and options of what runs the jobs of a sweep.
     """
@@ -50,7 +51,8 @@ class Command:
 
 def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[str]:
     """Problems of one composed, resolved configuration; empty when it can run."""
-    problems = conform(config, Config, "")
+    config = completed(config)
+    problems = conform(config, Config, "") + foreign_targets(config)
     if isinstance(config.get("task"), Mapping):
         problems += task_problems(config["task"], conf)
     if isinstance(config.get("model"), Mapping):
@@ -73,7 +75,7 @@ def checked(config: Mapping[str, Any], conf: Path = CONF) -> Config:
     problems = check_config(config, conf)
     if problems:
         raise ConfigError(problems)
-    return build(Config, config)
+    return build(Config, completed(config))
 
 
 def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
@@ -114,7 +116,7 @@ def apply_values(
     Raises:
         ConfigError: with every problem.
     """
-    changed = copy.deepcopy(dict(config))
+    changed = completed(config)
     setter = Setter(changed, addable_keys(changed), conf)
     items, problems = read_overrides(overrides, conf)
     allowed = f"; allowed: {listed(prefix + '*' if prefix.endswith('.') else prefix for prefix in allowed_prefixes)}"

@@ -54,7 +54,7 @@ _ENDINGS = ("_small", "_ortho")
 _REST = """\
 Flags
   -m, --multirun   run every combination of comma-separated values: seed=0,1,2 or seed=range(0,3)
-  --cfg job        print the configuration and stop (--cfg job --resolve: with references resolved)
+  --cfg job        print the whole configuration of the run, as its config.yaml will be, and stop
   -h, --help       this page
 
 +key=value sets an option that a class has and the yaml files do not list.

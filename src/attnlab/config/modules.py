@@ -75,4 +75,4 @@ def nearest_module(name: str, packages: Iterable[str]) -> str | None:
 def _parts(place: Place) -> list[str]:
     """Modules and packages in a package."""
     found = [path for folder in place.folders if folder.is_dir() for path in sorted(folder.iterdir())]
-    return [path.stem for path in found if path.suffix == ".py" or path.is_dir() and path.name.isidentifier()]
+    return [path.stem for path in found if path.suffix == ".py" or (path.is_dir() and path.name.isidentifier())]

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from omegaconf import OmegaConf
 
 from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
+from attnlab.config.defaults import class_defaults, completed, defaults, filled
 from attnlab.config.layers import filled_shares
 from attnlab.config.setting import flatten
 from attnlab.config.words import show
@@ -27,7 +28,7 @@ _LONGEST, _KEPT, _DIGITS = 120, 80, 10
 
 def run_label(config: Mapping[str, Any]) -> str:
     """Task and split: the task's name and the values of the options in its label (`scan-length_cutoff-26`)."""
-    task = config["task"]
+    task = completed(config)["task"]
     return "-".join([task["name"], *(_written(task[option]) for option in label_options(task))])
 
 
@@ -39,11 +40,13 @@ def label_options(task: Mapping[str, Any]) -> list[str]:
 def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
     """What differs from the plain composition of this task and model, as `key=value` joined by commas, or `default`.
 
-    A key that follows another one (`attention_dropout: ${backbone.dropout}`) counts only where it does not follow.
+    A key that follows another one (`attention_dropout: ${backbone.dropout}`) counts only where it does not follow. A
+    key that neither says has its default in both.
     """
-    config = _with_filled_shares(config)
+    config = _with_filled_shares(completed(config))
     expected, suffixes = _expected(config, conf)
-    actual = flatten(comparable(config))
+    actual = flatten(_identity(config))
+    expected = _without_unused_defaults(expected, actual)
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
     parts = []
     for key in (actual.keys() | expected.keys()) - shown:
@@ -63,7 +66,14 @@ def run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration without what is no part of a run's identity, the same meaning written in one way."""
+    """The configuration without what is no part of a run's identity, the same meaning written in one way.
+
+    Defaults are filled in, so that it does not matter whether they are written.
+    """
+    return _identity(completed(config))
+
+
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in _with_filled_shares(config).items() if key not in NOT_IDENTITY}
 
 
@@ -96,14 +106,14 @@ def _text(values: Mapping[str, Any], key: str) -> str:
 
 @cache
 def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The plain composition, its interpolations unresolved, and the short form of each of its keys.
+    """The plain composition, its interpolations unresolved, and the short form of each key it gives.
 
     A key loses its section where the rest is unambiguous: d_model, max_steps, ortho.weight.
     """
     # A task's yaml owns no key of the model, and a model's no other: one composition of each serves all pairs.
     own = _unresolved(f"model={choice_named('model', model, conf)}", conf)["model"]
     raw = _unresolved(f"task={task}", conf) | {"model": own}
-    keys = flatten(comparable(plain(OmegaConf.create(raw))))
+    keys = flatten(_identity(plain(OmegaConf.create(raw))))
     shorts = [key.partition(".")[2] or key for key in keys]
     suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}
     return raw, suffixes
@@ -119,14 +129,30 @@ def _unresolved(choice: str, conf: Path) -> dict[str, Any]:
 def _expected(config: Mapping[str, Any], conf: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Flattened values of the plain composition, those that follow other keys as they would follow this config's."""
     raw, suffixes = _plain_composition(config["task"]["name"], config["model"]["name"], conf)
+    # Of the classes in use: where another one is named than in the plain composition, its defaults are no difference.
+    raw = filled(raw, defaults(config))
     grafted = _grafted(raw, config)
-    following = [key for key, value in flatten(comparable(grafted)).items() if "${" in str(value)]
+    following = [key for key, value in flatten(_identity(grafted)).items() if "${" in str(value)]
     node = OmegaConf.create(grafted)
-    values = {key: value for key, value in flatten(comparable(raw)).items() if "${" not in str(value)}
+    values = {key: value for key, value in flatten(_identity(raw)).items() if "${" not in str(value)}
     for key in following:
         found = OmegaConf.select(node, key)
         values |= flatten(OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found, key)
     return values, suffixes
+
+
+def _without_unused_defaults(expected: dict[str, Any], actual: Mapping[str, Any]) -> dict[str, Any]:
+    """Without options of attentions that are not in use, as far as they have their defaults: written or not, the same.
+
+    Args:
+        expected, actual: flattened.
+    """
+    if expected.keys() <= actual.keys():
+        return expected
+    targets = {key: value for key, value in expected.items() if key.endswith("._target_")}
+    own = dict(item for key, value in targets.items() for item in class_defaults(value, key.removesuffix("._target_")))
+    unused = [key for key in own.keys() & expected.keys() - actual.keys() if _text(own, key) == _text(expected, key)]
+    return {key: value for key, value in expected.items() if key not in unused}
 
 
 def _grafted(plain: Any, actual: Any) -> Any:

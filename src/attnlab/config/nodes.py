@@ -24,7 +24,7 @@ BUILDER_ARGUMENTS = {
 """Arguments of an attention that the network builder passes, and the keys that set them."""
 
 OFFERED_ARGUMENTS = ("normalization", "max_length")
-"""Arguments of an attention that the network builder passes where a yaml does not give them: their defaults never are."""
+"""Arguments of an attention that a yaml may give and the network builder passes else: their defaults are never used."""
 
 TASK, ATTENTION = "attnlab.tasks.base.Task", "attnlab.attention.base.Attention"
 """What the classes of the two kinds of node extend."""

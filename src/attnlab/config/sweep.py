@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.check import Command, check_config
 from attnlab.config.compose import compose_node, hydra_session, unresolved
+from attnlab.config.defaults import completed
 from attnlab.config.launchers import launcher_problems, not_installed, unknown_option
 from attnlab.config.nodes import addable_keys
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
@@ -151,8 +152,8 @@ class _Expansion:
         for total, pairs in enumerate(_product(items), start=1):  # noqa: B007
             config, problems = self._job(pairs)
             if config is not None:
-                jobs.append(config)
-                problems = problems + check_config(config, self.conf)
+                jobs.append(completed(config))
+                problems = problems + check_config(jobs[-1], self.conf)
             for problem in dict.fromkeys(problems):
                 found[problem] += 1
                 example.setdefault(problem, " ".join(as_text(item, value) for item, value in pairs if item.swept))

@@ -5,12 +5,17 @@ Nothing here imports torch: help and config errors come back at once.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
 
 from attnlab.config.check import Command, ConfigError, check_command, missing_runs
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.nodes import task_yaml
 from attnlab.config.overrides import flags_first, with_data_set_names
+from attnlab.config.setting import flatten
+from attnlab.config.words import hint, nearest, nearest_key
 from attnlab.run.job import INTERRUPTED
 
 USAGE_ERROR = 2
@@ -26,8 +31,11 @@ def train_main(argv: Sequence[str]) -> int:
     argv = readable(argv)
     try:
         command = check_command(argv)
-        shows = any(word.partition("=")[0] in ("--cfg", "-c") for word in argv)
-        if not shows and (missing := missing_runs(command.jobs)):
+        shown = flag_value(argv, "--cfg", "-c")
+        if shown == "job":
+            print(job_text(command.jobs[0], flag_value(argv, "--package", "-p")), end="")
+            return 0
+        if not shown and (missing := missing_runs(command.jobs)):
             raise ConfigError(missing)
     except ConfigError as error:
         print(error, file=sys.stderr)
@@ -36,6 +44,33 @@ def train_main(argv: Sequence[str]) -> int:
         return _run(command, argv)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def flag_value(argv: Sequence[str], *names: str) -> str:
+    """The value of a flag, `--cfg job` or `--cfg=job`; empty where it is not given."""
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else following
+    return ""
+
+
+def job_text(config: Mapping[str, Any], package: str) -> str:
+    """A job's configuration as its run reads it, complete and resolved, where Hydra would print what the yamls say.
+
+    Args:
+        package: the dotted key of the part to show, as Hydra's `--package`; empty = all.
+
+    Raises:
+        ConfigError: no such part.
+    """
+    part: Any = config
+    for name in filter(None, package.split(".") if package != "_global_" else ()):
+        if not isinstance(part, Mapping) or name not in part:
+            near = hint(nearest_key(package, flatten(config)) if "." in package else nearest(package, config))
+            raise ConfigError([f"--package {package}: no such part{near}"])
+        part = part[name]
+    return yaml.safe_dump(part, sort_keys=False)
 
 
 def readable(argv: Sequence[str]) -> list[str]:

@@ -5,6 +5,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.defaults import completed
+
 FAILED, INTERRUPTED = 1, 130
 
 
@@ -12,7 +14,7 @@ def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
     """Train, resume or show one run.
 
     Args:
-        raw: the resolved configuration.
+        raw: the resolved configuration; its defaults are filled in.
         quiet: print no table of the run (a sweep prints one of all).
         label: names the run in its lines, where other processes write to the same terminal.
 
@@ -24,7 +26,7 @@ def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
     from attnlab.run.summary import print_run
     from attnlab.run.train import train_run
 
-    raw = without_report(raw)
+    raw = of_run(raw)
     try:
         with StopRequest().listening() as stop:
             result, shown = train_run(raw, stop, label)
@@ -35,15 +37,16 @@ def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
     return 0
 
 
-def without_report(raw: dict[str, Any]) -> dict[str, Any]:
-    """The configuration without what is of the experiment and not of a run: another table makes no other runs."""
-    return {key: value for key, value in raw.items() if key != "report"}
+def of_run(raw: dict[str, Any]) -> dict[str, Any]:
+    """A run's own configuration: complete, and without the experiment's table, as another table makes no other runs."""
+    return {key: value for key, value in completed(raw).items() if key != "report"}
 
 
 def exit_code(error: Exception, folder: Path) -> int:
     """Say how a run ended that did not finish; its exit code."""
     from attnlab.attention.base import TooLong
     from attnlab.config.check import ConfigError
+    from attnlab.config.plugins import TargetError
     from attnlab.data.fetch import DataError
     from attnlab.learn.callbacks import Stopped
     from attnlab.learn.module import NonFiniteLoss
@@ -54,7 +57,7 @@ def exit_code(error: Exception, folder: Path) -> int:
         case Stopped():
             print(f"\nstopped: {folder}; repeat the command to go on", file=sys.stderr)
             return 128 + error.signum
-        case RunError() | DataError() | SaveError() | NonFiniteLoss() | TooLong() | ConfigError():
+        case RunError() | DataError() | SaveError() | NonFiniteLoss() | TooLong() | ConfigError() | TargetError():
             print(f"\nfailed: {folder}\n  {error}", file=sys.stderr)
         case _:
             traceback.print_exception(error)

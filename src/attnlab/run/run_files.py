@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from attnlab.config.defaults import completed
 from attnlab.run.forms import MAYBE, NUMBER, mismatch
 
 # libyaml's is ten times faster and reads the same
@@ -91,7 +92,9 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A run's config.yaml, whose sections and names are there; its values are checked by `config.check`.
+    """A run's config.yaml, with the defaults that an older version did not write.
+
+    Its sections and names are there; its values are checked by `config.check`.
 
     Raises:
         Unreadable: it is missing (`Missing`), no yaml, or no run's.
@@ -102,7 +105,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise Missing(path, f"does not exist: {path.parent} is no run folder", "run folders hold config.yaml")
     if problem := _config_problem(config):
         raise Unreadable(path, f"is cut short or no run's ({problem})", advice)
-    return config
+    return completed(config)
 
 
 def read_status(path: Path) -> dict[str, Any]:

@@ -46,7 +46,8 @@ def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[st
         where they are from: folder, checkpoint, step, and how many numbers of the network they fill (`share`).
 
     Raises:
-        RunError: the run names classes that are not allowed, or has another network (mechanism, widths, norms, positions), vocabulary or longest sequence.
+        RunError: the run has another network (mechanism, widths, norms, positions), vocabulary or longest sequence, or
+            names classes that are not allowed.
     """
     given = read_config(folder / "config.yaml")
     if foreign := foreign_targets(given):

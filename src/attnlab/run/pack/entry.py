@@ -10,7 +10,7 @@ from attnlab.config.naming import run_folder
 from attnlab.config.packing import differing
 from attnlab.config.words import show
 from attnlab.learn.callbacks import Stopped
-from attnlab.run.job import exit_code, without_report
+from attnlab.run.job import exit_code, of_run
 from attnlab.run.record import RunFolder
 from attnlab.run.session import ended, finished_result, reached_step
 
@@ -52,7 +52,7 @@ class Entry:
 
 def entries_of(raws: Sequence[dict[str, Any]]) -> list[Entry]:
     """The runs of resolved configurations, with names that tell them apart."""
-    raws = [without_report(raw) for raw in raws]
+    raws = [of_run(raw) for raw in raws]
     return [Entry(raw, name) for raw, name in zip(raws, _names(raws), strict=True)]
 
 

@@ -1,0 +1,91 @@
+"""What a configuration leaves out: the defaults of the schema, of the task's class and of every attention's class.
+
+They are filled in once, and every reader sees one complete configuration: so a run is the same run, in the same folder,
+whether a yaml writes a default or not, and an old run's config.yaml says what it left to a default.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from typing import Any, get_args, get_origin
+
+from attnlab.config.conform import hints, join, section_of
+from attnlab.config.nodes import OFFERED_ARGUMENTS, TASK_KEYS, attention_nodes, attention_options
+from attnlab.config.schema import Config
+from attnlab.config.target import TargetError, read_signature
+
+Default = tuple[str, Any]
+"""A dotted key and its default."""
+
+
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with its defaults; what is given stays as it is, be it wrong or an unresolved interpolation."""
+    return filled(config, defaults(config))
+
+
+def filled(config: Mapping[str, Any], found: Iterable[Default]) -> dict[str, Any]:
+    """A copy of a configuration, with each of these keys that it lacks in a section that it has."""
+    full = copy.deepcopy(dict(config))
+    for key, value in found:
+        *sections, name = key.split(".")
+        parent: Any = full
+        for section in sections:
+            parent = _child(parent, section)
+        if isinstance(parent, dict):
+            parent.setdefault(name, copy.deepcopy(value) if isinstance(value, (list, dict)) else value)
+    return full
+
+
+def defaults(config: Mapping[str, Any]) -> Iterator[Default]:
+    """Every key that has a default in this configuration, whether it is given or not."""
+    # The report block is the experiment's and no part of a run.
+    yield from (item for item in _of_schema(Config, config, "") if item[0].split(".")[0] != "report")
+    task, model = config.get("task"), config.get("model")
+    if isinstance(task, Mapping):
+        yield "task.label", []
+        yield from class_defaults(task.get("_target_"), "task")
+    for key, _, node in attention_nodes(model) if isinstance(model, Mapping) else ():
+        yield from class_defaults(node.get("_target_"), key)
+
+
+def _of_schema(kind: type, value: Mapping[str, Any], key: str) -> Iterator[Default]:
+    for field in fields(kind):
+        path, kind_of_field = join(key, field.name), hints(kind)[field.name]
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+            yield path, asdict(default) if is_dataclass(default) else default
+        elif field.default is not MISSING:
+            yield path, field.default
+        yield from _of_parts(kind_of_field, value.get(field.name), path)
+
+
+def _of_parts(kind: Any, value: Any, key: str) -> Iterator[Default]:
+    """Of a section, or of each section in a list, that is there."""
+    section = section_of(kind)
+    if section is not None and isinstance(value, Mapping):
+        yield from _of_schema(section, value, key)
+    elif get_origin(kind) is list and isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _of_parts(get_args(kind)[0], item, join(key, str(i)))
+
+
+def class_defaults(path: Any, key: str) -> Iterator[Default]:
+    """Of the class at a dotted path, the arguments that a yaml alone gives: the network builder has no value for them.
+
+    Args:
+        key: of the node that names it, `task` or an attention's.
+    """
+    try:
+        signature = read_signature(str(path))
+    except TargetError:
+        return
+    others = TASK_KEYS if key == "task" else OFFERED_ARGUMENTS
+    for name, argument in (signature.arguments if key == "task" else attention_options(signature)).items():
+        if argument.literal and name not in others:
+            yield join(key, name), argument.default
+
+
+def _child(parent: Any, name: str) -> Any:
+    if isinstance(parent, list):
+        return parent[int(name)] if int(name) < len(parent) else None
+    return parent.get(name) if isinstance(parent, dict) else None

@@ -1,0 +1,177 @@
+"""One complete configuration: a default is the same whether a yaml writes it or not, for everything that reads it."""
+
+import ast
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from models import MODELS
+from runs import ROOT, SMALL_SCAN, config_of, environment
+
+from attnlab.config.compose import CONF, compose_config
+from attnlab.config.defaults import class_defaults, completed
+from attnlab.config.naming import comparable, differences, run_folder, run_tag
+from attnlab.config.nodes import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, attention_nodes, attention_options
+from attnlab.config.target import read_signature
+from attnlab.nn import build
+from attnlab.run.cli import train_main
+from attnlab.run.job import run_job
+from attnlab.run.record import read_config
+
+MODEL = """\
+name: short
+encoder:
+  - {share: 1.0, attention: {_target_: attnlab.attention.linear.LinearAttention}}
+decoder: ${.encoder}
+cross: {_target_: attnlab.attention.linear.LinearAttention}
+"""
+TASK = """\
+# @package _global_
+task:
+  _target_: attnlab.tasks.scan.Scan
+  name: brief
+backbone:
+  {d_model: 16, n_heads: 2, n_layers: 1, d_feed_forward: 16, dropout: 0.0, attention_dropout: 0.0,
+   attention_output_dropout: 0.0, embedding_dropout: 0.0, norm_placement: post, positions: sinusoidal}
+optim: {lr: 1e-3}
+train: {max_steps: 2, batch_size: 16, eval_batch_size: 2048}
+"""
+COMMANDS = """
+import sys
+from attnlab.run.cli import train_main
+from attnlab.run.evaluation import evaluate_main
+from attnlab.run.report.cli import report_main
+
+words = ["task=brief", "model=short", "logger=wandb_offline", "trainer=cpu", "trainer.threads=1"]
+if sys.argv[1] == "train":
+    code = train_main(words)
+elif sys.argv[1] == "packed":
+    code = train_main(["-m", "hydra/launcher=packed", *words, "seed=1,2", "optim.lr=1e-3,2e-3"])
+elif sys.argv[1] == "evaluate":
+    code = evaluate_main(["run=experiments/runs/brief/short/default/seed0", "task.length_cutoff=40", "subset=test/ood"])
+else:
+    code = report_main(["runs=experiments/runs/brief"])
+sys.exit(code)
+"""
+
+
+def test_the_shortest_yamls_go_through_every_command(tmp_path: Path) -> None:
+    """A model without `normalization` once had no wandb run, a task without `label` and a pack without `precision` a
+    traceback."""
+    for name in ("src", "conf"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "conf/model/short.yaml").write_text(MODEL)
+    (tmp_path / "conf/task/brief.yaml").write_text(TASK)
+    (tmp_path / "commands.py").write_text(COMMANDS)
+    for command in ("train", "packed", "evaluate", "report"):
+        line = [sys.executable, "commands.py", command]
+        here = environment() | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "src")])}
+        done = subprocess.run(line, capture_output=True, text=True, env=here, cwd=tmp_path, timeout=240, check=False)
+        assert done.returncode == 0, (command, done.stderr[-3000:])
+        assert "Traceback" not in done.stderr and "wandb did not start" not in done.stderr, done.stderr
+        assert command != "packed" or "packed: 4 runs of brief/short, seeds 1-2, lr 0.001, 0.002" in done.stderr
+    runs = tmp_path / "experiments/runs"
+    folders = sorted(path.parent.relative_to(runs / "brief/short") for path in runs.rglob("result.json"))
+    packed = [f"{tag}/seed{seed}" for tag in ("default", "lr=0.002") for seed in (1, 2)]
+    assert list(map(str, folders)) == sorted(["default/seed0", *packed])
+    assert len(list((runs / "wandb").glob("offline-run-*"))) == 5
+    written = yaml.safe_load((runs / "brief/short/default/seed0/config.yaml").read_text())
+    assert written["task"]["label"] == [] and written["task"]["length_cutoff"] == 26
+    assert written["train"]["precision"] == "32-true" and written["model"]["normalization"]["kind"] == "none"
+    assert written["model"]["cross"]["feature_map"] == "one_plus_elu"
+    assert list((runs / "brief/short/default/seed0/evaluations").glob("*.json"))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_default_that_is_written_changes_no_folder(model: str) -> None:
+    """Every option of every attention; any other value does."""
+    raw = compose_config([f"model={model}"])
+    plain, config = run_tag(raw), completed(raw)
+    assert run_tag(config) == plain == "default"
+    assert completed(config) == config
+    assert differences(comparable(raw), comparable(config)) == []
+    for key, place, node in attention_nodes(config["model"]):
+        if place == "encoder":
+            for path, value in class_defaults(node["_target_"], key):
+                name = path.rpartition(".")[2]
+                node[name] = "other" if node[name] == value else value
+                assert run_tag(config) != plain
+                node[name] = completed(raw)["model"]["encoder"][int(key.split(".")[2])]["attention"][name]
+
+
+def test_a_written_default_is_the_same_run_and_another_class_brings_its_own() -> None:
+    assert run_tag(compose_config(["+model.cross.eps=1e-5"])) == "default"
+    assert run_tag(compose_config(["~task.data_seed"])) == "default"
+    assert run_tag(compose_config(["+backbone.pooling=mean"])) == "default"
+    softmax = "attnlab.attention.softmax.SoftmaxAttention"
+    whole = f"model.decoder=[{{share: 1.0, attention: {{_target_: {softmax}}}}}]"
+    for model in ("linear", "cosformer", "performer"):
+        raw = compose_config([f"model={model}", whole])
+        assert run_tag(raw) == run_tag(completed(raw)) == f"decoder.0.attention._target_={softmax}"
+
+
+def test_every_default_of_a_shipped_class_is_known_without_an_import() -> None:
+    for task in (CONF / "task").glob("*.yaml"):
+        signature = read_signature(compose_config([f"task={task.stem}"])["task"]["_target_"])
+        unknown = [name for name, item in signature.arguments.items() if not item.required and not item.literal]
+        assert not unknown, task.stem
+    for model in MODELS:
+        for _, _, node in attention_nodes(compose_config([f"model={model}"])["model"]):
+            options = attention_options(read_signature(node["_target_"]))
+            assert not [name for name, item in options.items() if not item.required and not item.literal], model
+
+
+def test_what_the_network_builder_offers_is_never_filled_in() -> None:
+    """A constructor's `normalization=None` written into a node would win over the model's."""
+    tree = ast.parse(inspect.getsource(build.make_attention))
+    assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
+    assert {key.value for key in assigned["offers"].keys} <= {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}
+
+
+def test_the_configuration_shown_is_the_one_that_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [f"paths.runs={tmp_path / 'runs'}", f"paths.cache={tmp_path / 'cache'}"]
+    words = [*SMALL_SCAN, "model=linear", "train.max_steps=1", "logger=csv", "trainer=cpu", *paths]
+    assert train_main([*words, "--cfg", "job"]) == 0
+    shown = capsys.readouterr().out
+    assert "${" not in shown and "eps: 1.0e-05" in shown and "&id" not in shown
+    assert run_job(compose_config(words), quiet=True) == 0
+    assert (run_folder(compose_config(words)) / "config.yaml").read_text() == shown
+    assert train_main([*words, "--cfg=job", "--package", "model.cross", "--resolve"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == completed(compose_config(words))["model"]["cross"]
+    assert train_main(["--cfg", "job", "-p", "optimm"]) == 2
+    assert "--package optimm: no such part; nearest: optim" in capsys.readouterr().err
+
+
+def test_an_older_runs_configuration_is_completed_when_it_is_read(tmp_path: Path) -> None:
+    """Keys that came later have what was always done; the finished run is still this run."""
+    raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", "train.max_steps=1")
+    assert run_job(raw, quiet=True) == 0
+    file = run_folder(raw) / "config.yaml"
+    whole = yaml.safe_load(file.read_text())
+    older: dict[str, Any] = json.loads(json.dumps(whole))
+    del older["from_run"], older["train"]["accumulate"], older["model"]["normalization"]["placement"]
+    del older["model"]["encoder"][0]["attention"]["chunk_size"], older["task"]["data_seed"]
+    file.write_text(yaml.safe_dump(older))
+    assert read_config(file) == whole
+    result = (file.parent / "result.json").read_bytes()
+    assert run_job(raw, quiet=True) == 0
+    assert (file.parent / "result.json").read_bytes() == result
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"task": 3, "model": []}, {"task": {"_target_": 5}, "model": {"encoder": [3, {"attention": None}]}},
+     {"train": None, "model": {"normalization": "x", "encoder": {}, "decoder": "${.encoder}"}}],
+)  # fmt: skip
+def test_what_is_wrong_stays_as_it_is(broken: dict[str, Any]) -> None:
+    found = completed(broken)
+    assert {key: found[key] for key in broken if not isinstance(broken[key], dict)} == {
+        key: value for key, value in broken.items() if not isinstance(value, dict)
+    }
