@@ -17,6 +17,7 @@ from runs import ROOT, SMALL_SCAN, config_of, environment
 
 import attnlab
 from attnlab.config.compose import compose_config
+from attnlab.config.defaults import completed
 from attnlab.config.naming import run_folder
 from attnlab.config.report import Average, Picture, Report
 from attnlab.run.report.cells import TableError
@@ -382,4 +383,4 @@ def test_the_report_block_reaches_no_run(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(train, "train_run", lambda raw, *_: (trained.append(raw), ({}, False))[1])
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     assert run_job(config | {"report": {"title": "t", "columns": {"ood": OOD}}}, quiet=True) == 0
-    assert trained == [config]
+    assert trained == [completed(config)]

@@ -15,6 +15,7 @@ from attnlab.attention.position import Lrpe
 from attnlab.attention.transnormer import DiagAttention, NormAttention, simple_rms_norm
 from attnlab.config.check import ConfigError, check_command, checked
 from attnlab.config.compose import CONF, compose_config
+from attnlab.config.defaults import completed
 from attnlab.config.schema import Normalization
 from attnlab.nn.block import ParallelAttention
 from attnlab.nn.build import build_network
@@ -233,7 +234,7 @@ def test_the_papers_ablations_are_configurations(command: str, task: str, t: str
         command = command.replace("transnormer_t2", "transnormer_t1")
     argv = [f"task={task}", *shlex.split(command), *SMALL]
     (job,) = check_command(argv).jobs
-    assert job == compose_config(argv)
+    assert job == completed(compose_config(argv))
     config = checked(job)
     assert config.model != config_of(config.model.name, task).model
     network = build_network(config.backbone, config.model, SPECS[task])
