@@ -1,5 +1,9 @@
 """Data that is made once: together, after a kill, after damage, on a full disk."""
 
+import errno
+import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from attnlab.data.cache import build_once, cache_key, load_arrays, save_arrays
-from attnlab.data.fetch import DataError
+from attnlab.data import cache
+from attnlab.data.cache import MANIFEST, build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.fetch import DataError, FileLock
 
 BUILDER = """
 import sys, time
@@ -27,7 +32,7 @@ def build(place):
     time.sleep(float(sys.argv[2]))
     save_arrays(place, second=np.ones(3))
 
-build_once(Path(sys.argv[1]), build, "numbers")
+print(np.load(build_once(Path(sys.argv[1]), build, "numbers") / "first.npy").tolist())
 """
 
 
@@ -96,6 +101,119 @@ def test_damage_is_made_good_and_said(tmp_path: Path, capsys: pytest.CaptureFixt
     assert mapped.tolist() == [1, 1, 1]
     assert capsys.readouterr().err == f"{folder} was cut short or changed: numbers is made anew\n"
     assert not list(tmp_path.glob(".numbers.*"))
+
+
+def flip(file: Path, place: int = 130) -> None:
+    """Other bytes of the same size in the middle of a file, with the times it had."""
+    content, status = bytearray(file.read_bytes()), file.stat()
+    for at in range(place, min(place + 100, len(content))):
+        content[at] ^= 0xFF
+    file.write_bytes(content)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process has compared before is forgotten."""
+    monkeypatch.setattr(cache, "_checked", {})
+
+
+@pytest.mark.parametrize("name", ["first.npy", "deep/words.txt"])
+def test_bytes_that_changed_are_made_good_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def build_deep(place: Path) -> None:
+        build(place)
+        (place / "deep").mkdir()
+        (place / "deep/words.txt").write_text("w" * 500)
+
+    folder = build_once(tmp_path / "numbers", build_deep, "numbers")
+    written = (folder / name).read_bytes()
+    flip(folder / name)
+    assert len((folder / name).read_bytes()) == len(written)
+    new_process(monkeypatch)
+    build_once(folder, build_deep, "numbers")
+    assert (folder / name).read_bytes() == written
+    assert capsys.readouterr().err == f"{folder} was cut short or changed: numbers is made anew\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v\x00{'descr'", b"no array at all", b"PK\x03\x04"])
+def test_a_file_that_numpy_cannot_load_is_made_good(tmp_path: Path, content: bytes) -> None:
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    (folder / "first.npy").write_bytes(content)
+    build_once(folder, build, "numbers")
+    assert load_arrays(folder)["first"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_stray_file_is_none_of_the_arrays(tmp_path: Path) -> None:
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    # as macOS leaves on a foreign disk
+    (folder / "._first.npy").write_bytes(b"\x00\x05\x16\x07")
+    assert sorted(load_arrays(build_once(folder, never, "numbers"))) == ["first", "second"]
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "first.npy").write_bytes(b"no array")
+    with pytest.raises(DataError, match=r"first\.npy is no array .* Remove .*numbers: it is then made anew"):
+        load_arrays(folder)
+
+
+def test_a_folder_of_an_earlier_version_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    sizes = {file.name: file.stat().st_size for file in folder.glob("*.npy")}
+    (folder / MANIFEST).write_text(json.dumps(sizes))
+    build_once(folder, build, "numbers")
+    assert capsys.readouterr().err == (
+        f"{folder} was prepared by an earlier attnlab, without content hashes: numbers is made anew\n"
+    )
+    build_once(folder, never, "numbers")
+
+
+@pytest.mark.parametrize("manifest", ["", "[]", "{}", "null", '{"first.npy": []}', '{"../x.npy": [1, "2"]}', "\x00"])
+def test_any_manifest_but_the_one_written_is_a_fault(tmp_path: Path, manifest: str) -> None:
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    (folder / MANIFEST).write_text(manifest)
+    build_once(folder, build, "numbers")
+    build_once(folder, never, "numbers")
+
+
+def test_a_process_reads_a_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, entry = [], cache._entry
+    monkeypatch.setattr(cache, "_entry", lambda path: read.append(path.name) or entry(path))
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    new_process(monkeypatch)
+    read.clear()
+    for _ in range(3):
+        build_once(folder, never, "numbers")
+    assert sorted(read) == ["first.npy", "second.npy"]
+    save_arrays(folder, first=np.arange(5, 10))
+    build_once(folder, build, "numbers")
+    assert load_arrays(folder)["first"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_processes_that_find_damage_together_build_once(tmp_path: Path) -> None:
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    flip(folder / "first.npy")
+    processes = [start(folder, 1.5) for _ in range(2)]
+    replies = [process.communicate(timeout=60) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert "".join(out for out, _ in replies).count("building") == 1
+    assert [out.splitlines()[-1] for out, _ in replies] == ["[0, 1, 2, 3, 4]"] * 2
+    assert not list(tmp_path.glob(".numbers.*"))
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+def test_damage_in_a_read_only_cache_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(code, "no")
+
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    build_once(folder, never, "numbers")
+    (folder / "first.npy").unlink()
+    with pytest.raises(DataError) as error:
+        build_once(folder, never, "numbers")
+    assert str(error.value).startswith(
+        f"preparing numbers anew ({folder} was cut short or changed) in {tmp_path} failed: the folder cannot be written"
+    )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -3,6 +3,12 @@
 A build writes into a folder of its own beside the final one, is flushed to the disk and renamed into place. A build
 that died leaves only such a folder, which the next one removes. Arrays are kept as `.npy`, so that they map into memory
 and processes on one machine share them.
+
+A file is not trusted because it is there: its size and content hash are in the manifest, and each process reads every
+file of a build once, at its first use, to compare them. For sort-of-CLEVR's 174 MB that takes 0.16 s of one core of an
+AMD EPYC, files in the page cache (sha256 0.11 s there, more where a processor has no instructions for it; crc32 0.04).
+`Prepared.data_hash` is another pass (0.1 to 0.2 s): it is taken over the arrays of all subsets as they are used,
+whatever files they come from, and stands in results.
 """
 
 import hashlib
@@ -10,15 +16,23 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from attnlab.data.fetch import disk_errors, exclusive
+from attnlab.data.fetch import DataError, disk_errors, exclusive
 from attnlab.data.progress import say
 
 MANIFEST = "manifest.json"
-"""names and sizes of a finished build's files"""
+"""sizes and content hashes of a finished build's files, by name"""
+ABSENT, CHANGED = "is not there", "was cut short or changed"
+OLD = "was prepared by an earlier attnlab, without content hashes"
+# as fast on any processor, where sha256 needs instructions of its own
+HASH = partial(hashlib.blake2b, digest_size=16)
+
+_checked: dict[Path, list[tuple[int, ...]]] = {}
+"""folders whose content this process has compared, and what the file system said of their files before"""
 
 
 def cache_key(name: str, version: int, options: Mapping[str, object]) -> str:
@@ -30,8 +44,8 @@ def cache_key(name: str, version: int, options: Mapping[str, object]) -> str:
 def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
     """`folder`, filled by `build` unless an earlier build did; safe among processes and against kill -9.
 
-    A finished folder with a file missing or of another size is built anew (and said so): `build` must only make what
-    can be made again.
+    A finished folder with a file that is missing or not as it was written is built anew (and said so): `build` must
+    only make what can be made again.
 
     Args:
         build: fills an empty folder, given by its path.
@@ -40,16 +54,17 @@ def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
     Raises:
         DataError: no space on the disk, or a folder that cannot be written.
     """
-    if _whole(folder):
+    if (fault := _fault(folder)) is None:
         return folder
-    with disk_errors(f"preparing {what}", folder.parent):
+    anew = "" if fault == ABSENT else f" anew ({folder} {fault})"
+    with disk_errors(f"preparing {what}{anew}", folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(folder.with_name(folder.name + ".lock"), what):
             # whoever held the lock before may have built it; whoever died holding it left these
             for leftover in folder.parent.glob(f".{folder.name}.*"):
                 shutil.rmtree(leftover)
-            if not _whole(folder):
-                _build(folder, build, what)
+            if (fault := _fault(folder)) is not None:
+                _build(folder, build, what, fault)
     return folder
 
 
@@ -66,30 +81,70 @@ def save_arrays(folder: Path, **arrays: np.ndarray) -> None:
 
 
 def load_arrays(folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of a folder by name, mapped into memory, read-only."""
-    return {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
+    """The arrays of a folder by name, mapped into memory, read-only; of a finished build, those that it wrote.
+
+    Raises:
+        DataError: a file is no array.
+    """
+    manifest = _manifest(folder)
+    files = sorted(path for path in folder.glob("*.npy") if manifest is None or path.name in manifest)
+    return {path.stem: _load(path) for path in files}
 
 
-def _whole(folder: Path) -> bool:
+def _load(path: Path) -> np.ndarray:
     try:
-        sizes = json.loads((folder / MANIFEST).read_text())
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (FileNotFoundError, NotADirectoryError, ValueError, AttributeError):
-        return False
+        return np.load(path, mmap_mode="r")
+    except (ValueError, EOFError) as error:
+        raise DataError(f"{path} is no array ({error}). Remove {path.parent}: it is then made anew.") from error
 
 
-def _build(folder: Path, build: Callable[[Path], None], what: str) -> None:
+def _manifest(folder: Path) -> dict[str, list] | None:
+    """Size and hash of each file by name; None where there is nothing of the kind."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+    except (OSError, ValueError):
+        return None
+    return manifest if manifest and isinstance(manifest, dict) else None
+
+
+def _fault(folder: Path) -> str | None:
+    """What a sentence about the folder says where it is no finished build; None: it is, with every file as written."""
+    manifest = _manifest(folder)
+    if manifest is None:
+        return CHANGED if folder.exists() else ABSENT
+    if not all(isinstance(entry, list) for entry in manifest.values()):
+        return OLD
+    try:
+        found = [(folder / name).stat() for name in sorted(manifest)]
+        state = [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
+        if _checked.get(folder) == state:
+            return None
+        if any(_entry(folder / name) != entry for name, entry in manifest.items()):
+            return CHANGED
+    except OSError:
+        return CHANGED
+    _checked[folder] = state
+    return None
+
+
+def _entry(path: Path) -> list:
+    """Size and content hash of a file."""
+    with path.open("rb") as file:
+        return [path.stat().st_size, hashlib.file_digest(file, HASH).hexdigest()]
+
+
+def _build(folder: Path, build: Callable[[Path], None], what: str, fault: str) -> None:
     beside = folder.with_name(f".{folder.name}.{os.getpid()}")
     beside.mkdir()
     try:
         build(beside)
         files = [path for path in beside.rglob("*") if path.is_file()]
-        sizes = {path.relative_to(beside).as_posix(): path.stat().st_size for path in files}
-        (beside / MANIFEST).write_text(json.dumps(sizes, indent=1, sort_keys=True))
+        manifest = {path.relative_to(beside).as_posix(): _entry(path) for path in files}
+        (beside / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
         for path in [*beside.rglob("*"), beside]:
             _sync(path)
         if folder.exists():
-            say(f"{folder} was cut short or changed: {what} is made anew")
+            say(f"{folder} {fault}: {what} is made anew")
             # moved, not emptied in place: another process may have its arrays mapped
             os.replace(folder, beside.with_name(beside.name + ".old"))
         os.replace(beside, folder)
