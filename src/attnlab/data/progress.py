@@ -1,4 +1,4 @@
-"""What a user sees while data is made or fetched: one line, or a bar once it takes longer than a moment."""
+"""What a user sees while data is made or fetched: nothing at first, then a bar, or lines where there is no terminal."""
 
 import sys
 import time
@@ -7,7 +7,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PATIENCE = 2.0
-"""seconds before a bar appears"""
+"""seconds before anything appears"""
+LINE_SECONDS = 30.0
+"""seconds between two lines in a file or a pipe"""
 
 
 def say(text: str) -> None:
@@ -18,27 +20,65 @@ def say(text: str) -> None:
 def track(
     items: Iterable[T], what: str, total: float | None, size: Callable[[T], float] = lambda item: 1
 ) -> Iterator[T]:
-    """The items, with a bar on stderr once they take longer than `PATIENCE`; none where stderr is no terminal.
+    """The items; once they take longer than `PATIENCE`, a bar on stderr, or a line now and then where that is a pipe.
 
     Args:
-        what: label of the bar.
+        what: label of the bar and the lines.
         total: sum of all sizes, None where unknown.
         size: what an item counts for.
     """
-    start, done, bar, task = time.monotonic(), 0.0, None, None
+    start, done, shown = time.monotonic(), 0.0, None
     try:
         for item in items:
             yield item
             done += size(item)
-            if bar is None and time.monotonic() - start > PATIENCE and sys.stderr.isatty():
-                from rich.console import Console
-                from rich.progress import Progress
-
-                bar = Progress(console=Console(stderr=True), transient=True)
-                task = bar.add_task(what, total=total)
-                bar.start()
-            if bar is not None and task is not None:
-                bar.update(task, completed=done)
+            if shown is None and time.monotonic() - start > PATIENCE:
+                shown = (_Bar if sys.stderr.isatty() else _Lines)(what, total, start)
+            if shown is not None:
+                shown.update(done)
+        if shown is not None:
+            shown.finish()
     finally:
-        if bar is not None:
-            bar.stop()
+        if shown is not None:
+            shown.stop()
+
+
+class _Bar:
+    def __init__(self, what: str, total: float | None, start: float) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.bar = Progress(console=Console(stderr=True), transient=True)
+        self.task = self.bar.add_task(what, total=total)
+        self.bar.start()
+
+    def update(self, done: float) -> None:
+        self.bar.update(self.task, completed=done)
+
+    def finish(self) -> None:
+        """It goes as it came."""
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+class _Lines:
+    def __init__(self, what: str, total: float | None, start: float) -> None:
+        self.what, self.total, self.start = what, total, start
+        self.spoken: float | None = None
+
+    def update(self, done: float) -> None:
+        now = time.monotonic()
+        if self.spoken is not None and now - self.spoken < LINE_SECONDS:
+            return
+        self.spoken = now
+        if not self.total:
+            return say(f"{self.what}: {done:,.0f} so far")
+        left = (now - self.start) * max(self.total / done - 1, 0) if done else 0
+        say(f"{self.what}: {min(done / self.total, 1):.0%}" + (f", about {left:.0f} s left" if left else ""))
+
+    def finish(self) -> None:
+        say(f"{self.what}: done in {time.monotonic() - self.start:.0f} s")
+
+    def stop(self) -> None:
+        """Nothing is open."""

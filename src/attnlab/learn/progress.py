@@ -6,9 +6,8 @@ import pytorch_lightning as pl
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from attnlab.data.progress import LINE_SECONDS
 from attnlab.learn.callbacks import StepCallback
-
-LINE_SECONDS = 30.0
 
 
 class Reporter:
