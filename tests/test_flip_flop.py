@@ -180,6 +180,27 @@ def test_tests_at_another_length_than_training(tmp_path: Path) -> None:
     assert prepare(tmp_path, eval_length=16).data_hash() == trained.data_hash()
 
 
+@pytest.mark.parametrize(("length", "train", "tests"), [(4, 50, 8), (16, 3000, 400), (64, 500, 20)])
+def test_about_says_what_the_tests_share_with_training(tmp_path: Path, length: int, train: int, tests: int) -> None:
+    sizes = {"length": length, "train_sequences": train, "test_sequences": tests}
+    prepared = prepare(tmp_path, **sizes)
+    trained, found = set(prepared.subsets["train"].identities()), []
+    for name in ("test/iid", "test/sparse", "test/dense"):
+        seen = [identity in trained for identity in prepared.subsets[name].identities()]
+        found.append(f"{sum(seen):,} of {len(seen):,} in {name} ({np.mean(seen):.1%})")
+    none = all(text.startswith("0 of ") for text in found)
+    assert none == (length == 64)
+    expected = "no test example is also in train" if none else "also in train: " + ", ".join(found)
+    assert prepared.about.endswith(f"; {expected}")
+    assert prepare(tmp_path, **sizes).about == prepared.about
+    assert "in train" not in prepare(tmp_path, **sizes, eval_length=length + 2).about
+
+
+def test_short_tests_are_nearly_all_trained_on(tmp_path: Path) -> None:
+    about = prepare(tmp_path, length=16, train_sequences=100_000, test_sequences=2000).about
+    assert float(re.search(r"in test/iid \((.*?)%", about)[1]) == pytest.approx(95, abs=1)
+
+
 @pytest.mark.parametrize(("option", "length"), [("length", 15), ("eval_length", 41)])
 def test_odd_lengths_are_refused(tmp_path: Path, option: str, length: int) -> None:
     with pytest.raises(DataError) as error:
