@@ -3,6 +3,7 @@
 import gzip
 import shutil
 import tarfile
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from real_data import real_data
 from attnlab.data.fetch import DataError, Folders
 from attnlab.tasks import lra_listops
 from attnlab.tasks.lra_listops import HEADER, LENGTH_BINS, LraListops, parse, parse_line
-from attnlab.tasks.lra_listops_generator import CLOSE_ID, MIN, TOKENS, ZERO, Shape, evaluate, expressions
+from attnlab.tasks.lra_listops_generator import CLOSE_ID, DEEPEST, MIN, TOKENS, ZERO, Shape, evaluate, expressions
 
 PUBLISHED = Shape(min_length=500, max_length=2000, max_depth=10, max_args=10)
 LINES = {  # a file in the official format for each subset
@@ -102,13 +103,51 @@ def test_what_expressions_mean(expression: str, value: int) -> None:
     assert evaluate(ids(expression)) == value == value_of(expression.split())
 
 
-NO_EXPRESSIONS = ("", "]", "[MIN", "1 2", "[MIN ]", "[MIN 1", "[MIN 1 ] ]", "1 [SM 2 3 ]", "[SM [SM ] ]")
+NO_EXPRESSIONS = (
+    "",
+    "]",
+    "[MIN",
+    "1 2",
+    "[MIN ]",
+    "[MIN 1",
+    "[MIN 1 ] ]",
+    "1 [SM 2 3 ]",
+    "[SM [SM ] ]",
+    "[MAX <pad> 3 ]",
+)
 
 
 @pytest.mark.parametrize("expression", NO_EXPRESSIONS)
 def test_what_is_no_expression_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match="no expression"):
         evaluate(ids(expression))
+
+
+def test_time_grows_with_the_number_of_tokens_only() -> None:
+    deepest = DEEPEST * "[SM 1 " + DEEPEST * "] "
+    assert evaluate(ids(deepest)) == DEEPEST % 10
+    wide = ids("[MAX " + 3000 * "[MIN 7 [MED 3 9 ] ] " + "]")
+    assert evaluate(wide) == 6
+    start = time.process_time()
+    with pytest.raises(ValueError, match=r"more than 1000 operations inside one another"):
+        evaluate(bytes([MIN, ZERO]) * 10**6 + bytes([CLOSE_ID]) * 10**6)
+    # a pass over the tokens for every level took hours
+    assert time.process_time() - start < 1
+
+
+def test_a_tree_of_absurd_depth_is_named(small: Folders) -> None:
+    file = small.data / "lra_release/listops-1000/basic_train.tsv"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines, "[MAX 1 " * 50_000 + "] " * 50_000 + "\t1"]) + "\n")
+    with pytest.raises(DataError, match="more than 1000 operations inside one another") as error:
+        read_back(small)
+    assert str(error.value).startswith(f"{file}, line {len(lines) + 1}: ")
+
+
+def test_a_depth_that_no_tree_reaches_costs_nothing(tmp_path: Path) -> None:
+    folders = Folders(data=tmp_path, cache=tmp_path)
+    deep, deeper = (LraListops(**SMALL | {"max_depth": depth}).prepare(folders) for depth in (100, 1000))
+    assert deep.data_hash() == deeper.data_hash()
 
 
 def test_the_docstring_shows_a_real_example(tmp_path: Path) -> None:

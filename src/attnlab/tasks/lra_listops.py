@@ -7,7 +7,8 @@ One example, number 26 of `train` as generated with `min_length=5, max_length=30
 Operators are MIN, MAX, MED (median, rounded down) and SM (sum modulo 10). In the official files every bracketing of the
 printed tree stands as well, `( ( ( [MAX 2 ) 9 ) ...`; as in LRA's own pipeline these round brackets are left out, and
 what is longer than `max_length` is cut (its value stays that of the whole expression). Published lengths are 501 to
-1,999 tokens. The values are uneven: 0 and 9 have 17 % each, the others 7 to 9 %.
+1,999 tokens. The values are uneven: 0 and 9 have 17 % each, the others 7 to 9 %. More than 1,000 operations inside one
+another (the published trees have at most 9) are refused.
 
 The official files were drawn at random without a recorded seed; ours (`source=generated`) have the same distribution
 (tasks/lra_listops_generator.py) and need no download.
@@ -103,7 +104,7 @@ class LraListops(Task):
         source: Literal["generated", "official"] = "generated",
         max_length: Annotated[int, "[1, inf)"] = 2000,
         min_length: Annotated[int, "[0, inf)"] = 500,
-        max_depth: Annotated[int, "[1, inf)"] = 10,
+        max_depth: Annotated[int, "[1, 1000]"] = 10,
         max_args: Annotated[int, "[2, inf)"] = 10,
         train_size: Annotated[int, "[1, inf)"] = 96000,
         val_size: Annotated[int, "[1, inf)"] = 2000,

@@ -7,8 +7,7 @@ Only one tree in twelve survives at the published lengths, so whole blocks of th
 """
 
 import hashlib
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -25,41 +24,51 @@ BLOCK = 4096
 """trees drawn together; another number draws other expressions"""
 FRUITLESS = 100
 """blocks in a row without a new expression, after which there are no more"""
+DEEPEST = 1000
+"""operations inside one another; the official expressions have at most 9"""
 
-_INNERMOST = re.compile(b"([%c-%c])([%c-%c]+)%c" % (MIN, MIN + len(OPERATORS) - 1, ZERO, ZERO + 9, CLOSE_ID))
 
-
-def _median(digits: bytes) -> int:
+def _median(digits: Sequence[int]) -> int:
     """Rounded down, as in LRA."""
     ordered = sorted(digits)
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
 
 
-def _sum_modulo(digits: bytes) -> int:
+def _sum_modulo(digits: Sequence[int]) -> int:
     return ZERO + (sum(digits) - ZERO * len(digits)) % 10
 
 
-_APPLY = {bytes([MIN + number]): apply for number, apply in enumerate((min, max, _median, _sum_modulo))}
-
-
-def _value(match: re.Match[bytes]) -> bytes:
-    return bytes((_APPLY[match[1]](match[2]),))
+_APPLY = (min, max, _median, _sum_modulo)
 
 
 def evaluate(tokens: bytes) -> int:
-    """The digit that an expression means, from its token ids.
-
-    Operations whose arguments are all digits are replaced by their values until a single digit is left.
+    """The digit that an expression means, from its token ids; takes time in proportion to their number.
 
     Raises:
-        ValueError: this is no expression.
+        ValueError: this is no expression, or one of more than `DEEPEST` operations inside one another.
     """
-    rest, found = tokens, 1
-    while found:
-        rest, found = _INNERMOST.subn(_value, rest)
-    if len(rest) != 1 or not ZERO <= rest[0] <= ZERO + 9:
-        raise ValueError("no expression: every operator needs arguments and a closing bracket of its own")
-    return rest[0] - ZERO
+    no_expression = ValueError("no expression: every operator needs arguments and a closing bracket of its own")
+    if min(tokens, default=0) < ZERO:
+        raise no_expression
+    # operator and arguments of the operation that is read, and those of the operations around it
+    inner, around = [], []
+    for token in tokens:
+        if token < MIN:
+            inner.append(token)
+        elif token < CLOSE_ID:
+            around.append(inner)
+            inner = [token]
+            if len(around) > DEEPEST:
+                raise ValueError(f"more than {DEEPEST} operations inside one another; the official ones have at most 9")
+        elif around and len(inner) > 1:
+            operator, *digits = inner
+            inner = around.pop()
+            inner.append(_APPLY[operator - MIN](digits))
+        else:
+            raise no_expression
+    if around or len(inner) != 1:
+        raise no_expression
+    return inner[0] - ZERO
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +152,8 @@ def _draw(shape: Shape, rng: np.random.Generator) -> tuple[list[_Level], np.ndar
         n_args[lengths[parents] >= shape.max_length] = 0
         levels.append(_Level(tree, value, n_args))
         tree = np.repeat(parents, n_args)
+        if not len(tree):
+            break
     return levels, lengths
 
 
