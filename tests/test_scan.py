@@ -3,7 +3,12 @@
 import hashlib
 import shutil
 import tarfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,6 +22,7 @@ from attnlab.tasks import scan
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan import Scan, parse_pairs
 from attnlab.tasks.scan_grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, all_pairs, interpret
+from attnlab.tasks.scan_splits import FILES, Split, drawing, file_path
 
 FIXTURE = Path(__file__).parent / "fixtures" / "scan" / "SCAN"
 PAIRS = list(all_pairs())
@@ -160,6 +166,152 @@ def test_official_splits(split: str, tmp_path: Path) -> None:
     assert prepared.decode_limits["test"] == prepared.subsets["test"].lengths.max() + 1
     if split == "addprim_jump":
         assert read_back(prepared, "train").count(("jump", "I_JUMP")) > 1000
+
+
+VERBS = ("walk", "look", "run", "jump")
+RUN = "IN: run OUT: I_RUN\n"
+RIGHT = "IN: jump around right OUT: " + " ".join(["I_TURN_RIGHT I_JUMP"] * 4) + "\n"
+
+
+def official(name: str) -> str:
+    """A file of the official repository."""
+    return open_archive(real_data("scan/SCAN.tar.gz")).read([name])[name].decode()
+
+
+def commands_of(text: str) -> set[str]:
+    return {" ".join(command) for command, _ in parse_pairs(text, "official")}
+
+
+@pytest.mark.parametrize(
+    ("template", "split"),
+    [
+        # these two are here themselves, and show that the rule is the authors'
+        ("around right", "template_around_right"),
+        ("around right", "filler_num0"),
+        ("right", "template_right"),
+        ("opposite right", "template_opposite_right"),
+    ],
+)
+def test_template_splits_follow_from_the_list_of_all_pairs(template: str, split: str, tmp_path: Path) -> None:
+    parts: dict[str, list[str]] = {"train": [], "test": []}
+    for line in official("tasks.txt").splitlines(keepends=True):
+        command = f" {line.partition(' OUT:')[0]} "
+        if f" turn {template} " not in command:
+            held_out = any(f" {verb} {template} " in command for verb in VERBS)
+            parts["test" if held_out else "train"].append(line)
+    for part, lines in parts.items():
+        content = "".join(lines).encode()
+        if (split, part) != ("filler_num0", "test"):
+            assert FILES[f"{part}_{split}"] == (len(content), hashlib.sha256(content).hexdigest())
+        place = tmp_path / "SCAN" / file_path(split, part)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    if split != "filler_num0":
+        prepared = Scan(split=split).prepare(Folders(data=tmp_path, cache=tmp_path / "none"))
+        assert (len(prepared.subsets["train"]), len(prepared.subsets["test"])) == (15225, 4476)
+
+
+def test_what_is_drawn_agrees_with_the_official_neighbours() -> None:
+    few = drawing("fewshot_num4_rep2")
+    assert few.always == commands_of(official("filler_split/tasks_train_filler_num0.txt"))
+    assert few.always | few.pool == commands_of(official("filler_split/tasks_train_filler_num1.txt"))
+    assert few.tested == commands_of(official("filler_split/tasks_test_filler_num0.txt"))
+    jump = drawing("addprim_complex_jump_num4_rep2")
+    assert jump.always == commands_of(official("add_prim_split/tasks_train_addprim_jump.txt"))
+    assert jump.pool == commands_of(official("add_prim_split/tasks_test_addprim_jump.txt"))
+
+
+def test_every_split_has_a_file_and_a_check() -> None:
+    assert len(set(get_args(Split))) == 1 + 12 + 7 + 30 + 55
+    for split in get_args(Split)[1:]:
+        assert (f"train_{split}" in FILES and f"test_{split}" in FILES) != (drawing(split) is not None), split
+    for name in (
+        "simple_split/size_variations/tasks_train_simple_p64.txt",
+        "add_prim_split/with_additional_examples/tasks_train_addprim_complex_jump_num16_rep1.txt",
+        "few_shot_split/tasks_train_fewshot_num1024_rep5.txt",
+        "template_split/tasks_train_template_opposite_right.txt",
+        "add_prim_split/tasks_train_addprim_turn_left.txt",
+    ):
+        assert file_path(name.partition("tasks_train_")[2].removesuffix(".txt"), "train") == name
+
+
+DRAWN = {  # rows of train and test when nothing is repeated
+    "simple_p1": (209, 20701),
+    "simple_p8": (1673, 19237),
+    "simple_p64": (13382, 7528),
+    "addprim_complex_jump_num1_rep1": (13205, 7705),
+    "addprim_complex_jump_num32_rep5": (13236, 7674),
+    "fewshot_num1_rep1": (15226, 1173),
+    "fewshot_num1024_rep5": (16249, 1173),
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that is served in place of the official repository."""
+    folder = tmp_path / "site"
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(scan, "REPOSITORY", f"http://127.0.0.1:{server.server_port}/")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield folder
+        server.shutdown()
+
+
+def draw_files(site: Path, split: str) -> dict[str, Path]:
+    """Files as the official ones are, other commands drawn."""
+    law, files = drawing(split), {}
+    drawn = set(sorted(law.pool)[:: max(1, len(law.pool) // law.counts[-1])][: law.counts[-1]])
+    held = {"train": law.always | drawn, "test": law.pool - drawn if law.tested is None else law.tested}
+    for part, commands in held.items():
+        files[part] = site / file_path(split, part)
+        files[part].parent.mkdir(parents=True, exist_ok=True)
+        lines = (f"IN: {command} OUT: {' '.join(interpret(command.split()))}\n" for command in sorted(commands))
+        files[part].write_text("".join(lines))
+    return files
+
+
+@pytest.mark.parametrize("split", DRAWN)
+def test_drawn_splits_are_downloaded_and_counted(split: str, site: Path, tmp_path: Path) -> None:
+    draw_files(site, split)
+    folders = Folders(data=tmp_path / "data", cache=tmp_path / "cache")
+    prepared = Scan(split=split).prepare(folders)
+    train, test = DRAWN[split]
+    assert abs(len(prepared.subsets["train"]) - train) <= split.startswith("simple")
+    assert abs(len(prepared.subsets["test"]) - test) <= split.startswith("simple")
+    target = folders.data / "SCAN" / file_path(split, "train")
+    record = target.with_name(f"{target.name}.sha256").read_text()
+    assert record.split()[0] == hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("split", "part", "change", "complaint"),
+    [
+        ("simple_p2", "train", lambda lines: lines[:-2], "train has 417 drawn commands, expected 418"),
+        ("simple_p2", "test", lambda lines: lines[1:], "test lacks 'jump after jump'."),
+        ("simple_p2", "test", lambda lines: [*lines, lines[5]], "test has a command twice"),
+        ("fewshot_num2_rep3", "train", lambda lines: lines[:-1], "train lacks 'walk twice and walk twice'."),
+        ("fewshot_num2_rep3", "test", lambda lines: lines[:9], " and 1,163 more."),
+        ("fewshot_num2_rep3", "train", lambda lines: [*lines, RIGHT], "train should not hold 'jump around right'."),
+        (
+            "addprim_complex_jump_num2_rep1",
+            "test",
+            lambda lines: [*lines, RUN],
+            "test should not hold 'run'.",
+        ),
+    ],
+)
+def test_other_files_than_the_split_s_are_refused(
+    tmp_path: Path, split: str, part: str, change: object, complaint: str
+) -> None:
+    file = draw_files(tmp_path / "SCAN", split)[part]
+    file.write_text("".join(change(file.read_text().splitlines(keepends=True))))
+    with pytest.raises(DataError) as error:
+        Scan(split=split).prepare(Folders(data=tmp_path, cache=tmp_path / "cache"))
+    assert str(error.value).startswith(f"SCAN/{file_path(split, 'train')}, SCAN's split {split}: ")
+    assert complaint in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from attnlab.config.words import hint, listed, nearest, nearest_key, show
+from attnlab.config.words import braced, hint, listed, nearest, nearest_key, show
 
 T = TypeVar("T")
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "key: value pairs"}
@@ -120,7 +120,7 @@ def describe(kind: Any) -> str:  # noqa: PLR0911
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         choices = [show(choice) for choice in arguments]
-        return choices[0] if len(choices) == 1 else f"one of {listed(choices)}"
+        return choices[0] if len(choices) == 1 else f"one of {listed(braced(choices))}"
     if origin in (Union, types.UnionType):
         return " or ".join(describe(member) for member in arguments)
     if origin is Annotated:

@@ -1,7 +1,9 @@
 """Nearest right words and values as a user would type them: what error messages are made of."""
 
 import difflib
+import re
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 SYNONYMS = {
@@ -53,6 +55,25 @@ def listed(words: Iterable[str], most: int = 60) -> str:
     words = list(words)
     shown = ", ".join(words[:most])
     return f"{shown}, ... ({len(words)} in all)" if len(words) > most else shown or "nothing"
+
+
+def braced(words: Iterable[str]) -> list[str]:
+    """Four and more words that differ in their numbers alone as one, `rep{1,2,3}_num{1,2}`, where none is left out."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for word in words:
+        alike.setdefault(tuple(re.split(r"\d+", word)), []).append(word)
+    found: list[str] = []
+    for texts, members in alike.items():
+        columns = zip(*(re.findall(r"\d+", word) for word in members), strict=True)
+        numbers = [list(dict.fromkeys(column)) for column in columns]
+        whole = sorted(members) == sorted(_joined(texts, row) for row in product(*numbers))
+        together = whole and len(members) > 3 and any(texts)
+        found += [_joined(texts, [f"{{{','.join(column)}}}" for column in numbers])] if together else members
+    return found
+
+
+def _joined(texts: Iterable[str], between: Iterable[str]) -> str:
+    return "".join(text + number for text, number in zip(texts, (*between, ""), strict=True))
 
 
 def show(value: Any) -> str:

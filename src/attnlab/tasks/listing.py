@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnlab.config.target import read_signature
-from attnlab.config.words import listed, show
+from attnlab.config.words import braced, listed, show
 from attnlab.data.examples import Examples
 from attnlab.data.fetch import DataError, Folders
 from attnlab.data.trees import Source
@@ -150,7 +150,7 @@ def choices(options: Mapping[str, Any]) -> dict[str, list[Any]]:
 def _splits(options: Mapping[str, Any]) -> str:
     lines = []
     for name, (present, *others) in choices(options).items():
-        rest = f", {listed(map(show, others))}" if others else ""
+        rest = f", {listed(braced(map(show, others)))}" if others else ""
         lines.append(f"task.{name}: {show(present)} (default){rest}")
     return "\n".join(lines)
 
@@ -188,7 +188,7 @@ def _readers(members: Iterable[tuple[str, str, Any]]) -> str:
     values: dict[str, list[str]] = {}
     for option, value, _ in members:
         values.setdefault(option, []).append(value)
-    return "; ".join(f"{option}={listed(found)}" for option, found in values.items()) + ":"
+    return "; ".join(f"{option}={listed(braced(found))}" for option, found in values.items()) + ":"
 
 
 def _state(source: Source, folders: Folders, what: str) -> RenderableType:

@@ -6,13 +6,13 @@ One example, as in the official file `tasks.txt`:
 
 All 20,910 pairs follow from a grammar (tasks/scan_grammar.py). `split=length_cutoff` (Csordas et al. 2021) needs
 nothing else; the official splits are lists of pairs, read from a clone of github brendenlake/SCAN, from an archive of
-one, or downloaded. There is no validation set in any of them.
+one, or downloaded (tasks/scan_splits.py says what they are). There is no validation set in any of them.
 """
 
 import hashlib
 import re
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -22,31 +22,10 @@ from attnlab.data.pairs import SequencePairs
 from attnlab.data.trees import Source, bad_line, find_tree
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.scan_grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, Pair, all_pairs, interpret
+from attnlab.tasks.scan_splits import FILES, Split, file_path, require_law
 
 PLACES = ("SCAN", "scan/SCAN", "SCAN.tar.gz", "scan/SCAN.tar.gz", "SCAN/SCAN.tar.gz")
 REPOSITORY = "https://raw.githubusercontent.com/brendenlake/SCAN/c4b756cbc010d75c912f16c42c8f15dc6b7e6c8f/"
-FILES = {  # part and split: bytes, sha256
-    "train_simple": (3267938, "941bb8a088c5f53ceff12fde902dc008933cf0c4203cc672c47b5f79d73262dd"),
-    "test_simple": (812450, "1fe1c8f5a19d0dc40e41bab94278f45f66f3dc415a978bd29855a23440610fc6"),
-    "train_length": (2723418, "b034212dc7cf87ce62f3a067dd6ad49c4d5cd18d51d615d13825516bcb1ebbc2"),
-    "test_length": (1356970, "0760752ed34a75116ae11dcc1ee17526b7500060da1366540730fa24894d7db3"),
-    "train_addprim_jump": (2579619, "e3c78485692e028eed4205e1b8b3fd0e785ef2c12d45b5b89204dadf5b239e23"),
-    "test_addprim_jump": (1531555, "8147ae2651422c701162e174d9d66158daa57858a26b30317ac61797118ac7a5"),
-    "train_addprim_turn_left": (3974537, "1b3fed86055dd7689d217f1b90cc8960aeb1cf200f4f209dc47935761b05304c"),
-    "test_addprim_turn_left": (173679, "15a82c2d25ac7c3c1fff7e18051fb085974ef3617de895c520d02144396a10e2"),
-    "train_template_jump_around_right": (3468272, "f63ba9149feeb021fbb44132265d7b15e6a07e6b12c9d3220418d97d97d71735"),
-    "test_template_jump_around_right": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-    "train_template_around_right": (2558693, "d5d35d174d557645fc61f289424afa0d95fde21422c59a9819e2d0fcfa9d419f"),
-    "test_template_around_right": (1243177, "fc78a5d1077dc2c206d6c42ed89fb9022867618c3f331179bafd3ec1ca699474"),
-    "train_filler_num0": (2558693, "d5d35d174d557645fc61f289424afa0d95fde21422c59a9819e2d0fcfa9d419f"),
-    "test_filler_num0": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-    "train_filler_num1": (2851719, "fe2208764e3b873420d31929e137918566b9e49d0052f7be2af68ad129006273"),
-    "test_filler_num1": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-    "train_filler_num2": (3158377, "732f3663553b2a41a9a37d2f07c9719a4d9d3f2cd190380e572697b2e4ea730f"),
-    "test_filler_num2": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-    "train_filler_num3": (3468272, "f63ba9149feeb021fbb44132265d7b15e6a07e6b12c9d3220418d97d97d71735"),
-    "test_filler_num3": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-}
 
 
 def parse_pairs(text: str, where: str) -> list[Pair]:
@@ -78,9 +57,8 @@ def _parse_line(line: str) -> Pair:
 
 def official_file(split: str, part: str) -> OfficialFile:
     """The file of an official split; `part` is train or test."""
-    family = {"addprim": "add_prim"}.get(kind := split.partition("_")[0], kind)
-    path = f"{family}_split/tasks_{part}_{split}.txt"
-    size, sha256 = FILES[f"{part}_{split}"]
+    path = file_path(split, part)
+    size, sha256 = FILES.get(f"{part}_{split}", (None, None))
     return OfficialFile(path=f"SCAN/{path}", url=REPOSITORY + path, size=size, sha256=sha256)
 
 
@@ -93,7 +71,7 @@ def read_official(split: str, part: str, folders: Folders) -> list[Pair]:
     file = official_file(split, part)
     content, where = _content(file, folders)
     pairs = parse_pairs(content.decode("ascii", errors="replace"), where)
-    if (found := hashlib.sha256(content).hexdigest()) != file.sha256:
+    if file.sha256 not in (None, found := hashlib.sha256(content).hexdigest()):
         raise DataError(
             f"{where} is not the official file: expected sha256 {file.sha256}, found {found} "
             f"({len(content)} bytes where {file.size} are expected). Put the official file in its place ({file.url})."
@@ -131,19 +109,7 @@ class Scan(Task):
 
     def __init__(
         self,
-        split: Literal[
-            "length_cutoff",
-            "simple",
-            "length",
-            "addprim_jump",
-            "addprim_turn_left",
-            "template_jump_around_right",
-            "template_around_right",
-            "filler_num0",
-            "filler_num1",
-            "filler_num2",
-            "filler_num3",
-        ] = "length_cutoff",
+        split: Split = "length_cutoff",
         length_cutoff: Annotated[int, "[1, 47]"] = 26,
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
@@ -168,6 +134,7 @@ class Scan(Task):
             parts = self._cut()
         else:
             parts = {part: read_official(self.split, part, folders) for part in ("train", "test")}
+            require_law(self.split, parts, official_file(self.split, "train").path)
         subsets = {name: _table(pairs) for name, pairs in parts.items()}
         # the vocabulary and the lengths are the grammar's, so that a model can be evaluated on any other split
         spec = TaskSpec(
