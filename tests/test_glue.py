@@ -102,8 +102,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Files]:
     datasets = pytest.importorskip("datasets")
     there: dict[str, Files] = {}
 
-    def load_dataset(path: str, name: str) -> dict[str, object]:
-        assert path == "nyu-mll/glue"
+    def load_dataset(path: str, name: str, revision: str) -> dict[str, object]:
+        assert (path, revision) == ("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c")
         labels = LABELS.get(name, ("0", "1"))
         splits = {}
         for file, rows in there[name].items():
@@ -400,7 +400,7 @@ def test_missing_files_say_from_where_they_come(tmp_path: Path) -> None:
 def test_a_hub_out_of_reach_says_where_the_files_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets")
 
-    def refuse(path: str, name: str) -> None:
+    def refuse(path: str, name: str, revision: str) -> None:
         raise ConnectionError(f"Couldn't reach '{path}' on the Hub\nmore")
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)

@@ -20,7 +20,7 @@ from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext2 import Wikitext2
 from attnlab.tasks.wikitext103 import Wikitext103
 from attnlab.tasks.wikitext103_masked import Wikitext103Masked
-from attnlab.tasks.wikitext_files import CORPORA
+from attnlab.tasks.wikitext_files import CORPORA, HubText
 
 PARTS = {
     "train": " \n = Cats = \n \n The cat sat on the <unk> . \n The cat @-@ house , é 雪 . \n \n",
@@ -226,8 +226,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The package `datasets`, whose hub has the corpora as it publishes them: a row a line, blank ones empty."""
     datasets = pytest.importorskip("datasets")
 
-    def load_dataset(name: str, configuration: str) -> dict[str, object]:
-        assert name == "Salesforce/wikitext"
+    def load_dataset(name: str, configuration: str, revision: str) -> dict[str, object]:
+        assert (name, revision) == ("Salesforce/wikitext", "b08601e04326c79dfdd32d625aee71d232d685c3")
         assert configuration.removesuffix("-v1") in CORPORA and configuration.endswith("-v1")
         rows = {
             part: [line if line.strip() else "" for line in text.splitlines(keepends=True)]
@@ -247,8 +247,34 @@ def test_files_and_hub_give_the_same_tokens(folders: Folders, hub: ModuleType, m
     files, other = make(source="files").prepare(folders), make(source="hub").prepare(folders)
     assert streams(files) == streams(other)
     assert files.data_hash() == other.data_hash()
-    assert "plain files" in files.about and "Hugging Face Salesforce/wikitext" in other.about
-    assert "NOT the published" not in other.about
+    assert "plain files" in files.about and "Hugging Face Salesforce/wikitext at b08601e04326" in other.about
+    # a few lines are not what was published, wherever they are from
+    assert other.about.count("NOT the published") == files.about.count("NOT the published") == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "file"),
+    [
+        ("wikitext-2", "val", "wikitext-2/valid.txt.gz"),
+        ("wikitext-2", "test", "wikitext-2/test.txt.gz"),
+        ("wikitext-103", "val", "wikitext-103/valid.txt.gz"),
+    ],
+)
+def test_the_hub_s_text_is_official_by_what_it_holds(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch, name: str, part: str, file: str
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    lines = [f"{line}\n" for line in gzip.decompress(real_data(file).read_bytes()).decode().split("\n")[:-1]]
+    rows = [line if line.strip() else "" for line in lines]
+    place_ = next(number for number, row in enumerate(rows) if " the " in row)
+    changed = [*rows[:place_], rows[place_].replace(" the ", " teh ", 1), *rows[place_ + 1 :]]
+    found = []
+    for text in (rows, changed, rows[:-1]):
+        split = {"val": "validation"}.get(part, part)
+        loaded = datasets.DatasetDict({split: datasets.Dataset.from_dict({"text": text})})
+        monkeypatch.setattr(wikitext_files, "load_from_hub", lambda *_, loaded=loaded: loaded)
+        found.append(HubText(CORPORA[name], folders).is_official(part))
+    assert found == [True, False, False]
 
 
 def test_auto_prefers_files(folders: Folders, hub: ModuleType) -> None:
@@ -262,7 +288,7 @@ def test_auto_prefers_files(folders: Folders, hub: ModuleType) -> None:
 def test_without_the_hub_it_says_what_to_get(
     folders: Folders, hub: ModuleType, monkeypatch: pytest.MonkeyPatch, source: str, error: Exception
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(hub, "load_dataset", fail)

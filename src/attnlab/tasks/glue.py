@@ -199,7 +199,7 @@ class Glue(Task):
         if rows.whole and found != self.data_set.sizes:
             official = ", ".join(f"{subset} {n:,}" for subset, n in self.data_set.sizes.items())
             note += f"; partial or another edition: the official one has {official}"
-        return f"GLUE {self.dataset}, {counts}: {note}."
+        return f"GLUE {self.dataset} from {rows.where}, {counts}: {note}."
 
 
 def _file(subset: str) -> str:

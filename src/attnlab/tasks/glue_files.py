@@ -9,11 +9,14 @@ from typing import Any, BinaryIO
 
 from attnlab.config.words import hint, listed, nearest
 from attnlab.data.fetch import DataError, Folders
+from attnlab.data.hub import load_from_hub
 from attnlab.data.progress import say, track
-from attnlab.data.trees import Tree, bad_line, text_lines
+from attnlab.data.trees import Folder, Tree, bad_line, text_lines
 from attnlab.tasks.glue_sets import DATA_SETS, HIGHEST_SCORE, DataSet
 
 HUB = "nyu-mll/glue"
+REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
+"""commit of the hub's repository"""
 MOST_BROKEN = 0.01
 """share of a file's lines that may be broken, where the official file has such lines"""
 
@@ -89,6 +92,7 @@ class FileRows:
 
     identity: another one where the files may have changed.
     whole:    they are GLUE's own files, in GLUE's division.
+    where:    what they are read from, without this machine's folders; for results.
 
     Raises:
         DataError: files are missing from it.
@@ -104,6 +108,7 @@ class FileRows:
             raise DataError(f"{tree.path}: {layouts} expected (each may end in .gz), found {listed(there)} of these")
         self.files = complete[0]
         self.whole = self.files is data_set.files[0]
+        self.where = "plain files" if isinstance(tree, Folder) else tree.path.name
         self.identity = tree.identity(set(self.files.values()).__contains__)
 
     def read(self) -> dict[str, list[Row]]:
@@ -123,10 +128,11 @@ class HubRows:
     """
 
     whole = True
+    where = f"Hugging Face {HUB} at {REVISION[:12]}"
 
     def __init__(self, name: str, data_set: DataSet, advice: str) -> None:
         self.name, self.data_set, self.advice = name, data_set, advice
-        self.identity = [HUB, name]
+        self.identity = [HUB, REVISION, name]
 
     def read(self) -> dict[str, list[Row]]:
         """Rows by subset.
@@ -135,9 +141,7 @@ class HubRows:
             DataError: the hub or the package cannot be had, or a label is none of the set.
         """
         try:
-            import datasets
-
-            splits = datasets.load_dataset(HUB, self.name)
+            splits = load_from_hub(HUB, self.name, REVISION)
         except Exception as error:
             # the package lets through errors of many kinds from the libraries below it
             reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -19,6 +19,7 @@ class DataSet:
     """One data set of GLUE.
 
     folder, archive: below the GLUE folder: the set's folder, and the official zip that holds it.
+    size, sha256: of the archive (github huggingface/datasets, datasets/glue/dataset_infos.json).
     texts, label: names of the columns.
     sizes:   published number of rows by subset.
     metrics: the official ones.
@@ -39,6 +40,8 @@ class DataSet:
     metrics: tuple[str, ...]
     classes: tuple[str, ...] = ()
     archive: str | None = None
+    size: int | None = None
+    sha256: str | None = None
     spelled: bool = False
     columns: tuple[str, ...] = ()
     files: tuple[Mapping[str, str], ...] = field(default=({"train": "train.tsv", "test": "dev.tsv"},))
@@ -50,7 +53,10 @@ class DataSet:
     def source(self) -> Source:
         """Where the files may lie, and from where they come."""
         names = [self.folder, *([self.archive] if self.archive else [])]
-        archive = OfficialFile(path=f"GLUE/{self.archive}", url=ADDRESS + self.archive) if self.archive else None
+        archive = None
+        if self.archive:
+            path, url = f"GLUE/{self.archive}", ADDRESS + self.archive
+            archive = OfficialFile(path=path, url=url, size=self.size, sha256=self.sha256)
         places = tuple(f"{top}/{name}" for top in TOPS for name in names)
         return Source(what=f"GLUE's {self.folder}", places=places, archive=archive, offers=self.offers)
 
@@ -65,6 +71,8 @@ DATA_SETS = {
     "cola": DataSet(
         folder="CoLA",
         archive="CoLA.zip",
+        size=376971,
+        sha256="f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff",
         texts=("sentence",),
         label="label",
         columns=("source", "label", "mark", "sentence"),
@@ -75,6 +83,8 @@ DATA_SETS = {
     "sst2": DataSet(
         folder="SST-2",
         archive="SST-2.zip",
+        size=7439277,
+        sha256="d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
         texts=("sentence",),
         label="label",
         classes=POLARITY,
@@ -108,6 +118,8 @@ DATA_SETS = {
     "mnli": DataSet(
         folder="MNLI",
         archive="MNLI.zip",
+        size=312783507,
+        sha256="e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
         texts=PAIR,
         hub_texts=("premise", "hypothesis"),
         label="gold_label",
@@ -120,6 +132,8 @@ DATA_SETS = {
     "qnli": DataSet(
         folder="QNLI",
         archive="QNLIv2.zip",
+        size=10627589,
+        sha256="e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5",
         texts=("question", "sentence"),
         label="label",
         classes=ENTAILMENT,
@@ -130,6 +144,8 @@ DATA_SETS = {
     "qqp": DataSet(
         folder="QQP",
         archive="QQP-clean.zip",
+        size=41696084,
+        sha256="40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
         texts=("question1", "question2"),
         label="is_duplicate",
         classes=("not_duplicate", "duplicate"),
@@ -140,6 +156,8 @@ DATA_SETS = {
     "rte": DataSet(
         folder="RTE",
         archive="RTE.zip",
+        size=697150,
+        sha256="6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
         texts=PAIR,
         label="label",
         classes=ENTAILMENT,
@@ -150,6 +168,8 @@ DATA_SETS = {
     "wnli": DataSet(
         folder="WNLI",
         archive="WNLI.zip",
+        size=28999,
+        sha256="ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46",
         texts=PAIR,
         label="label",
         classes=("not_entailment", "entailment"),
@@ -159,6 +179,8 @@ DATA_SETS = {
     "stsb": DataSet(
         folder="STS-B",
         archive="STS-B.zip",
+        size=802872,
+        sha256="e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85",
         texts=PAIR,
         label="score",
         sizes={"train": 5749, "test": 1500},
