@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from attnlab.learn.callbacks import StepCallback
+from attnlab.learn.units import text
 
 LINE_SECONDS = 30.0
 
@@ -84,4 +85,4 @@ class TrainProgress(StepCallback):
     def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
         if time.monotonic() - self.shown > self.REFRESH_SECONDS or step == self.max_steps:
             self.shown = time.monotonic()
-            self.reporter.update(step, f"loss {float(module.latest['train/loss']):.4f}")
+            self.reporter.update(step, f"loss {text('train/loss', float(module.latest['train/loss']))}")

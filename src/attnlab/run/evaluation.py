@@ -13,7 +13,9 @@ from attnlab.config.check import ConfigError, apply_values, checked
 from attnlab.config.naming import label_options, run_label
 from attnlab.config.overrides import with_data_set_names
 from attnlab.config.words import hint, listed, nearest
+from attnlab.learn.units import text
 from attnlab.run.record import RunError, read_config, write_text
+from attnlab.run.report.quantities import whole
 from attnlab.run.trained import network_with, trained_on, with_own_tokens
 
 HELP = """python evaluate.py run=<run folder> [key=value ...]
@@ -218,8 +220,6 @@ def _label(own: Mapping[str, str], raw: Mapping[str, Any], folder: Path) -> str:
 
 
 def _show(file: Path, metrics: Mapping[str, float]) -> None:
-    from attnlab.run.summary import headline, percent
-
-    for name, value in headline(metrics).items():
-        print(f"{name:45s} {percent(name, value)}")
+    for name, value in whole(metrics).items():
+        print(f"{name:45s} {text(name, value)}")
     print(f"written to {file}")

@@ -16,18 +16,9 @@ from attnlab.config.check import ConfigError, check_command
 from attnlab.config.naming import run_folder
 from attnlab.config.setting import flatten
 from attnlab.config.words import show
+from attnlab.learn.units import text
 from attnlab.run.record import RunError, RunFolder
-from attnlab.run.report.quantities import headlines
-
-
-def headline(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics of whole subsets and groups, without those of single lengths."""
-    return {name: value for name, value in metrics.items() if "/length_" not in name}
-
-
-def percent(name: str, value: float) -> str:
-    """Accuracies in percent, anything else as it is."""
-    return f"{100 * value:.2f} %" if "accuracy" in name else f"{value:.4g}"
+from attnlab.run.report.quantities import headlines, whole
 
 
 def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) -> None:
@@ -37,10 +28,11 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
     table = Table(box=SIMPLE_HEAD)
     table.add_column(f"{task} / {model} / seed {raw['seed']}")
     table.add_column("result", justify="right")
-    for name, value in headline(result["metrics"]).items():
-        table.add_row(name, percent(name, value))
+    for name, value in whole(result["metrics"]).items():
+        table.add_row(name, text(name, value))
     table.add_row("tested weights", f"{result['selection']['rule']}, step {result['selection']['step']}")
-    table.add_row("seconds of training", f"{result['seconds']:.0f}  ({result['steps_per_second']:.1f} steps/s)")
+    taken, speed = (text(name, result[name]) for name in ("seconds", "steps_per_second"))
+    table.add_row("training time", f"{taken}  ({speed})")
     console.print(table)
     if result["data"].get("about"):
         console.print(f"computed on: {result['data']['about']}", highlight=False, soft_wrap=True)
@@ -79,11 +71,11 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
     reasons, names = [], _short_names(list(by_folder.values()))
     for short, (folder, job) in zip(names, by_folder.items(), strict=True):
         name = short or str(folder.relative_to(job["paths"]["runs"]))
-        state, text = _outcome(folder, job)
+        state, said = _outcome(folder, job)
         # rich reads [encoder] as markup
-        table.add_row(escape(name), state, text if state == "finished" else "")
+        table.add_row(escape(name), state, said if state == "finished" else "")
         if state != "finished":
-            reasons.append(f"{name}: {state}{text and ': '}{text}")
+            reasons.append(f"{name}: {state}{said and ': '}{said}")
     Console().print(table)
     if reasons:
         print("\n".join(reasons))
@@ -123,7 +115,7 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
     metrics, names = result["metrics"], headlines(result["metrics"])
     first = names[0].rpartition("/")[2] if names else ""
     label = "" if first.endswith("accuracy") else f"{first} "
-    return "finished", label + "  ".join(f"{_part(name)} {percent(name, metrics[name])}" for name in names)
+    return "finished", label + "  ".join(f"{_part(name)} {text(name, metrics[name])}" for name in names)
 
 
 def _part(name: str) -> str:

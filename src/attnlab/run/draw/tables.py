@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from attnlab.config.report import Picture
 from attnlab.config.words import show
+from attnlab.learn.units import SHARE, unit_of
 from attnlab.run.draw.lengths import by_length
 from attnlab.run.draw.style import PANELS_A_ROW, line_look, panels, save
 from attnlab.run.draw.training import training
@@ -80,8 +81,11 @@ def _bars(axis: Axes, table: Table, column: Column) -> None:
     axis.set_yticks(range(len(table.cells)), [textwrap.fill(row, LONGEST_NAME) for row in table.cells])
     axis.set_ylim(len(table.cells) - 0.4, -0.6)
     axis.set(title=column.name, xlabel=axis_label(column))
-    # a picture of percentages is of all of them, so that two of them can be compared
-    axis.set_xlim(0, 102 if column.unit == "percent" else None)
+    if column.unit == SHARE.name:
+        # a picture of percentages is of all of them, so that two of them can be compared
+        axis.set_xlim(102 * unit_of(column.metric).least, 102)
+    elif axis.get_xlim()[0] > 0:
+        axis.set_xlim(0)
 
 
 def _dots(axis: Axes, cell: Cell, place: float) -> None:
@@ -92,7 +96,7 @@ def _dots(axis: Axes, cell: Cell, place: float) -> None:
 
 def axis_label(column: Column) -> str:
     """The unit of a column, as written at an axis."""
-    return "%" if column.unit == "percent" else column.unit
+    return SHARE.sign if column.unit == SHARE.name else column.unit
 
 
 def curve(table: Table, picture: Picture, path: Path) -> Drawn:

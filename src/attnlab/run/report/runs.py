@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import os
 import re
 import socket
@@ -18,8 +17,8 @@ import attnlab
 from attnlab.config.naming import comparable, differences
 from attnlab.config.setting import flatten
 from attnlab.config.view import signature_of
+from attnlab.learn.units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.gradient_spread import relative_sd
-from attnlab.run.report.quantities import OF_RUNS, factor_of, spread_of
 
 # libyaml's is ten times faster and reads the same
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -76,12 +75,14 @@ class FoundRun:
         if self.state != "finished":
             return None
         found = self._recorded(metric)
-        return None if found is None or not math.isfinite(found) else factor_of(metric) * found
+        return None if found is None or problem(metric, found) else scaled(metric, found)
 
     def lacking(self, metric: str) -> str:
         """Why a finished run has no such number."""
         found = self._recorded(metric)
-        return f"its result has no {metric}" if found is None else f"its {metric} is {found}, not finite"
+        if found is None:
+            return f"its result has no {metric}"
+        return f"its {metric} is {as_float(found):g}, {problem(metric, found)}"
 
     def _recorded(self, metric: str) -> float | None:
         if metric in OF_RUNS:

@@ -12,8 +12,9 @@ from attnlab.config.conform import build
 from attnlab.config.naming import NOT_IDENTITY, run_folder
 from attnlab.config.report import Report
 from attnlab.config.words import hint, nearest_key, show
+from attnlab.learn.units import spread_of
 from attnlab.run.report.cells import TableError
-from attnlab.run.report.quantities import headlines, spread_of
+from attnlab.run.report.quantities import headlines
 from attnlab.run.report.runs import FoundRun, Unreadable, look, run_folders
 from attnlab.run.report.table import value_of
 
