@@ -109,7 +109,7 @@ def as_float(value: float | int) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def scaled(metric: str, value: float | int) -> float:
