@@ -246,5 +246,7 @@ class Config:
     paths: Paths
     from_run: str | None = None
     """folder of a run whose weights this one begins with, as far as both networks have them"""
+    debug: str | None = None
+    """set by debug=...: numbers of this run mean nothing, and report.py runs=... leaves it out"""
     report: Report | None = None
     """of an experiment: the table and figures of its runs"""

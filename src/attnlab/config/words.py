@@ -1,6 +1,7 @@
 """Nearest right words and values as a user would type them: what error messages are made of."""
 
 import difflib
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
@@ -41,6 +42,11 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
         if word:
             return candidates[word]
     return None
+
+
+def command_line(program: str, *words: str) -> str:
+    """A command to paste into a shell: names of folders hold blanks, brackets and other signs that a shell reads."""
+    return shlex.join([*program.split(), *words])
 
 
 def hint(word: str | None) -> str:

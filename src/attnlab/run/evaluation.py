@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from attnlab.config.check import ConfigError, apply_values, checked
@@ -74,7 +75,7 @@ def _own_options(argv: Sequence[str]) -> dict[str, str]:
                 f"{word}: unknown key{hint(nearest(word, OWN_KEYS))}; allowed: {listed((*OWN_KEYS, *ALLOWED))}"
             )
     if folders := [a for a in argv if "=" not in a and Path(a).is_dir()]:
-        problems.append(f"{folders[0]}: write run={folders[0]}")
+        problems.append(f"{folders[0]}: write {quote(f'run={folders[0]}')}")
     elif "run" not in own and "run" not in argv:
         problems.append(
             "run: missing; give run=<run folder>, such as run=experiments/runs/scan-simple/linear/default/seed0"

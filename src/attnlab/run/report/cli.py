@@ -1,7 +1,6 @@
 """`python report.py`: tables and figures from run folders. torch is imported for pictures of attentions only."""
 
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from attnlab.config.check import ConfigError
 from attnlab.config.report import Picture
 from attnlab.config.schema import LoggerOptions
-from attnlab.config.words import hint, listed, nearest
+from attnlab.config.words import command_line, hint, listed, nearest
 from attnlab.run.record import RunError, write_text
 from attnlab.run.report.account import notes, origin, problems
 from attnlab.run.report.cells import Table, TableError
@@ -36,6 +35,7 @@ Tables and figures from run folders; what is missing, running or failed is named
   experiment=park2024/table4_scan   the cells of an experiment beside the published numbers; words of train.py narrow it
                                     (model=linear seed=0,1,2)
   runs=<glob>                       any run folders, or folders that hold some: runs='experiments/runs/scan*'
+  include=debug                     with runs=: also those trained with debug=..., which are left out else
   rows=model,optim.lr               keys whose values make a row (default: the experiment's, or what varies)
   columns=test/ood/sequence_accuracy,seconds
                                     metrics (default: the experiment's, or the main test metrics)
@@ -48,7 +48,7 @@ Tables and figures from run folders; what is missing, running or failed is named
   diagnose=<run folder>             pictures of what the attentions of one run do; `python report.py diagnose` says more
   page                              one HTML page of everything measured (also `make report`)
 """
-OWN = ("experiment", "runs", "rows", "columns", "against", "figures", "out", "logger")
+OWN = ("experiment", "runs", "include", "rows", "columns", "against", "figures", "out", "logger")
 FIGURES = ("bars", "by_length", "training")
 LOGGERS = ("csv", "wandb_offline", "wandb_online")
 COMMANDS = {
@@ -100,6 +100,8 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         found.append(f"expected one of experiment=..., runs=..., diagnose=... or page{near}")
     elif "runs" in own:
         found += [f"{word}: not known with runs={hint(nearest(word.partition('=')[0], OWN))}" for word in words]
+    if own.get("include", "debug") != "debug" or ("include" in own and "runs" not in own):
+        found.append(f"include={own['include']}: expected include=debug, beside runs=...")
     if own.get("logger", "csv") not in LOGGERS:
         near = hint(nearest(own["logger"], LOGGERS))
         found.append(f"logger={own['logger']}: expected one of {listed(LOGGERS)}{near}")
@@ -112,7 +114,7 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
-    source = experiment_source(own["experiment"], words) if "experiment" in own else glob_source(own["runs"])
+    source = _source(own, words)
     require_runs(source)
     table = _table(source, own)
     comparisons = table.comparisons(own.get("against"))
@@ -121,7 +123,7 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     lines = {
         "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
         "Without a number": [*problems(table, source.skipped), *undrawn],
-        "To know": notes(table),
+        "To know": [*filter(None, [source.left_out]), *notes(table)],
     }
     _print(table, lines)
     command = _command(own, words)
@@ -150,6 +152,12 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     return 0
 
 
+def _source(own: Mapping[str, str], words: Sequence[str]) -> Source:
+    if "experiment" in own:
+        return experiment_source(own["experiment"], words)
+    return glob_source(own["runs"], "include" in own)
+
+
 def _made(out: Path) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -161,7 +169,7 @@ def _made(out: Path) -> Path:
 def _command(own: Mapping[str, str], words: Sequence[str]) -> str:
     """This command again; where it writes to is no part of what it says."""
     given = [f"{key}={value}" for key, value in own.items() if key not in ("out", "logger")]
-    return f"python report.py {shlex.join([*given, *words])}"
+    return command_line("python report.py", *given, *words)
 
 
 def _table(source: Source, own: Mapping[str, str]) -> Table:

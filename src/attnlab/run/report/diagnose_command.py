@@ -4,6 +4,7 @@ import difflib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, get_args
 
 from attnlab.config.report import Quantity
@@ -85,7 +86,7 @@ def _word_problems(argv: Sequence[str]) -> list[str]:
         if key in KEYS:
             problems += [] if equals and value else [f"{word}: expected {key}=value"]
         elif Path(word).is_dir():
-            problems.append(f"{word}: write diagnose={word} or compare={word}")
+            problems.append(f"{word}: write {quote(f'diagnose={word}')} or {quote(f'compare={word}')}")
         else:
             problems.append(f"{key}: unknown key{hint(nearest(key, KEYS))}; allowed: {listed(KEYS)}")
     if not any(word.split("=")[0] == "diagnose" for word in argv):
