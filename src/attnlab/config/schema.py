@@ -1,7 +1,6 @@
 """The typed configuration: every key a user can set outside `task.*` options and attention arguments.
 
-Those two are typed by the classes their `_target_` names (`attnlab.config.target` reads the signatures).
-Nothing here imports torch: config errors must come back before anything heavy is loaded.
+Those two are typed by the classes their `_target_` names (`attnlab.config.target`). Nothing here imports torch.
 """
 
 from dataclasses import dataclass, field
@@ -248,5 +247,4 @@ class Config:
     """folder of a run whose weights this one begins with, as far as both networks have them"""
     debug: str | None = None
     """set by debug=...: numbers of this run mean nothing, and report.py runs=... leaves it out"""
-    report: Report | None = None
-    """of an experiment: the table and figures of its runs"""
+    report: Report | None = None  # of an experiment: the table and figures of its runs

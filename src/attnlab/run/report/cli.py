@@ -21,7 +21,6 @@ from attnlab.run.report.table import make_table
 from attnlab.run.report.writers import (
     cells_csv,
     compared,
-    details,
     latex,
     markdown,
     record,
@@ -114,6 +113,8 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
+    from attnlab.run.report.terminal import print_report
+
     source = _source(own, words)
     require_runs(source)
     table = _table(source, own)
@@ -125,7 +126,7 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
         "Without a number": [*problems(table, source.skipped), *undrawn],
         "To know": [*filter(None, [source.left_out]), *notes(table)],
     }
-    _print(table, lines)
+    print_report(table, lines)
     command = _command(own, words)
     more = {
         "experiment": source.name,
@@ -191,30 +192,6 @@ def _require_column(metric: str, source: Source) -> None:
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
     if metric not in known:
         raise TableError(f"columns={metric}: no run has it{hint(nearest(metric, known))}; {listed(known, 12)}")
-
-
-def _print(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    heads, *cells = details(table)
-    grid = Grid(box=SIMPLE_HEAD, title=table.report.title, title_justify="left", pad_edge=False)
-    for number, head in enumerate(heads):
-        grid.add_column(head, justify="right" if number > 1 else "left", overflow="fold")
-    last = None
-    for row in cells:
-        grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
-        last = row[0]
-    console = Console()
-    # in a file or a pipe nothing needs to be folded
-    Console(width=None if console.is_terminal else 200, markup=False).print(grid)
-    if table.report.protocol:
-        console.print(f"protocol: {table.report.protocol}", highlight=False, markup=False, soft_wrap=True)
-    for head, items in lines.items():
-        if items:
-            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
-    print()
 
 
 def _folder(source: Source) -> Path:

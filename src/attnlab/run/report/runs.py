@@ -235,11 +235,14 @@ def _first_line(error: Exception) -> str:
 
 
 def run_folders(pattern: str) -> list[Path]:
-    """Run folders that a glob names or that lie below what it names, each once, in order of their names."""
+    """Run folders that a glob names or that lie below what it names, each once, in order of their names.
+
+    A folder that is there is no glob: its name may hold brackets.
+    """
     import glob
 
     found: set[Path] = set()
-    for place in map(Path, glob.glob(pattern, recursive=True)):
+    for place in [Path(pattern)] if Path(pattern).is_dir() else map(Path, glob.glob(pattern, recursive=True)):
         if (place / "config.yaml").exists():
             found.add(place)
         elif place.is_dir():

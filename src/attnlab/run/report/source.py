@@ -71,22 +71,22 @@ def experiment_source(name: str, words: Sequence[str]) -> Source:
 
 
 def glob_source(pattern: str, with_debug: bool = False) -> Source:
-    """Every run folder that a glob names or that lies below what it names, those of `debug=...` only where asked for."""
+    """Every run folder that a glob names or that lies below what it names, of debug=... where asked for."""
     runs, skipped = [], []
     for folder in run_folders(pattern):
         try:
             runs.append(look(folder))
         except Unreadable as error:
             skipped.append(f"{folder}: {error}")
-    kept = runs if with_debug else [run for run in runs if run.debug is None]
+    kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
     return Source(pattern, None, kept, skipped, left_out=_left_out([run for run in runs if run not in kept]))
 
 
 def _left_out(runs: Sequence[FoundRun]) -> str:
-    names = listed(sorted({f"debug={run.debug}" for run in runs}))
-    return (
-        f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {names} left out; include=debug adds them" if runs else ""
-    )
+    if not runs:
+        return ""
+    names = listed(sorted({f"debug={run.config['debug']}" for run in runs}))
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {names} left out; include=debug adds them"
 
 
 def plain_report(source: Source, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
