@@ -142,3 +142,20 @@ def test_averages_are_of_one_unit(tmp_path: Path) -> None:
     assert (both.mean, both.column.unit) == (6.0, "word perplexity") and lower_is_better(both.column.metric)
     with pytest.raises(TableError, match="no mean in common"):
         make_table(average("test/f1", "test/word_perplexity"), runs)
+
+
+def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from attnlab.run.draw.lengths import _values
+    from attnlab.run.draw.tables import _bars
+
+    config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
+    metrics = {"test/matthews_correlation": -0.3, "test/length_0_499/f1": 0.5, "test/length_500_up/f1": 0.2}
+    a_run(run_folder(config), config, metrics=metrics)
+    runs = glob_source(str(tmp_path / "runs")).runs
+    table = make_table(Report(title="t", columns={"c": "test/matthews_correlation"}), runs)
+    axis = Figure().subplots()
+    _bars(axis, table, table.columns[0])
+    assert axis.get_xlim() == (-32.0, 102.0)
+    assert _values(table, "test", "f1") == {"linear": {0: [50.0], 500: [20.0]}}

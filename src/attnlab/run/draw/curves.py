@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from attnlab.learn import units
 from attnlab.run.attention_summaries import RATIOS, Locality, Summary
-from attnlab.run.draw.style import GREYS, LINES, MARKERS, panels
+from attnlab.run.draw.style import GREYS, LINES, MARKERS, logarithmic, panels
 from attnlab.run.draw.text import LINE, fitted
 from attnlab.run.gradient_spread import COLUMN
 
@@ -74,12 +73,7 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
         above.plot(steps, _smooth(shown), **look)
         said = units.number(overall, units.RATIO.name) if math.isfinite(overall) else "too few steps"
         below.plot(steps, running, label=f"{label}: {said}", **look)
-    above.set_yscale("log")
-    lowest, highest = above.get_ylim()
-    if highest < 100 * lowest:
-        above.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        above.yaxis.set_major_formatter("{x:g}")
-        above.yaxis.set_minor_formatter(NullFormatter())
+    logarithmic(above)
     smoothed = any(_window(norms) > 1 for _, _, norms, _, _ in runs)
     above.set_ylabel("norm of gradients" + ("\n(smoothed)" if smoothed else ""))
     below.set_ylabel("relative sd\n(running)")

@@ -37,7 +37,7 @@ def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, st
     for number, (axis, (row, lengths)) in enumerate(zip(axes, rows.items(), strict=True)):
         _line(axis, lengths, number if together else 0, row)
         if unit.name == SHARE.name:
-            axis.set_ylim(100 * unit.least - 3, 103)
+            axis.set_ylim(min(0.0, *(value for values in lengths.values() for value in values)) - 3, 103)
     if together:
         axes[0].legend()
     caption = f"{table.report.title}: {subset} by length; mean and range over seeds"

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from attnlab.config.report import Picture
 from attnlab.learn.units import label, problem, scaled, unit_of
-from attnlab.run.draw.style import line_look, row_panels, save
+from attnlab.run.draw.style import line_look, logarithmic, row_panels, save
 from attnlab.run.report.cells import Table, TableError
 from attnlab.run.report.table import row_name
 
@@ -33,7 +33,9 @@ def training(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str
     figure, axes, together = row_panels(list(rows), "optimiser step", named)
     for number, (axis, (row, runs)) in enumerate(zip(axes, rows.items(), strict=True)):
         _lines(axis, row, runs, number if together else 0)
-        axis.set_yscale("log" if metric.endswith("loss") else "linear")
+    if metric.endswith("loss"):
+        for axis in set(axes):
+            logarithmic(axis)
     if together and len(rows) > 1:
         axes[0].legend()
     seeds = "every seed (thin) and their median" if any(len(runs) > 1 for runs in rows.values()) else "one seed"

@@ -57,7 +57,10 @@ def details(table: Table) -> list[list[str]]:
     """Heads, then a line for every cell: ours, best and worst seed and, where something was published, that beside."""
     compare = any(cell.published is not None for cell in table.each())
     heads = [row_head(table), "", "ours ± sd (seeds)", "best", "worst"]
-    lines = [[c.row, c.column.name, mean_and_sd(c), extreme(c, True), extreme(c, False)] for c in table.each()]
+    lines = [
+        [c.row, label(c.column.name, c.column.unit), mean_and_sd(c), extreme(c, True), extreme(c, False)]
+        for c in table.each()
+    ]
     if compare:
         heads += ["published", "ours - published"]
         lines = [[*line, published(c), difference(c)] for line, c in zip(lines, table.each(), strict=True)]
