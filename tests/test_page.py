@@ -194,6 +194,14 @@ def test_a_report_in_two_places_stands_there_once(tmp_path: Path) -> None:
     assert len(page.all("section")) == 1 and "its report is that of" in page.text
 
 
+def test_one_folder_named_twice_is_read_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_report(tmp_path / "reports" / "x")
+    words = [f"measured={tmp_path / 'reports'}", f"reports={tmp_path / 'reports'}", f"out={tmp_path / 'report.html'}"]
+    assert page_main(words) == 0
+    assert "1 experiment," in capsys.readouterr().out
+    assert len(outline(tmp_path / "report.html").all("section")) == 1
+
+
 def test_the_form_fits_what_it_should() -> None:
     assert mismatch(sample_report(), REPORT) is None
     assert mismatch(json.loads(json.dumps(sample_report(origin=None, comparisons=[]))), REPORT) is None

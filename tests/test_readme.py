@@ -16,7 +16,6 @@ from attnlab.config.check import check_command
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.shipped import models_that_can
 from attnlab.config.view import can
-from attnlab.run.cli import readable
 from attnlab.run.job import run_job
 from attnlab.run.report.cli import report_main
 
@@ -71,7 +70,7 @@ def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
         done = run_command("train.py", *words)
         assert done.returncode == 0, done.stderr[-3000:]
         return
-    jobs = check_command(readable(words)).jobs
+    jobs = check_command(words).jobs
     assert jobs
     for job in jobs:
         assert run_job(job, quiet=True) == 0

@@ -20,10 +20,10 @@ from attnlab.config.compose import compose_config
 from attnlab.config.defaults import completed
 from attnlab.config.naming import run_folder
 from attnlab.config.report import Average, Picture, Report
+from attnlab.learn.units import lower_is_better, unit_of
 from attnlab.run.report.cells import TableError
 from attnlab.run.report.cli import report_main
 from attnlab.run.report.published import Published, PublishedError, Value, published_table
-from attnlab.run.report.quantities import lower_is_better, unit_of
 from attnlab.run.report.runs import Unreadable, look, run_folders
 from attnlab.run.report.source import glob_source, plain_report
 from attnlab.run.report.statistics import bimodal, interval, mean, paired, sd
@@ -139,7 +139,7 @@ def test_numbers_beside_the_metrics(made: Make) -> None:
     assert run.value("relative_sd(train/gradient_norm)") == 0.5
     assert run.value("relative_sd(train/nothing)") is None
     assert run.value("test/nothing") is None
-    assert unit_of(OOD) == "percent" and lower_is_better("test/word_perplexity") and not lower_is_better(OOD)
+    assert unit_of(OOD).name == "percent" and lower_is_better("test/word_perplexity") and not lower_is_better(OOD)
 
 
 def test_a_number_that_is_not_finite_is_none(made: Make, tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import yaml
 from runs import SMALL_CLEVR, config_of
 
 from attnlab.config.naming import run_folder
+from attnlab.learn.units import OF_RUNS
 from attnlab.run.evaluation import evaluate_main
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile
 from attnlab.run.report import cli
-from attnlab.run.report.quantities import OF_RUNS
 from attnlab.run.report.runs import look
 from attnlab.run.run_files import RunError, config_text, read_config, read_result, read_rows, read_status
 from attnlab.run.summary import print_sweep

@@ -17,7 +17,7 @@ from attnlab.config.rules import ignored_options, rule_problems
 from attnlab.config.schema import Config
 from attnlab.config.setting import Setter
 from attnlab.config.view import View
-from attnlab.config.words import listed, show
+from attnlab.config.words import command_line, listed, show
 
 _MOST_LINES = 40
 
@@ -100,7 +100,7 @@ def missing_runs(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
         if folder is not None and not (Path(folder) / "config.yaml").is_file():
             experiment = trained_by(folder)
             expected = "expected one such as experiments/runs/<task>/<model>/<tag>/seed<k>"
-            first = f"train it first: python train.py experiment={experiment}"
+            first = f"train it first: {command_line('python train.py', f'experiment={experiment}')}"
             advice = expected if experiment is None else first
             problems.append(f"from_run={folder}: no run folder (no config.yaml there); {advice}")
     return problems

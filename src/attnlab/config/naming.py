@@ -20,8 +20,9 @@ from attnlab.config.layers import filled_shares
 from attnlab.config.setting import flatten
 from attnlab.config.words import show
 
-NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "report")
-"""Parts of the configuration that do not change what is trained; the seed has a folder level of its own."""
+NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "debug", "report")
+"""Parts of the configuration that do not change what is trained; the seed has a folder level of its own. What debug=...
+sets is there beside its mark."""
 
 _LONGEST, _KEPT, _DIGITS = 120, 80, 10
 

@@ -3,12 +3,14 @@
 Hydra stops at its first error; here every word is judged by itself, so that all problems come in one message.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attnlab.config.compose import group_choices
+from attnlab.config.nodes import task_yaml
 from attnlab.config.words import hint, listed, nearest, show
 
 FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
@@ -48,7 +50,7 @@ class Words:
 
 def read_command(argv: Sequence[str], conf: Path) -> Words:
     """Take a command line apart; unreadable words become problems, the rest items."""
-    words, texts, rest = Words(), [], list(argv)
+    words, texts, rest = Words(), [], _by_option(argv, conf)
     while rest:
         word = rest.pop(0)
         name, _, value = word.partition("=")
@@ -85,6 +87,32 @@ def _bad_flag(word: str) -> str:
         return f"{word}: unknown flag; options are written without dashes: {name}={value or '...'}"
     near = nearest(name, [flag.lstrip("-") for flag in FLAGS if flag.startswith("--")])
     return f"{word}: unknown flag{hint(near and '--' + near)}; flags: {listed(FLAGS)}; options are written key=value"
+
+
+def readable(argv: Sequence[str], conf: Path) -> list[str]:
+    """A command line as Hydra reads it: parts of GLUE by their option, folders in quotes."""
+    return [quoted_folder(word) for word in _by_option(argv, conf)]
+
+
+def _by_option(argv: Sequence[str], conf: Path) -> list[str]:
+    name = next((word.partition("=")[2] for word in argv if word.startswith("task=")), "")
+    return with_data_set_names(argv, task_yaml(name, conf) if name in group_choices(conf)["task"] else {})
+
+
+def quoted_folder(word: str) -> str:
+    """A word that names a folder (`from_run=`, `paths.*=`), the folder in quotes.
+
+    Names of folders hold blanks and brackets, those of run folders also = and commas, which mean something to Hydra.
+    """
+    key, _, folder = word.partition("=")
+    name = key.lstrip("+")
+    if not (name.rpartition(".")[2] == "from_run" or name.startswith("paths.")):
+        return word
+    if folder[:1] in ("'", '"') or re.fullmatch(r"[\w./-]*", folder):
+        return word
+    # in quotes Hydra reads a backslash as itself, but for one before a quote
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), folder)
+    return f"{key}='{escaped}'"
 
 
 def with_data_set_names(words: Sequence[str], task: Mapping[str, Any]) -> list[str]:
@@ -133,7 +161,7 @@ def _without_repeats(items: list[Item], problems: list[str]) -> list[Item]:
 
 
 def read_override(text: str, conf: Path) -> Item:
-    """One override by Hydra's grammar.
+    """One override by Hydra's grammar, folders as they are.
 
     Raises:
         ValueError: the problem, as a sentence.
@@ -142,7 +170,7 @@ def read_override(text: str, conf: Path) -> Item:
     from hydra.errors import HydraException
 
     try:
-        override = OverridesParser.create().parse_overrides([text])[0]
+        override = OverridesParser.create().parse_overrides([quoted_folder(text)])[0]
         values = _values(override, conf)
     except HydraException as error:
         raise ValueError(_unreadable(text, str(error))) from None

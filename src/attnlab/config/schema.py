@@ -1,7 +1,6 @@
 """The typed configuration: every key a user can set outside `task.*` options and attention arguments.
 
-Those two are typed by the classes their `_target_` names (`attnlab.config.target` reads the signatures).
-Nothing here imports torch: config errors must come back before anything heavy is loaded.
+Those two are typed by the classes their `_target_` names (`attnlab.config.target`). Nothing here imports torch.
 """
 
 from dataclasses import dataclass, field
@@ -246,5 +245,6 @@ class Config:
     paths: Paths
     from_run: str | None = None
     """folder of a run whose weights this one begins with, as far as both networks have them"""
-    report: Report | None = None
-    """of an experiment: the table and figures of its runs"""
+    debug: str | None = None
+    """set by debug=...: numbers of this run mean nothing, and report.py runs=... leaves it out"""
+    report: Report | None = None  # of an experiment: the table and figures of its runs

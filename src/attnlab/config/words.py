@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterable
 from itertools import product
 from typing import Any
@@ -43,6 +44,11 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
         if word:
             return candidates[word]
     return None
+
+
+def command_line(program: str, *words: str) -> str:
+    """A command to paste into a shell: names of folders hold blanks, brackets and other signs that a shell reads."""
+    return shlex.join([*program.split(), *words])
 
 
 def hint(word: str | None) -> str:

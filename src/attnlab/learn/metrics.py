@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from attnlab.learn.units import lower_is_better
+
 Records = Mapping[str, np.ndarray]
 """what evaluation recorded of every example, by name, [n] each (attnlab.learn.judge)"""
-
-LOWER_IS_BETTER = ("perplexity", "loss")
 
 
 def _mean(name: str) -> Callable[[Records], float]:
@@ -72,7 +72,7 @@ def improves(name: str, value: float, best: float | None) -> bool:
     """Whether a value of a metric is better than the best so far; the first of equals wins."""
     if best is None:
         return True
-    return value < best if name.endswith(LOWER_IS_BETTER) else value > best
+    return value < best if lower_is_better(name) else value > best
 
 
 def summarise(

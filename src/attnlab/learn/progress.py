@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from attnlab.data.progress import LINE_SECONDS
 from attnlab.learn.callbacks import StepCallback
+from attnlab.learn.units import text
 
 
 class Reporter:
@@ -83,4 +84,4 @@ class TrainProgress(StepCallback):
     def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
         if time.monotonic() - self.shown > self.REFRESH_SECONDS or step == self.max_steps:
             self.shown = time.monotonic()
-            self.reporter.update(step, f"loss {float(module.latest['train/loss']):.4f}")
+            self.reporter.update(step, f"loss {text('train/loss', float(module.latest['train/loss']))}")

@@ -11,9 +11,8 @@ from typing import Any
 import yaml
 
 from attnlab.config.check import Command, ConfigError, check_command, missing_runs
-from attnlab.config.compose import CONF, group_choices
-from attnlab.config.nodes import task_yaml
-from attnlab.config.overrides import flags_first, with_data_set_names
+from attnlab.config.compose import CONF
+from attnlab.config.overrides import flags_first, readable
 from attnlab.config.setting import flatten
 from attnlab.config.words import hint, nearest, nearest_key
 from attnlab.run.job import INTERRUPTED
@@ -28,7 +27,6 @@ def train_main(argv: Sequence[str]) -> int:
 
         print(help_text())
         return 0
-    argv = readable(argv)
     try:
         command = check_command(argv)
         shown = flag_value(argv, "--cfg", "-c")
@@ -73,21 +71,6 @@ def job_text(config: Mapping[str, Any], package: str) -> str:
     return yaml.safe_dump(part, sort_keys=False)
 
 
-def readable(argv: Sequence[str]) -> list[str]:
-    """A command line as Hydra and the check read it: parts of GLUE by their option, folders of runs in quotes."""
-    name = next((word.partition("=")[2] for word in argv if word.startswith("task=")), "")
-    task = task_yaml(name, CONF) if name in group_choices(CONF)["task"] else {}
-    return [quoted_folder(word) for word in with_data_set_names(argv, task)]
-
-
-def quoted_folder(word: str) -> str:
-    """`from_run=<folder>` with the folder in quotes: the names of run folders have = and commas, as Hydra's words."""
-    key, _, folder = word.partition("=")
-    if key.lstrip("+") != "from_run" or folder[:1] in ("'", '"') or folder in ("", "null"):
-        return word
-    return f"{key}='{folder}'"
-
-
 def _run(command: Command, argv: Sequence[str]) -> int:
     import hydra
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -99,7 +82,7 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     BasicSweeper.validate_batch_is_legal = lambda *_: None
     # A full traceback is Hydra's only way to show where an error of ours came from.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    sys.argv[1:] = flags_first(argv)
+    sys.argv[1:] = flags_first(readable(argv, CONF))
     jobs, name = Jobs(command, argv), command.launcher["name"]
     run = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(jobs)
     if name != "basic" and not command.multirun:

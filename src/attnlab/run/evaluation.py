@@ -13,8 +13,10 @@ from attnlab.config.check import ConfigError, apply_values, checked
 from attnlab.config.naming import label_options, run_label
 from attnlab.config.overrides import with_data_set_names
 from attnlab.config.words import hint, listed, nearest
+from attnlab.learn.units import text
 from attnlab.run.asked_run import asked_config, folder_words, subset_problem, unknown_subset
 from attnlab.run.record import RunError, read_config, require_writable, write_text
+from attnlab.run.report.quantities import whole
 from attnlab.run.trained import network_with, trained_on, with_own_tokens
 
 HELP = """python evaluate.py run=<run folder> [key=value ...]
@@ -235,7 +237,5 @@ def _label(own: Mapping[str, str], raw: Mapping[str, Any], folder: Path) -> str:
 
 
 def _show(metrics: Mapping[str, float]) -> None:
-    from attnlab.run.summary import headline, percent
-
-    for name, value in headline(metrics).items():
-        print(f"{name:45s} {percent(name, value)}", flush=True)
+    for name, value in whole(metrics).items():
+        print(f"{name:45s} {text(name, value)}", flush=True)

@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean, pstdev
 
+from attnlab.learn.units import problem
+
 COLUMN = "train/gradient_norm"
 
 
@@ -20,9 +22,10 @@ def column(rows: Iterable[tuple[int, str, float]], name: str = COLUMN) -> tuple[
 def relative_sd(values: Iterable[float]) -> float:
     """Population standard deviation over mean; nan where there is none: fewer than two values, or a mean of 0.
 
-    Values that are not finite (a step that float16 overflowed in, and that was skipped) do not count.
+    Values that are not finite (a step that float16 overflowed in, and that was skipped) do not count, nor do those
+    beyond what can be added up.
     """
-    finite = [value for value in values if math.isfinite(value)]
+    finite = [value for value in values if not problem(COLUMN, value)]
     if len(finite) < 2 or not (mean := fmean(finite)):
         return math.nan
     return pstdev(finite, mean) / mean

@@ -4,7 +4,6 @@ import contextlib
 import platform
 import re
 import resource
-import shlex
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 import attnlab
+from attnlab.config.words import command_line
 from attnlab.run.git import git_state
 
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "wandb")
@@ -87,7 +87,7 @@ def free_memory_bytes(device: torch.device) -> int:
 
 def command() -> str:
     """The command line, to be repeated."""
-    return shlex.join(["python", *sys.argv])
+    return command_line("python", *sys.argv)
 
 
 def origin(device: torch.device) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What a user reads at the end: a table of one run, or of all jobs of a sweep. Imports no torch."""
 
 import contextlib
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,52 +8,44 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from attnlab.config.check import ConfigError, check_command
 from attnlab.config.naming import run_folder
 from attnlab.config.setting import flatten
-from attnlab.config.words import show
+from attnlab.config.words import command_line, show
+from attnlab.learn.units import text
 from attnlab.run.record import RunError, RunFolder
-from attnlab.run.report.quantities import headlines
-
-
-def headline(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics of whole subsets and groups, without those of single lengths."""
-    return {name: value for name, value in metrics.items() if "/length_" not in name}
-
-
-def percent(name: str, value: float) -> str:
-    """Accuracies in percent, anything else as it is."""
-    return f"{100 * value:.2f} %" if "accuracy" in name else f"{value:.4g}"
+from attnlab.run.report.quantities import headlines, whole
 
 
 def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) -> None:
     """Metrics, seconds, folder, and what to try next."""
-    folder, console = run_folder(raw), Console()
+    # names of folders hold brackets, which rich would read as markup
+    folder, console = run_folder(raw), Console(markup=False, highlight=False)
     task, model = raw["task"]["name"], raw["model"]["name"]
     table = Table(box=SIMPLE_HEAD)
     table.add_column(f"{task} / {model} / seed {raw['seed']}")
     table.add_column("result", justify="right")
-    for name, value in headline(result["metrics"]).items():
-        table.add_row(name, percent(name, value))
+    for name, value in whole(result["metrics"]).items():
+        table.add_row(name, text(name, value))
     if selection := result.get("selection"):
         table.add_row("tested weights", f"{selection.get('rule')}, step {selection.get('step')}")
     if {"seconds", "steps_per_second"} <= result.keys():
-        table.add_row("seconds of training", f"{result['seconds']:.0f}  ({result['steps_per_second']:.1f} steps/s)")
+        taken, speed = (text(name, result[name]) for name in ("seconds", "steps_per_second"))
+        table.add_row("training time", f"{taken}  ({speed})")
     console.print(table)
     if about := result.get("data", {}).get("about"):
-        console.print(f"computed on: {about}", highlight=False, soft_wrap=True)
-    console.print(f"run folder: {folder}\n", highlight=False, soft_wrap=True)
+        console.print(f"computed on: {about}", soft_wrap=True)
+    console.print(f"run folder: {folder}\n", soft_wrap=True)
     if shown:
         console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")
-    console.print("Next, for example:", highlight=False)
-    lines = [f"python evaluate.py run={folder}", _comparison(model)]
+    console.print("Next, for example:")
+    lines = [command_line("python evaluate.py", f"run={folder}"), _comparison(model)]
     if raw["logger"]["name"] != "csv":
-        lines.append(f"wandb leet {Path(raw['paths']['runs']) / 'wandb'}")
+        lines.append(command_line("wandb leet", str(Path(raw["paths"]["runs"]) / "wandb")))
     for line in lines:
-        console.print(f"  {line}", highlight=False, soft_wrap=True)
+        console.print(f"  {line}", soft_wrap=True)
 
 
 def _comparison(model: str) -> str:
@@ -65,7 +56,7 @@ def _comparison(model: str) -> str:
         with contextlib.suppress(ConfigError):
             check_command(sweep)
             break
-    return f"python train.py {shlex.join(sweep)}"
+    return command_line("python train.py", *sweep)
 
 
 def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
@@ -75,18 +66,19 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
         exit code: 0 when all are finished.
     """
     by_folder = {run_folder(job): job for job in jobs}
-    table = Table(title=f"{len(by_folder)} runs in {jobs[0]['paths']['runs']}", box=SIMPLE_HEAD, title_justify="left")
+    title = f"{len(by_folder)} runs in {jobs[0]['paths']['runs']}"
+    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
     for column in ("run", "state", "tested"):
         table.add_column(column, overflow="fold")
     reasons, names = [], _short_names(list(by_folder.values()))
     for short, (folder, job) in zip(names, by_folder.items(), strict=True):
         name = short or str(folder.relative_to(job["paths"]["runs"]))
-        state, text = _outcome(folder, job)
-        # rich reads [encoder] as markup
-        table.add_row(escape(name), state, text if state == "finished" else "")
+        state, said = _outcome(folder, job)
+        table.add_row(name, state, said if state == "finished" else "")
         if state != "finished":
-            reasons.append(f"{name}: {state}{text and ': '}{text}")
-    Console().print(table)
+            reasons.append(f"{name}: {state}{said and ': '}{said}")
+    # rich would read [encoder] as markup
+    Console(markup=False).print(table)
     if reasons:
         print("\n".join(reasons))
         done = len(by_folder) - len(reasons)
@@ -125,7 +117,7 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
     metrics, names = result["metrics"], headlines(result["metrics"])
     first = names[0].rpartition("/")[2] if names else ""
     label = "" if first.endswith("accuracy") else f"{first} "
-    return "finished", label + "  ".join(f"{_part(name)} {percent(name, metrics[name])}" for name in names)
+    return "finished", label + "  ".join(f"{_part(name)} {text(name, metrics[name])}" for name in names)
 
 
 def _part(name: str) -> str:

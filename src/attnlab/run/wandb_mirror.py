@@ -11,7 +11,7 @@ from typing import Any
 import attnlab
 from attnlab.config.naming import run_label, run_tag
 from attnlab.config.schema import LoggerOptions
-from attnlab.learn.metrics import LOWER_IS_BETTER
+from attnlab.learn.units import lower_is_better
 from attnlab.run.wandb_run import open_run
 
 SUMMARY = ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes")
@@ -65,7 +65,7 @@ class WandbMirror:
         for name in metrics:
             if name.startswith("val/") and name not in self.shown_best:
                 self.shown_best.add(name)
-                self.run.define_metric(name, summary="min" if name.endswith(LOWER_IS_BETTER) else "max")
+                self.run.define_metric(name, summary="min" if lower_is_better(name) else "max")
         self.run.log(dict(metrics), step=step)
 
     def pictures(self, step: int, files: Sequence[Path]) -> None:

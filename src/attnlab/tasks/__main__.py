@@ -6,6 +6,7 @@ Nothing here imports torch: help and usage errors come back at once.
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from attnlab.config.check import ConfigError, key_of
@@ -72,7 +73,7 @@ def _taken_apart(argv: Sequence[str], conf: Path) -> tuple[str | None, list[str]
     for word in overrides:
         key = key_of(word).lstrip("+")
         if key.startswith("task.") and not names:
-            problems.append(f"{word}: of which task? write its name first: python {PROGRAM} <task> {word}")
+            problems.append(f"{word}: of which task? write its name first: python {PROGRAM} <task> {quote(word)}")
         elif not key.startswith(("task.", "paths.")):
             near = next((f"task.{key}" for name in names if name in tasks and key in task_yaml(name, conf)), None)
             problems.append(f"{word}: data depends on task.* and paths.* only{hint(near)}")

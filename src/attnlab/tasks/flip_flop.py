@@ -245,7 +245,5 @@ class FlipFlop(Task):
 def _require_even(**lengths: int) -> None:
     for name, length in lengths.items():
         if length % 2:
-            raise DataError(
-                f"task.{name}={length}: a sequence is instructions and bits in turn; expected an even number; "
-                f"nearest: {length - 1} or {length + 1}"
-            )
+            near = f"nearest: {length - 1} or {length + 1}"
+            raise DataError(f"task.{name}={length}: instructions and bits in turn; expected an even number; {near}")

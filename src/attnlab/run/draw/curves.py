@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
+from attnlab.learn import units
 from attnlab.run.attention_summaries import RATIOS, Locality, Summary
-from attnlab.run.draw.style import GREYS, LINES, MARKERS, panels
+from attnlab.run.draw.style import GREYS, LINES, MARKERS, logarithmic, panels
 from attnlab.run.draw.text import LINE, fitted
+from attnlab.run.gradient_spread import COLUMN
 
 MOST_TOGETHER = 6
 """layers in one panel"""
@@ -65,18 +66,14 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
         runs: label, steps, norms, running relative standard deviation, and that of all steps.
     """
     figure, (above, below) = panels(2, 1, 6.0, 2.1 + LINE * len(runs) / 2, sharex=True)
-    for number, (label, steps, norms, running, overall) in enumerate(runs):
+    for place, (label, steps, norms, running, overall) in enumerate(runs):
         # markers at a few steps only: lines of many values touch each other
-        look = _look(number) | {"markevery": (number % 7, max(1, len(steps) // 8)), "linewidth": 0.9}
-        above.plot(steps, _smooth(norms), **look)
-        said = f"{overall:.3f}" if math.isfinite(overall) else "too few steps"
+        look = _look(place) | {"markevery": (place % 7, max(1, len(steps) // 8)), "linewidth": 0.9}
+        shown = [math.nan if units.problem(COLUMN, norm) else norm for norm in norms]
+        above.plot(steps, _smooth(shown), **look)
+        said = units.number(overall, units.RATIO.name) if math.isfinite(overall) else "too few steps"
         below.plot(steps, running, label=f"{label}: {said}", **look)
-    above.set_yscale("log")
-    lowest, highest = above.get_ylim()
-    if highest / lowest < 100:
-        above.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        above.yaxis.set_major_formatter("{x:g}")
-        above.yaxis.set_minor_formatter(NullFormatter())
+    logarithmic(above)
     smoothed = any(_window(norms) > 1 for _, _, norms, _, _ in runs)
     above.set_ylabel("norm of gradients" + ("\n(smoothed)" if smoothed else ""))
     below.set_ylabel("relative sd\n(running)")

@@ -1,15 +1,16 @@
 """Accuracy by length: what a mean over lengths hides."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from matplotlib.axes import Axes
 
 from attnlab.config.report import Picture
+from attnlab.learn.units import SHARE, label, problem, scaled, unit_of
 from attnlab.run.draw.style import line_look, row_panels, save
 from attnlab.run.report.cells import Table, TableError
-from attnlab.run.report.quantities import factor_of, unit_of
+from attnlab.run.report.runs import FoundRun
 from attnlab.run.report.statistics import mean
 from attnlab.run.report.table import row_name
 
@@ -31,27 +32,41 @@ def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, st
     if not rows:
         raise TableError(f"figures: no run has {subset}/length_.../{metric}")
     unit = unit_of(metric)
-    label = f"{subset}, {metric.replace('_', ' ')} ({'%' if unit == 'percent' else unit})"
-    figure, axes, together = row_panels(list(rows), "length", label)
+    named = label(f"{subset}, {metric.replace('_', ' ')}", unit.name)
+    figure, axes, together = row_panels(list(rows), "length", named)
     for number, (axis, (row, lengths)) in enumerate(zip(axes, rows.items(), strict=True)):
         _line(axis, lengths, number if together else 0, row)
-        if unit == "percent":
-            axis.set_ylim(-3, 103)
+        if unit.name == SHARE.name:
+            axis.set_ylim(min(0.0, *(value for values in lengths.values() for value in values)) - 3, 103)
     if together:
         axes[0].legend()
-    return [(save(figure, path), f"{table.report.title}: {subset} by length; mean and range over seeds")]
+    caption = f"{table.report.title}: {subset} by length; mean and range over seeds"
+    if left_out := _left_out(table, subset, metric):
+        caption += f"; {left_out} values that are none are left out"
+    return [(save(figure, path), caption)]
 
 
 def _values(table: Table, subset: str, metric: str) -> ByLength:
-    """A range of lengths stands at its beginning."""
-    pattern = re.compile(rf"{re.escape(subset)}/length_(\d+)(?:_\d+)?/{re.escape(metric)}")
     rows: ByLength = {}
+    for run, length, value in _recorded(table, subset, metric):
+        if not problem(metric, value):
+            lengths = rows.setdefault(row_name(table.report, run), {})
+            lengths.setdefault(length, []).append(scaled(metric, value))
+    return rows
+
+
+def _left_out(table: Table, subset: str, metric: str) -> int:
+    """How many recorded numbers can be no value of the metric."""
+    return sum(bool(problem(metric, value)) for _, _, value in _recorded(table, subset, metric))
+
+
+def _recorded(table: Table, subset: str, metric: str) -> Iterator[tuple[FoundRun, int, float]]:
+    """Run, length and recorded number; a range of lengths stands at its beginning."""
+    pattern = re.compile(rf"{re.escape(subset)}/length_(\d+)(?:_\w+)?/{re.escape(metric)}")
     for run in (run for run in table.runs if run.state == "finished"):
         for name, value in run.result.get("metrics", {}).items():
             if found := pattern.fullmatch(name):
-                lengths = rows.setdefault(row_name(table.report, run), {})
-                lengths.setdefault(int(found[1]), []).append(factor_of(metric) * value)
-    return rows
+                yield run, int(found[1]), value
 
 
 def _line(axis: Axes, lengths: Mapping[int, list[float]], number: int, row: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 GREYS = ("0.15", "0.55", "0.75", "0.35", "0.88")
 """of bars and lines, in the order they are told apart best; more than these need hatches and markers"""
@@ -60,6 +61,16 @@ def row_panels(rows: Sequence[str], xlabel: str, ylabel: str) -> tuple[Figure, l
         axis.set(xlabel=xlabel, title="" if together else row)
     figure.supylabel(ylabel, fontsize="medium")
     return figure, [axes[0]] * len(rows) if together else axes[: len(rows)], together
+
+
+def logarithmic(axis: Axes) -> None:
+    """A logarithmic scale for what was drawn, with plain numbers where it spans little."""
+    axis.set_yscale("log")
+    lowest, highest = axis.get_ylim()
+    if highest < 100 * lowest:
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 import itertools
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from attnlab.config.report import Picture
 from attnlab.config.words import show
+from attnlab.learn.units import SHARE
 from attnlab.run.draw.lengths import by_length
 from attnlab.run.draw.style import PANELS_A_ROW, line_look, panels, save
 from attnlab.run.draw.training import training
@@ -64,6 +65,10 @@ def _mean(table: Table, row: str, column: Column) -> float | None:
     return cell.mean if cell else None
 
 
+def _values(cell: Cell | None) -> Iterable[float]:
+    return cell.values.values() if cell else ()
+
+
 def _bars(axis: Axes, table: Table, column: Column) -> None:
     for place, row in enumerate(table.cells):
         cell = table.cells[row].get(column.name)
@@ -80,8 +85,12 @@ def _bars(axis: Axes, table: Table, column: Column) -> None:
     axis.set_yticks(range(len(table.cells)), [textwrap.fill(row, LONGEST_NAME) for row in table.cells])
     axis.set_ylim(len(table.cells) - 0.4, -0.6)
     axis.set(title=column.name, xlabel=axis_label(column))
-    # a picture of percentages is of all of them, so that two of them can be compared
-    axis.set_xlim(0, 102 if column.unit == "percent" else None)
+    if column.unit == SHARE.name:
+        # a picture of percentages is of all of them, so that two of them can be compared
+        lowest = min((value for row in table.cells.values() for value in _values(row.get(column.name))), default=0.0)
+        axis.set_xlim(lowest - 2 if lowest < 0 else 0, 102)
+    elif axis.get_xlim()[0] > 0:
+        axis.set_xlim(0)
 
 
 def _dots(axis: Axes, cell: Cell, place: float) -> None:
@@ -92,7 +101,7 @@ def _dots(axis: Axes, cell: Cell, place: float) -> None:
 
 def axis_label(column: Column) -> str:
     """The unit of a column, as written at an axis."""
-    return "%" if column.unit == "percent" else column.unit
+    return SHARE.sign if column.unit == SHARE.name else column.unit
 
 
 def curve(table: Table, picture: Picture, path: Path) -> Drawn:

@@ -7,9 +7,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from attnlab.config.report import Picture
-from attnlab.run.draw.style import line_look, row_panels, save
+from attnlab.learn.units import label, problem, scaled, unit_of
+from attnlab.run.draw.style import line_look, logarithmic, row_panels, save
 from attnlab.run.report.cells import Table, TableError
-from attnlab.run.report.quantities import factor_of, unit_of
 from attnlab.run.report.table import row_name
 
 
@@ -20,21 +20,26 @@ def training(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str
         TableError: no run has logged it.
     """
     metric = picture.metric or "train/loss"
-    factor, rows = factor_of(metric), {}
+    rows, left_out = {}, 0
     for run in (run for run in table.runs if run.state == "finished"):
-        points = {step: factor * value for step, _, value in run.logged((metric,))}
+        logged = run.logged((metric,))
+        points = {step: scaled(metric, value) for step, _, value in logged if not problem(metric, value)}
+        left_out += len(logged) - len(points)
         if points:
             rows.setdefault(row_name(table.report, run), []).append(points)
     if not rows:
         raise TableError(f"figures: no run has logged {metric}")
-    label = f"{metric} (%)" if unit_of(metric) == "percent" else metric
-    figure, axes, together = row_panels(list(rows), "optimiser step", label)
+    named = label(metric, unit_of(metric).name)
+    figure, axes, together = row_panels(list(rows), "optimiser step", named)
     for number, (axis, (row, runs)) in enumerate(zip(axes, rows.items(), strict=True)):
         _lines(axis, row, runs, number if together else 0)
-        axis.set_yscale("log" if metric.endswith("loss") else "linear")
+    if metric.endswith("loss"):
+        for axis in set(axes):
+            logarithmic(axis)
     if together and len(rows) > 1:
         axes[0].legend()
     seeds = "every seed (thin) and their median" if any(len(runs) > 1 for runs in rows.values()) else "one seed"
+    seeds += f"; {left_out} logged values that no picture can hold are left out" if left_out else ""
     return [(save(figure, path), f"{table.report.title}: {metric} while training; {seeds}")]
 
 

@@ -1,10 +1,9 @@
 """HTML elements whose text is always escaped, and numbers as a reader writes them."""
 
 import html
-import math
 from collections.abc import Iterable
 
-from attnlab.run.report.quantities import shown
+from attnlab.learn import units
 
 _EMPTY = ("img", "meta")
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
@@ -41,21 +40,15 @@ def _safe(text: str) -> str:
 
 
 def number(value: float | None, unit: str, signed: bool = False, like: float | None = None) -> str:
-    """A value with the digits of its unit and a real minus; a dash for none.
-
-    Args:
-        signed: write a plus too, as differences are.
-        like: the number it stands beside, as in `shown`.
-    """
-    if value is None or not math.isfinite(value):
-        return NOTHING if value is None else "not finite"
-    text = shown(value, unit, like)
-    return (f"+{text}" if signed and value > 0 else text).replace("-", MINUS)
+    """As `learn.units.number`, with a real minus; a dash for none."""
+    return NOTHING if value is None else units.number(value, unit, signed, like).replace("-", MINUS)
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: float | int) -> str:
     """Seconds, and minutes or hours beside them where these are easier to read."""
-    text = f"{seconds:,.0f} s"
+    text = units.text("seconds", seconds)
+    if units.problem("seconds", seconds) or seconds >= units.LONG:
+        return text
     if seconds >= 2 * 3600:
         return f"{text} ({seconds / 3600:.1f} hours)"
     return f"{text} ({seconds / 60:.0f} minutes)" if seconds >= 120 else text

@@ -86,10 +86,13 @@ def find(roots: Sequence[Path]) -> Sources:
     What lies below the folder of a report belongs to it. Of a report that stands in two places, word for word,
     the first is taken.
     """
-    found, taken = Sources(), {}
+    found, taken, seen = Sources(), {}, set()
     for root in roots:
         owners: dict[Path, Source] = {}
         for folder in _folders(root):
+            if (place := folder.resolve()) in seen:
+                continue
+            seen.add(place)
             source = _read(folder, found.skipped)
             if source is None:
                 continue

@@ -137,7 +137,7 @@ def _line(cell: Record | None, units: Mapping[str, str], alone: bool, compared: 
     values = [_ours(cell, unit), _extreme(cell.get("best"), unit), _extreme(cell.get("worst"), unit)]
     if compared:
         values += [_published(cell.get("published"), unit), number(cell.get("difference"), unit, signed=True)]
-        values.append(NOTHING if in_sd is None else f"{in_sd:+.2f}".replace("-", MINUS))
+        values.append(number(in_sd, "", signed=True))
     name = tag("td", cell["column"], tag("small", shown) if shown else None)
     return [*([] if alone else [name]), *(tag("td", value, class_="n") for value in values)]
 

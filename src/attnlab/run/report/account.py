@@ -1,5 +1,6 @@
 """What a reader must know beside the cells: runs without a number, mixed versions, data, hardware, cost."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -56,7 +57,9 @@ def finished(table: Table) -> list[FoundRun]:
 def notes(table: Table) -> list[str]:
     """What is true of the numbers that are there and not seen in them."""
     runs, made = finished(table), origin(table)
-    cost = f"{made['runs']} runs, {made['seconds'] / 3600:.1f} hours of training"
+    unknown = sum(run.value("seconds") is None for run in runs)
+    timed = f", without {unknown} whose time is not known" if unknown else ""
+    cost = f"{made['runs']} runs, {made['seconds'] / 3600:.1f} hours of training{timed}"
     lines = [f"{cost}, on {listed(made['hardware']) if made['hardware'] else 'unknown hardware'}"]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
@@ -97,7 +100,7 @@ def origin(table: Table) -> dict[str, Any]:
     packages = dict.fromkeys(name for one in versions for name in one)
     return {
         "runs": len(runs),
-        "seconds": sum(run.result.get("seconds", 0.0) for run in runs),
+        "seconds": math.fsum(run.value("seconds") or 0.0 for run in runs),
         "commits": sorted({commit_of(run) for run in runs}),
         "hardware": _distinct(iter(machines)),
         "versions": {name: ", ".join(_distinct(one.get(name) for one in versions)) for name in packages},

@@ -1,5 +1,6 @@
 """The parts of a report's table: what a run gives, columns, cells with their means, comparisons of rows."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import Any
 
 from attnlab.config.report import Report
 from attnlab.config.words import hint, listed, nearest
+from attnlab.learn.units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.run.report.published import Published, Value
-from attnlab.run.report.quantities import OF_RUNS, lower_is_better, unit_of
 from attnlab.run.report.runs import FoundRun
 from attnlab.run.report.statistics import APART, bimodal, mean, paired, sd
 
@@ -31,15 +32,16 @@ class Seed:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: a metric, of the runs whose keys have the values of `where`."""
+    """A column: a metric, of the runs whose keys have the values of `where`; or the mean of other columns, `of`."""
 
     name: str
     metric: str
     where: Mapping[str, Any] = field(default_factory=dict)
+    of: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
-        return unit_of(self.metric)
+        return unit_of(self.metric).name
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Cell:
     def scattered(self) -> bool:
         """Whether seeds are so far apart that a mean alone would mislead; of percentages and perplexities only."""
         values = list(self.values.values())
-        apart = APART if self.column.unit == "percent" else abs(self.mean or 0) / 4
+        apart = APART if self.column.unit == SHARE.name else abs(self.mean or 0) / 4
         return len(values) > 1 and self.column.metric not in OF_RUNS and max(values) - min(values) >= apart
 
     @property
@@ -89,7 +91,9 @@ class Cell:
 
     @property
     def difference_in_sd(self) -> float | None:
-        return self.difference / self.sd if self.difference is not None and self.sd else None
+        ratio = self.difference / self.sd if self.difference is not None and self.sd else None
+        # seeds that differ by less than rounding are no measure of anything
+        return ratio if ratio is not None and math.isfinite(ratio) else None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """`python report.py`: tables and figures from run folders. torch is imported for pictures of attentions only."""
 
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from attnlab.config.check import ConfigError
 from attnlab.config.report import Picture
 from attnlab.config.schema import LoggerOptions
-from attnlab.config.words import hint, listed, nearest
+from attnlab.config.words import command_line, hint, listed, nearest
 from attnlab.run.record import RunError, require_writable, write_text
 from attnlab.run.report.account import notes, origin, problems
 from attnlab.run.report.cells import Table, TableError
@@ -22,7 +21,6 @@ from attnlab.run.report.table import make_table
 from attnlab.run.report.writers import (
     cells_csv,
     compared,
-    details,
     latex,
     markdown,
     record,
@@ -36,6 +34,7 @@ Tables and figures from run folders; what is missing, running or failed is named
   experiment=park2024/table4_scan   the cells of an experiment beside the published numbers; words of train.py narrow it
                                     (model=linear seed=0,1,2)
   runs=<glob>                       any run folders, or folders that hold some: runs='experiments/runs/scan*'
+  include=debug                     with runs=: also those trained with debug=..., which are left out else
   rows=model,optim.lr               keys whose values make a row (default: the experiment's, or what varies)
   columns=test/ood/sequence_accuracy,seconds
                                     metrics (default: the experiment's, or the main test metrics)
@@ -48,7 +47,7 @@ Tables and figures from run folders; what is missing, running or failed is named
   diagnose=<run folder>             pictures of what the attentions of one run do; `python report.py diagnose` says more
   page                              one HTML page of everything measured (also `make report`)
 """
-OWN = ("experiment", "runs", "rows", "columns", "against", "figures", "out", "logger")
+OWN = ("experiment", "runs", "include", "rows", "columns", "against", "figures", "out", "logger")
 FIGURES = ("bars", "by_length", "training")
 LOGGERS = ("csv", "wandb_offline", "wandb_online")
 COMMANDS = {
@@ -101,6 +100,8 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         found.append(f"expected one of experiment=..., runs=..., diagnose=... or page{near}")
     elif "runs" in own:
         found += [f"{word}: not known with runs={hint(nearest(word.partition('=')[0], OWN))}" for word in words]
+    if own.get("include", "debug") != "debug" or ("include" in own and "runs" not in own):
+        found.append(f"include={own['include']}: expected include=debug, beside runs=...")
     if own.get("logger", "csv") not in LOGGERS:
         near = hint(nearest(own["logger"], LOGGERS))
         found.append(f"logger={own['logger']}: expected one of {listed(LOGGERS)}{near}")
@@ -113,7 +114,9 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
-    source = experiment_source(own["experiment"], words) if "experiment" in own else glob_source(own["runs"])
+    from attnlab.run.report.terminal import print_report
+
+    source = _source(own, words)
     require_runs(source)
     table = _table(source, own)
     comparisons = table.comparisons(own.get("against"))
@@ -123,9 +126,9 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     lines = {
         "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
         "Without a number": [*problems(table, source.skipped), *undrawn],
-        "To know": notes(table),
+        "To know": [*filter(None, [source.left_out]), *notes(table)],
     }
-    _print(table, lines)
+    print_report(table, lines)
     command = _command(own, words)
     more = {
         "experiment": source.name,
@@ -152,10 +155,16 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     return 0
 
 
+def _source(own: Mapping[str, str], words: Sequence[str]) -> Source:
+    if "experiment" in own:
+        return experiment_source(own["experiment"], words)
+    return glob_source(own["runs"], "include" in own)
+
+
 def _command(own: Mapping[str, str], words: Sequence[str]) -> str:
     """This command again; where it writes to is no part of what it says."""
     given = [f"{key}={value}" for key, value in own.items() if key not in ("out", "logger")]
-    return f"python report.py {shlex.join([*given, *words])}"
+    return command_line("python report.py", *given, *words)
 
 
 def _table(source: Source, own: Mapping[str, str]) -> Table:
@@ -177,30 +186,6 @@ def _require_column(metric: str, source: Source) -> None:
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
     if metric not in known:
         raise TableError(f"columns={metric}: no run has it{hint(nearest(metric, known))}; {listed(known, 12)}")
-
-
-def _print(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    heads, *cells = details(table)
-    grid = Grid(box=SIMPLE_HEAD, title=table.report.title, title_justify="left", pad_edge=False)
-    for number, head in enumerate(heads):
-        grid.add_column(head, justify="right" if number > 1 else "left", overflow="fold")
-    last = None
-    for row in cells:
-        grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
-        last = row[0]
-    console = Console()
-    # in a file or a pipe nothing needs to be folded
-    Console(width=None if console.is_terminal else 200, markup=False).print(grid)
-    if table.report.protocol:
-        console.print(f"protocol: {table.report.protocol}", highlight=False, markup=False, soft_wrap=True)
-    for head, items in lines.items():
-        if items:
-            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
-    print()
 
 
 def _folder(source: Source) -> Path:

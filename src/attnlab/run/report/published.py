@@ -23,15 +23,17 @@ class PublishedError(Exception):
 class Value:
     """A published cell.
 
-    value:  in the table's unit; None where only words are known.
+    value:  in its unit; None where only words are known.
     spread: standard deviation over trials; None where it is not given.
     text:   what is said beside or instead of a number.
+    unit:   null = the table's.
     """
 
     value: float | None
     spread: float | None
     text: str | None
     source: str
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _table(name: str, paper: str, table: Mapping[str, Any]) -> Published:
     cells = {}
     for cell in table["cells"]:
         source = cell.get("source", table["source"])
-        value = Value(cell["value"], cell.get("spread"), cell.get("text"), source)
+        value = Value(cell["value"], cell.get("spread"), cell.get("text"), source, cell.get("unit"))
         cells[str(cell["row"]), str(cell["column"])] = value
     trials = table.get("trials")
     return Published(name, paper, table["title"], table["unit"], trials, table["source"], cells)

@@ -1,6 +1,5 @@
 """Run folders as a report sees them: what state a run is in, why, and its numbers. Reads, writes nothing, no torch."""
 
-import math
 import os
 import re
 import socket
@@ -14,8 +13,8 @@ import attnlab
 from attnlab.config.naming import comparable, differences
 from attnlab.config.setting import flatten
 from attnlab.config.view import signature_of
+from attnlab.learn.units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.gradient_spread import relative_sd
-from attnlab.run.report.quantities import OF_RUNS, factor_of, spread_of
 from attnlab.run.run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 
 
@@ -62,7 +61,7 @@ class FoundRun:
         if self.state != "finished":
             return None
         found = self._recorded(metric)
-        return None if found is None or not math.isfinite(found) else factor_of(metric) * found
+        return None if found is None or problem(metric, found) else scaled(metric, found)
 
     def lacking(self, metric: str) -> str:
         """Why a finished run has no such number."""
@@ -72,7 +71,9 @@ class FoundRun:
             except Unreadable as error:
                 return error.short
         found = self._recorded(metric)
-        return f"its result has no {metric}" if found is None else f"its {metric} is {found}, not finite"
+        if found is None:
+            return f"its result has no {metric}"
+        return f"its {metric} is {as_float(found):g}, {problem(metric, found)}"
 
     def _recorded(self, metric: str) -> float | None:
         if metric in OF_RUNS:
@@ -170,11 +171,14 @@ def _alive(status: Mapping[str, Any]) -> bool:
 
 
 def run_folders(pattern: str) -> list[Path]:
-    """Run folders that a glob names or that lie below what it names, each once, in order of their names."""
+    """Run folders that a glob names or that lie below what it names, each once, in order of their names.
+
+    A folder that is there is no glob: its name may hold brackets.
+    """
     import glob
 
     found: set[Path] = set()
-    for place in map(Path, glob.glob(pattern, recursive=True)):
+    for place in [Path(pattern)] if Path(pattern).is_dir() else map(Path, glob.glob(pattern, recursive=True)):
         if (place / "config.yaml").exists():
             found.add(place)
         elif place.is_dir():

@@ -1,6 +1,5 @@
 """Which runs a report is of, and its block: an experiment's cells, or whatever a glob finds."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +10,10 @@ from attnlab.config.compose import compose_with_hydra
 from attnlab.config.conform import build
 from attnlab.config.naming import NOT_IDENTITY, run_folder
 from attnlab.config.report import Report
-from attnlab.config.words import hint, nearest_key, show
+from attnlab.config.words import command_line, hint, listed, nearest_key, show
+from attnlab.learn.units import spread_of
 from attnlab.run.report.cells import TableError
-from attnlab.run.report.quantities import headlines, spread_of
+from attnlab.run.report.quantities import headlines
 from attnlab.run.report.runs import FoundRun, Unreadable, look, run_folders
 from attnlab.run.report.table import value_of
 
@@ -26,6 +26,7 @@ class Source:
     skipped: folders that are no runs, and why.
     command: trains what is missing; empty where nobody can tell.
     words:   that narrow an experiment, without those on where things lie and what they run on.
+    left_out: a sentence on runs that are there and no part of it.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Source:
     skipped: Sequence[str] = ()
     command: str = ""
     words: Sequence[str] = ()
+    left_out: str = ""
 
     @property
     def title(self) -> str:
@@ -55,28 +57,36 @@ def experiment_source(name: str, words: Sequence[str]) -> Source:
     block = jobs[0].get("report")
     runs = {folder: look(folder, job) for job in jobs for folder in [run_folder(job)]}
     report = None if block is None else build(Report, block)
-    # where things lie and what they run on changes nothing; which seeds there are is shown
+    # where things lie and what they run on changes nothing; which seeds there are is shown, and debug= shrinks all
     keys = {word: word.split("=")[0].lstrip("+") for word in words}
-    own = [word for word, key in keys.items() if key == "seed" or key.split(".")[0] not in NOT_IDENTITY]
+    own = [word for word, key in keys.items() if key in ("seed", "debug") or key.split(".")[0] not in NOT_IDENTITY]
     # what is swept narrows the experiment, anything else changes it
     swept = {*compose_with_hydra([f"experiment={name}"])[1]["params"], "seed"} if own else set()
     changed = [word for word in own if keys[word] not in swept]
     if changed and report is not None:
         # other settings than the preset's: what was published at its settings is no measure of them
         report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(changed)}")
-    command = f"python train.py {shlex.join(line)}"
+    command = command_line("python train.py", *line)
     return Source(name, report, list(runs.values()), command=command, words=own)
 
 
-def glob_source(pattern: str) -> Source:
-    """Every run folder that a glob names or that lies below what it names."""
+def glob_source(pattern: str, with_debug: bool = False) -> Source:
+    """Every run folder that a glob names or that lies below what it names, of debug=... where asked for."""
     runs, skipped = [], []
     for folder in run_folders(pattern):
         try:
             runs.append(look(folder))
         except Unreadable as error:
             skipped.append(f"{folder}: {error.short}")
-    return Source(pattern, None, runs, skipped)
+    kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
+    return Source(pattern, None, kept, skipped, left_out=_left_out([run for run in runs if run not in kept]))
+
+
+def _left_out(runs: Sequence[FoundRun]) -> str:
+    if not runs:
+        return ""
+    names = listed(sorted({f"debug={run.config['debug']}" for run in runs}))
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {names} left out; include=debug adds them"
 
 
 def plain_report(source: Source, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
@@ -174,8 +184,11 @@ def require_runs(source: Source) -> None:
     """
     if any(run.state == "finished" for run in source.runs):
         return
+    left_out = f"; {source.left_out}" if source.left_out else ""
     if not source.runs:
-        what = f"; skipped: {source.skipped[0]}" if source.skipped else ""
+        what = left_out + (f"; skipped: {source.skipped[0]}" if source.skipped else "")
+        if left_out:
+            raise TableError(f"runs={source.name}: no run there that was trained in earnest{what}")
         raise TableError(f"runs={source.name}: no run folder there (one holds config.yaml){what}")
     states: dict[str, int] = {}
     for run in source.runs:
@@ -183,4 +196,4 @@ def require_runs(source: Source) -> None:
     counted = ", ".join(f"{count} {state}" for state, count in states.items())
     example = next((f" ({run.folder}: {run.reason})" for run in source.runs if run.reason), "")
     then = f"; {source.command}" if source.command else ""
-    raise TableError(f"{source.name}: no finished run among {len(source.runs)} ({counted}){example}{then}")
+    raise TableError(f"{source.name}: no finished run among {len(source.runs)} ({counted}){example}{left_out}{then}")

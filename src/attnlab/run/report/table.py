@@ -7,9 +7,9 @@ from typing import Any
 from attnlab.config.naming import run_label
 from attnlab.config.report import Report
 from attnlab.config.words import hint, listed, nearest, show
+from attnlab.learn.units import lower_is_better, same_unit
 from attnlab.run.report.cells import Cell, Column, Seed, Table, TableError
 from attnlab.run.report.published import Published, Value
-from attnlab.run.report.quantities import lower_is_better
 from attnlab.run.report.runs import FoundRun
 from attnlab.run.report.statistics import mean
 
@@ -69,8 +69,7 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
         for column in columns:
             there = [r for r in members if all(_meets(value_of(k, r), v) for k, v in column.where.items())]
             if there:
-                value = published.cells.get((row, column.name)) if published else None
-                cells[row][column.name] = _cell(report, row, column, there, value)
+                cells[row][column.name] = _cell(report, row, column, there, _published(published, row, column))
     if report.average is not None:
         columns = [*columns, _with_average(report, cells, columns, published)]
     return Table(report, columns, cells, runs, published)
@@ -123,8 +122,10 @@ def _with_average(
     average, names = report.average, [column.name for column in columns]
     if unknown := [name for name in average.of if name not in names]:
         raise TableError(f"report.average.of: no column {unknown[0]}{hint(nearest(unknown[0], names))}")
-    metrics = {column.metric for column in columns if column.name in average.of}
-    column = Column(average.name, next(iter(metrics)) if len(metrics) == 1 else "test/accuracy")
+    averaged = [column for column in columns if column.name in average.of]
+    if len(units := {column.unit for column in averaged}) > 1:
+        raise TableError(f"report.average.of: {listed(sorted(units))} have no mean in common")
+    column = Column(average.name, averaged[0].metric, of=tuple(average.of))
     for row, given in cells.items():
         parts = [given[name] for name in average.of if name in given]
         if len(parts) < len(average.of):
@@ -136,6 +137,21 @@ def _with_average(
             reason = "" if whole else "a part of the average is missing"
             state = "finished" if whole else "missing"
             seeds.append(Seed(seed.seed, mean(values) if whole else None, state, reason, seed.place, seed.folder))
-        value = published.cells.get((row, average.name)) if published else None
-        given[average.name] = Cell(row, column, seeds, value)
+        given[average.name] = Cell(row, column, seeds, _published(published, row, column))
     return column
+
+
+def _published(published: Published | None, row: str, column: Column) -> Value | None:
+    """The published value of a cell.
+
+    Raises:
+        TableError: it is in another unit than the column, so that no difference means anything.
+    """
+    value = published.cells.get((row, column.name)) if published else None
+    unit = value and (value.unit or published.unit)
+    if value and value.value is not None and not same_unit(column.unit, unit):
+        raise TableError(
+            f"row {row}, column {column.name}: {published.name} gives {unit} and {column.metric} is shown in "
+            f"{column.unit}; name the metric that was published, or the published number's unit"
+        )
+    return value

@@ -1,12 +1,12 @@
 """A report as a wandb run of its own: the table, every seed and the figures, beside the runs it was made from."""
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from attnlab.config.schema import LoggerOptions
+from attnlab.config.words import command_line
 from attnlab.run.record import RunError
 from attnlab.run.wandb_run import open_run
 
@@ -59,7 +59,7 @@ def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
         run.summary.update({f"ours/{line[0]}/{line[1]}": line[3] for line in _cells(report) if line[3] is not None})
         place, url = Path(run.dir).parent, run.url
     sent = options.name == "wandb_online"
-    return f"wandb: {url}" if sent else f"wandb: {place}; send it with: wandb sync {shlex.quote(str(place))}"
+    return f"wandb: {url}" if sent else f"wandb: {place}; send it with: {command_line('wandb sync', str(place))}"
 
 
 def _tables(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from attnlab.run.report.cells import Cell, Comparison, Table
-from attnlab.run.report.quantities import shown
+from attnlab.config.words import listed
+from attnlab.learn.units import label, number
+from attnlab.run.report.cells import Cell, Column, Comparison, Table
 
 DETAILS = (
     "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
@@ -16,28 +17,21 @@ DETAILS = (
 NONE = "-"
 
 
-def number(value: float | None, unit: str, signed: bool = False) -> str:
-    if value is None:
-        return NONE
-    text = shown(value, unit)
-    return f"+{text}" if signed and value > 0 else text
-
-
 def mean_and_sd(cell: Cell) -> str:
     """`46.1 ± 2.3 (5)`; with fewer finished runs than seeds `(3 of 5)`; seeds far apart are written out."""
     if cell.mean is None:
         states = dict.fromkeys(seed.state for seed in cell.seeds)
         return ", ".join("no number" if state == "finished" else state for state in states)
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
-    text = shown(cell.mean, unit) + (f" ± {shown(cell.sd, unit, cell.mean)}" if cell.sd is not None else "")
+    text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd is not None else "")
     text += f" ({n})" if n == total else f" ({n} of {total})"
-    return f"{text} [{', '.join(shown(value, unit) for value in cell.values.values())}]" if cell.scattered else text
+    return f"{text} [{', '.join(number(value, unit) for value in cell.values.values())}]" if cell.scattered else text
 
 
 def extreme(cell: Cell, best: bool) -> str:
     """`49.5 (seed 3)`."""
     found = cell.extreme(best)
-    return NONE if found is None else f"{shown(found[1], cell.column.unit)} (seed {found[0]})"
+    return NONE if found is None else f"{number(found[1], cell.column.unit)} (seed {found[0]})"
 
 
 def published(cell: Cell) -> str:
@@ -46,8 +40,9 @@ def published(cell: Cell) -> str:
         return NONE
     if value.value is None:
         return value.text or NONE
-    spread = f" ± {shown(value.spread, cell.column.unit)}" if value.spread is not None else ""
-    return f"{shown(value.value, cell.column.unit)}{spread}{f' ({value.text})' if value.text else ''}"
+    unit = cell.column.unit
+    spread = f" ± {number(value.spread, unit, like=value.value)}" if value.spread is not None else ""
+    return f"{number(value.value, unit)}{spread}{f' ({value.text})' if value.text else ''}"
 
 
 def difference(cell: Cell) -> str:
@@ -55,14 +50,17 @@ def difference(cell: Cell) -> str:
     if cell.difference is None:
         return NONE
     text = number(cell.difference, cell.column.unit, signed=True)
-    return text if cell.difference_in_sd is None else f"{text} ({cell.difference_in_sd:+.2f} sd)"
+    return text if cell.difference_in_sd is None else f"{text} ({number(cell.difference_in_sd, '', signed=True)} sd)"
 
 
 def details(table: Table) -> list[list[str]]:
     """Heads, then a line for every cell: ours, best and worst seed and, where something was published, that beside."""
     compare = any(cell.published is not None for cell in table.each())
     heads = [row_head(table), "", "ours ± sd (seeds)", "best", "worst"]
-    lines = [[c.row, c.column.name, mean_and_sd(c), extreme(c, True), extreme(c, False)] for c in table.each()]
+    lines = [
+        [c.row, label(c.column.name, c.column.unit), mean_and_sd(c), extreme(c, True), extreme(c, False)]
+        for c in table.each()
+    ]
     if compare:
         heads += ["published", "ours - published"]
         lines = [[*line, published(c), difference(c)] for line, c in zip(lines, table.each(), strict=True)]
@@ -85,7 +83,7 @@ def compared(comparison: Comparison, table: Table) -> str:
 
 def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
     """A page: the table as papers print it, every cell with its seeds, comparisons, and lists under their headings."""
-    heads = [row_head(table), *(_with_unit(column.name, column.unit) for column in table.columns)]
+    heads = [row_head(table), *(label(column.name, column.unit) for column in table.columns)]
     wide = [
         [row, *(_ours_and_published(cells.get(column.name)) for column in table.columns)]
         for row, cells in table.cells.items()
@@ -104,10 +102,6 @@ def _ours_and_published(cell: Cell | None) -> str:
     if cell is None:
         return ""
     return mean_and_sd(cell) + (f"; published {published(cell)}" if cell.published is not None else "")
-
-
-def _with_unit(name: str, unit: str) -> str:
-    return f"{name} (%)" if unit == "percent" else f"{name} ({unit})" if unit not in name else name
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -159,7 +153,7 @@ def latex(table: Table) -> str:
     for column in table.columns:
         heads += ["ours", "published"] if compare[column.name] else ["ours"]
         width = 2 if compare[column.name] else 1
-        spans.append(f"\\multicolumn{{{width}}}{{c}}{{{_tex(_with_unit(column.name, column.unit))}}}")
+        spans.append(f"\\multicolumn{{{width}}}{{c}}{{{_tex(label(column.name, column.unit))}}}")
     body = []
     for row, cells in table.cells.items():
         line = [_tex(row)]
@@ -201,7 +195,7 @@ def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, A
         "published": {"paper": source.paper, "table": source.name, "source": source.source, "trials": source.trials}
         if source
         else None,
-        "columns": [{"name": c.name, "metric": c.metric, "unit": c.unit} for c in table.columns],
+        "columns": [{"name": c.name, "metric": _measured(c), "unit": c.unit} for c in table.columns],
         "rows": [
             {"name": row, "cells": [_cell_record(cell) for cell in cells.values()]}
             for row, cells in table.cells.items()
@@ -209,6 +203,10 @@ def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, A
         "comparisons": [asdict(comparison) for comparison in comparisons],
         **more,
     }
+
+
+def _measured(column: Column) -> str:
+    return f"mean of {listed(column.of)}" if column.of else column.metric
 
 
 def _cell_record(cell: Cell) -> dict[str, Any]:

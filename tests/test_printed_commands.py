@@ -1,0 +1,127 @@
+"""Printed commands can be pasted into a shell, whatever folders are called, and our own parsers read them."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, settings
+from test_report import a_run
+
+from attnlab.config.check import ConfigError, apply_values, check_command, missing_runs
+from attnlab.config.compose import CONF, compose_config
+from attnlab.config.naming import run_folder
+from attnlab.config.overrides import quoted_folder, read_override
+from attnlab.config.words import command_line
+from attnlab.run.evaluation import ALLOWED, _own_options, _run_config
+from attnlab.run.report.cli import report_main
+from attnlab.run.report.source import experiment_source
+from attnlab.run.summary import print_run, print_sweep
+
+ODD = "my runs (1) [2]"
+FOLDERS = [ODD, "x=1,y=2", "it's", "a\\", "a\\'b", "a{b}$c;d&e|f", "[/bold]", "ü ß", "'", 'say "so"', "a  b "]
+
+
+def commands(text: str) -> list[list[str]]:
+    """The commands in a text, as a shell takes them apart."""
+    lines = re.findall(r"(?:python (?:-m \S+|\w+\.py)|wandb (?:sync|leet)) .*", text)
+    return [shlex.split(line.strip("`")) for line in lines]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_of_any_name_is_read_as_it_is(folder: str) -> None:
+    """Said once, and said again with the quotes that Hydra gets."""
+    for key in ("paths.runs", "+paths.data", "from_run", "+task.from_run"):
+        word = f"{key}={folder}"
+        assert shlex.split(command_line("python train.py", word))[2] == word
+        if folder[:1] not in "'\"":
+            assert read_override(word, CONF).values == (folder,)
+            assert read_override(quoted_folder(word), CONF).values == (folder,)
+    assert read_override("paths.runs=null", CONF).values == (None,)
+    assert read_override("paths.runs='a b'", CONF).values == ("a b",)
+    assert read_override("optim.lr=[1,2]", CONF).values == ([1, 2],)
+
+
+def test_what_a_run_and_a_sweep_print(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = tmp_path / ODD
+    words = settings(base, *SMALL_SCAN, "model=linear", logger="wandb_offline")
+    config = check_command(words).jobs[0]
+    folder = a_run(run_folder(config), config, 0.5, data={}, steps_per_second=1.0)
+    monkeypatch.setattr("sys.argv", ["train.py", *words])
+    print_run(config, json.loads((folder / "result.json").read_text()), shown=True)
+    said = capsys.readouterr().out
+    assert f"run folder: {folder}\n" in said
+    evaluate, again, leet = commands(said)
+    assert _run_config(_own_options(evaluate[2:]), [])["paths"]["runs"] == f"{base}/runs"
+    assert {job["paths"]["runs"] for job in check_command(again[2:]).jobs} == {f"{base}/runs"}
+    assert len(check_command(again[2:]).jobs) >= 3 and leet == ["wandb", "leet", f"{base}/runs/wandb"]
+    assert print_sweep([config]) == 0
+    # folded where the name is longer than a line
+    assert ODD.replace(" ", "") in re.sub(r"\s", "", capsys.readouterr().out)
+
+
+def test_what_a_report_prints(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    base, experiment = tmp_path / ODD, "park2024/table4_scan_small"
+    words = [f"experiment={experiment}", f"paths.runs={base}", "model=linear", "seed=0,1"]
+    source = experiment_source(experiment, words[1:])
+    (trained,) = commands(source.command)
+    assert [run_folder(job) for job in check_command(trained[2:]).jobs] == [run.folder for run in source.runs]
+    assert report_main(words) == 1
+    assert commands(capsys.readouterr().err) == [trained]
+    own = compose_config([f"experiment={experiment}", "model=linear", "seed=0"])
+    own["paths"]["runs"] = str(base)
+    own.pop("report")
+    folder = a_run(run_folder(own), own, 0.25)
+    out = tmp_path / "out (1)"
+    assert report_main([*words, "figures=bars", f"out={out}"]) == 0
+    again = commands(json.loads((out / "report.json").read_text())["report_command"])[0]
+    assert report_main([*again[2:], f"out={tmp_path / 'again'}"]) == 0
+    assert commands((out / "table.md").read_text()) == [trained, again]
+    assert report_main([f"runs={base}", f"out={tmp_path / 'all'}"]) == 0
+    again = commands(json.loads((tmp_path / "all" / "report.json").read_text())["report_command"])[0]
+    assert again[2:] == [f"runs={base}"] and folder.is_dir()
+
+
+def test_hints_are_quoted(tmp_path: Path) -> None:
+    folder = tmp_path / ODD
+    folder.mkdir()
+    with pytest.raises(ConfigError) as found:
+        _own_options([str(folder)])
+    assert shlex.quote(f"run={folder}") in found.value.problems[0]
+
+
+def test_runs_that_begin_with_others(tmp_path: Path) -> None:
+    """The folder below a name with blanks, as a word of the command line and as a preset gives it."""
+    config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
+    config["paths"]["runs"] = str(tmp_path / ODD)
+    folder = a_run(run_folder(config), config)
+    job = check_command(["task=glue", "task.name=cola", "model=linear", f"from_run={folder}"]).jobs[0]
+    assert job["from_run"] == str(folder) and not missing_runs([job])
+    words = ["experiment=qin2022/table5_glue_small", f"paths.runs={tmp_path / ODD}", "model=linear", "seed=0"]
+    job = check_command(words).jobs[0]
+    assert job["from_run"].startswith(f"{tmp_path / ODD}/")
+    (problem,) = missing_runs([job])
+    assert check_command(commands(problem)[0][2:]).jobs
+    assert apply_values(config, [f"paths.cache={tmp_path / ODD}"], ALLOWED)["paths"]["cache"] == str(tmp_path / ODD)
+
+
+def test_a_printed_command_pasted_into_a_shell(tmp_path: Path) -> None:
+    """Trained, evaluated and reported below a folder with blanks and brackets, by what was printed."""
+    base = tmp_path / ODD
+    words = settings(base, *SMALL_CLEVR, "model=linear", "train.max_steps=2", "train.validate_every=2")
+    done = run_command("train.py", *words)
+    assert done.returncode == 0, done.stderr
+    line = next(line.strip() for line in done.stdout.splitlines() if "evaluate.py" in line)
+    line = line.replace("python ", f"{shlex.quote(sys.executable)} ", 1)
+    pasted = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False
+    )
+    assert pasted.returncode == 0, pasted.stderr
+    folder = Path(re.search(r"run folder: (.*)", done.stdout)[1])
+    assert folder.is_relative_to(base) and list((folder / "evaluations").glob("*.json"))
+    assert f"paths.runs={base}/runs" in shlex.split(json.loads((folder / "result.json").read_text())["command"])
