@@ -75,8 +75,8 @@ def _answers(network: nn.Module, batch: Batch, number: bool) -> dict[str, Tensor
 def _tokens(network: nn.Module, batch: LanguageBatch) -> dict[str, Tensor]:
     """Sums over the scored places of each sequence: loss, tokens, right tokens, words; and whether all are right."""
     hidden, _ = network(batch.inputs, batch.mask)
-    linear, scored = network.output.linear, batch.scored
-    losses, right = token_losses(hidden[scored], linear.weight, linear.bias, batch.targets[scored])
+    output, scored = network.output, batch.scored
+    losses, right = token_losses(hidden[scored], output.weight, output.bias, batch.targets[scored])
     rows = torch.arange(len(batch), device=scored.device)[:, None].expand_as(scored)[scored]
     sums = torch.zeros(2, len(batch), dtype=torch.float64, device=scored.device)
     sums = sums.index_add(1, rows, torch.stack((losses.double(), right.double())))

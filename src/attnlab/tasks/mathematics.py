@@ -144,6 +144,7 @@ class Mathematics(Task):
             output_vocabulary=len(CHARACTERS),
             pad_id=CHARACTERS.pad_id,
             end_id=CHARACTERS.end_id,
+            never_targets=CHARACTERS.never_targets,
             max_input_length=LONGEST_QUESTION + 2,
             max_output_length=generator.LONGEST_ANSWER + 1,
             metrics=("sequence_accuracy", "sequence_accuracy_oracle_end"),

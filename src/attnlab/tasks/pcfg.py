@@ -112,6 +112,7 @@ class Pcfg(Task):
             output_vocabulary=len(WORDS),
             pad_id=WORDS.pad_id,
             end_id=WORDS.end_id,
+            never_targets=WORDS.never_targets,
             max_input_length=MAX_INPUT + 2,
             max_output_length=MAX_OUTPUT + 1,
             metrics=("sequence_accuracy", "sequence_accuracy_oracle_end"),

@@ -175,6 +175,7 @@ class Scan(Task):
             output_vocabulary=len(OUTPUTS),
             pad_id=INPUTS.pad_id,
             end_id=INPUTS.end_id,
+            never_targets=OUTPUTS.never_targets,
             max_input_length=MAX_INPUT + 2,
             max_output_length=MAX_OUTPUT + 1,
             metrics=("sequence_accuracy", "sequence_accuracy_oracle_end"),
