@@ -6,6 +6,9 @@ from typing import Literal
 Kind = Literal["encoder_decoder", "classification", "language_model", "masked_language_model"]
 Modality = Literal["tokens", "token_pairs", "image_question"]
 
+SEQUENCE_METRICS = ("sequence_accuracy", "sequence_accuracy_oracle_end", "sequence_accuracy_end_ignored")
+"""metrics of every encoder_decoder task (attnlab.learn.judge says what each is)"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:

@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from attnlab.config.spec import SEQUENCE_METRICS
 from attnlab.learn.metrics import LOWER_IS_BETTER
 
-PERCENT = ("accuracy", "accuracy_oracle_end", "matthews_correlation", "f1", "pearson", "spearman")
+PERCENT = ("accuracy", *SEQUENCE_METRICS, "matthews_correlation", "f1", "pearson", "spearman")
 """fractions that are shown in percent"""
 SMALLER = ("seconds", "parameters", "state_size", "peak_memory_bytes")
 OF_RUNS = {
