@@ -31,7 +31,6 @@ SPECS = {
         modality="tokens",
         input_vocabulary=7,
         output_vocabulary=6,
-        never_targets=(0, 2),
         max_input_length=100,
         max_output_length=100,
     ),
@@ -44,9 +43,7 @@ SPECS = {
     "lra_retrieval": TaskSpec(
         kind="classification", modality="token_pairs", input_vocabulary=7, n_classes=2, max_input_length=100
     ),
-    "flip_flop": TaskSpec(
-        kind="language_model", modality="tokens", input_vocabulary=7, never_targets=(0, 1), max_input_length=100
-    ),
+    "flip_flop": TaskSpec(kind="language_model", modality="tokens", input_vocabulary=7, max_input_length=100),
     "wikitext103_masked": TaskSpec(
         kind="masked_language_model",
         modality="tokens",
@@ -54,7 +51,6 @@ SPECS = {
         max_input_length=100,
         mask_id=3,
         n_special=4,
-        never_targets=(0, 1, 2, 3),
         mask_share=0.3,
     ),
 }

@@ -19,6 +19,7 @@ from attnlab.config.naming import run_label
 from attnlab.config.nodes import task_yaml
 from attnlab.config.overrides import read_override
 from attnlab.config.report import Quantity
+from attnlab.config.spec import SEQUENCE_METRICS
 from attnlab.config.words import show
 from attnlab.learn.metrics import METRICS
 from attnlab.tasks.glue_sets import DATA_SETS
@@ -168,6 +169,9 @@ def measured_metrics(task: str) -> set[str]:
     folder = ROOT / "experiments" / "measured" / "tasks" / task
     results = [json.loads(file.read_text()) for file in folder.glob("*.json")]
     found = {metric for result in results for metric in result.get("metrics", {}) if "/length_" not in metric}
+    if any(metric.endswith(SEQUENCE_METRICS) for metric in found):
+        # what sequences are judged by was not always all of these
+        found |= {f"{metric.rpartition('/')[0]}/{name}" for metric in found for name in SEQUENCE_METRICS}
     if task == "glue":
         for data_set in DATA_SETS.values():
             tested = [subset for subset in data_set.sizes if subset.startswith("test")]

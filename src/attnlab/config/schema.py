@@ -185,6 +185,8 @@ class Model:
     """null = the backbone's"""
     share_layers: bool | None = None
     """null = the backbone's"""
+    embedding_dropout: Probability | None = None
+    """null = the backbone's"""
     normalization: Normalization = field(default_factory=Normalization)
     ortho: Ortho = field(default_factory=Ortho)
 

@@ -40,6 +40,7 @@ def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> nn.Module
         layer_norm=model.layer_norm or backbone.layer_norm,
         positions=model.positions or backbone.positions,
         share_layers=backbone.share_layers if model.share_layers is None else model.share_layers,
+        embedding_dropout=backbone.embedding_dropout if model.embedding_dropout is None else model.embedding_dropout,
     )
     match spec.kind, spec.modality:
         case "encoder_decoder", "tokens":
