@@ -308,6 +308,14 @@ def check_cell(cell: Mapping[str, Any], unit: str) -> None:
     assert cell.get("spread", 0) >= 0, cell
 
 
+def test_a_choice_by_test_data_is_said() -> None:
+    """Csordas et al. chose among their variants by the test set: it stands beside every table at their settings."""
+    found = [name for name in PRESETS if "Csordas et al. 2021" in (text_of(name)["report"].get("protocol") or "")]
+    assert {f"park2024/table{n}" for n in ("4_scan", "5_add_or_sub", "6_place_value", "7_pcfg")} <= set(found)
+    for name in found:
+        assert "best of up to eight variants by test mean" in text_of(name)["report"]["protocol"], name
+
+
 def test_no_exception_is_out_of_date() -> None:
     assert all(preset in PRESETS and reason for (preset, _), reason in EXCEPTIONS.items())
     assert OF_SOME_ROWS.keys() <= set(PRESETS)
