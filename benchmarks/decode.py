@@ -1,8 +1,8 @@
 """Greedy decoding: a whole evaluation, the cost of a token by its position, and evaluation as a share of training.
 
 The weights are untrained and the end token's bias is so low that it is never chosen: every output runs as long as it
-may, which is the worst case of one decoding. (Outputs that end too early are decoded once more, to judge them without
-their end: at worst everything twice.)
+may, which is the worst case of one decoding. (Outputs that end too early and are right so far are decoded once more,
+to judge them without their end: at worst everything twice.)
 
 1. Evaluation of all 2,624 OOD sequences of SCAN at cutoff 26 by `attnlab.learn.evaluate`, as after a training. The
    models take turns, batch by batch.

@@ -36,6 +36,7 @@ def longest_of_pcfg(examples: int) -> Prepared:
         output_vocabulary=len(WORDS),
         pad_id=WORDS.pad_id,
         end_id=WORDS.end_id,
+        never_targets=WORDS.never_targets,
         max_input_length=MAX_INPUT + 2,
         max_output_length=MAX_OUTPUT + 1,
         metrics=("sequence_accuracy",),

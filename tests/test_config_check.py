@@ -90,6 +90,7 @@ WRONG = {
     "+model.cross.esp=1": ["model.cross.esp=1: unknown key; nearest: model.cross.eps", "scale_queries"],
     "+model.cross.eps=small": ["model.cross.eps=small: expected a number"],
     "+model.cross.n_heads=2": ["model.cross.n_heads=2: set by backbone.n_heads"],
+    "+model.cross.initialization=glorot": ["model.cross.initialization=glorot: expected one of xavier, torch"],
     "+model.cross.normalization={kind: l9}": ["model.cross.normalization.kind=l9: expected one of none, l1"],
     "model.cross._target_=attnlab.attention.linear.LinearAtention": [
         "no class LinearAtention",

@@ -1,6 +1,7 @@
 """Greedy decoding against a loop that runs the whole network anew for every token, and what counts as right."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -53,13 +54,13 @@ def lengths_over_seeds(model: str, *seeds: int) -> set[int]:
 
 @pytest.mark.parametrize("model", models_for("scan"))
 def test_greedy_equals_the_naive_loop(model: str) -> None:
-    lengths_over_seeds(model, 2)
+    lengths_over_seeds(model, 12)
 
 
 @pytest.mark.parametrize("model", ["linear", "vanilla"])
 def test_rows_end_early_late_and_never(model: str) -> None:
     """Else the test above would not see finished rows leave the batch on the way."""
-    seen = lengths_over_seeds(model, 0, 2, 3, 5)
+    seen = lengths_over_seeds(model, 12, 16, 18, 20)
     assert {0, 1, 12} <= seen
     assert len(seen) > 4
 
@@ -85,7 +86,7 @@ def test_oracle_lengths_end_each_row_where_they_say(model: str) -> None:
 def test_rows_may_be_counted_now_and_then_only(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: rows that have ended, all of them even, go on for a while and leave nothing behind."""
     monkeypatch.setitem(decode.CHECK_EVERY, "cpu", 5)
-    assert {0, 1, 12} <= lengths_over_seeds(model, 0, 3)
+    assert {0, 1, 12} <= lengths_over_seeds(model, 12, 18)
     network = network_of(model, "scan", tied_output=False)
     oracle = [0, 1, 5, 7, 3, 6, 2, 7, 1, 1, 0, 4]
     assert check(network, 9, oracle) == oracle
@@ -138,6 +139,17 @@ CASES = {  # target without its end, what is written, what is written where the 
 }
 
 
+def batch_for(rows: Sequence[int], targets: Sequence[list[int]], size: int) -> SequenceBatch:
+    """Inputs that begin with these numbers, and targets without their end, padded to `size`."""
+    return SequenceBatch(
+        index=torch.tensor(rows),
+        inputs=torch.tensor([[row, 0] for row in rows]),
+        input_lengths=torch.full((len(rows),), 2),
+        targets=torch.tensor([target + [END] + [0] * (size - 1 - len(target)) for target in targets]),
+        target_lengths=torch.tensor([len(target) + 1 for target in targets]),
+    )
+
+
 def test_what_counts_as_right() -> None:
     """All cases as one batch and each alone, with a limit of 6 tokens, the end included."""
     targets, scripts, without_end, right, oracle = (list(column) for column in zip(*CASES.values(), strict=True))
@@ -145,16 +157,87 @@ def test_what_counts_as_right() -> None:
     network, size = Scripted(scripts, without_end), max(map(len, targets)) + 1
 
     def judge(rows: list[int]) -> tuple[list[bool], list[bool]]:
-        batch = SequenceBatch(
-            index=torch.tensor(rows),
-            inputs=torch.tensor([[row, 0] for row in rows]),
-            input_lengths=torch.full((len(rows),), 2),
-            targets=torch.tensor([targets[row] + [END] + [0] * (size - 1 - len(targets[row])) for row in rows]),
-            target_lengths=torch.tensor([len(targets[row]) + 1 for row in rows]),
-        )
-        found = sequences_right(network, batch, limit=6, end_id=END)
+        found = sequences_right(network, batch_for(rows, [targets[row] for row in rows], size), limit=6, end_id=END)
+        # this network writes the same whatever it reads, so it is all one which end tokens it reads
+        assert torch.equal(found["sequence_accuracy_end_ignored"], found["sequence_accuracy_oracle_end"])
         return found["sequence_accuracy"].tolist(), found["sequence_accuracy_oracle_end"].tolist()
 
     assert judge(list(range(len(CASES)))) == (right, oracle)
     for row, name in enumerate(CASES):
         assert judge([row]) == ([right[row]], [oracle[row]]), name
+
+
+class Listening(Scripted):
+    """Follows its script until it has read an end token that it wrote, then a second one, always behind the end."""
+
+    def __init__(self, scripts: list[list[int]], without_end: list[list[int]], after_end: list[list[int]]) -> None:
+        super().__init__(scripts, without_end)
+        self.third = torch.tensor(after_end)
+
+    def step(self, tokens: Tensor, state: DecodeState) -> tuple[Tensor, DecodeState]:
+        logits, after = super().step(tokens, state)
+        rows, ended = state.layers[0][0].rows, state.layers[0][1]
+        over = (tokens == END) & (state.position > 0) | (torch.zeros_like(rows).bool() if ended is None else ended.rows)
+        told = torch.zeros_like(logits).scatter(1, self.third[rows, state.position][:, None], 1)
+        told[:, END] = 2
+        return torch.where(over[:, None], told, logits), DecodeState(after.position, [(Rows(0, rows), Rows(0, over))])
+
+
+THREE_RULES = {  # target 2 3 4; preferred, second, second once an end was read; right by each rule
+    "all three": ([2, 3, 4], [5] * 9, [5] * 9, True, True, True),
+    "the end comes late": ([2, 3, 4, 4], [5] * 9, [5] * 9, False, True, True),
+    "an end that is read puts it off": ([2, END, 4], [9, 3, 9], [5] * 9, False, True, False),
+    "an end that is read puts it right": ([2, END, 5], [9, 3, 9], [5, 5, 4, 5], False, False, True),
+    "wrong before the end": ([5, END, 4], [9, 3, 9], [5, 5, 4, 5], False, False, False),
+    "wrong in place of the end": ([2, END, 4], [9, 5, 9], [5, 5, 4, 5], False, False, False),
+    "it ends at once": ([END], [2, 9, 9], [9, 3, 4, 9], False, False, True),
+}
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_the_three_rules_differ(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(decode.CHECK_EVERY, "cpu", every)
+    columns = [list(column) for column in zip(*THREE_RULES.values(), strict=True)]
+    tables = [[[min(token, 8) for token in (row + [END] * 20)[:20]] for row in column] for column in columns[:3]]
+    network, rows = Listening(*tables), list(range(len(THREE_RULES)))
+    for chosen in (rows, *([row] for row in rows)):
+        found = sequences_right(network, batch_for(chosen, [[2, 3, 4]] * len(chosen), 4), limit=9, end_id=END)
+        for rule, column in zip(found.values(), columns[3:], strict=True):
+            assert rule.tolist() == [column[row] for row in chosen], chosen
+
+
+def written_freely(network: EncoderDecoder, inputs: Tensor, mask: Tensor, limit: int) -> list[list[int]]:
+    """The likeliest token but the end at every place of a decoding that reads its own end tokens (Csordas et al.)."""
+    read, named = torch.full((len(inputs), 1), END), []
+    for _ in range(limit):
+        logits = network(inputs, mask, read, torch.ones_like(read).bool())[0][:, -1]
+        read = torch.cat((read, logits.argmax(-1)[:, None]), dim=1)
+        logits[:, END] = -torch.inf
+        named.append(logits.argmax(-1))
+    return torch.stack(named, dim=1).tolist()
+
+
+@pytest.mark.parametrize("model", ["linear", "vanilla"])
+def test_the_three_rules_equal_naive_loops(model: str) -> None:
+    """Targets are what networks write by either oracle, at many lengths, some with one token changed."""
+    limit, kinds = 9, set()
+    for seed in range(4):
+        network = network_of(model, "scan", seed, tied_output=False, embedding="noscale")
+        inputs, mask = torch.randint(7, (24, 5)), masks([1 + row % 5 for row in range(24)], 5)
+        with torch.no_grad():
+            network.target_embedding.table.weight[END] *= 5
+            free = naive(network, inputs, mask, limit, None)
+            newman = naive(network, inputs, mask, limit, torch.full((24,), limit))
+            csordas = written_freely(network, inputs, mask, limit)
+        targets = [(newman, csordas, free)[row % 3][row][: (row + seed) % limit] for row in range(24)]
+        targets = [[*target[:-1], 3] if row % 7 == 0 and target else target for row, target in enumerate(targets)]
+        batch = replace(batch_for(range(24), targets, limit), inputs=inputs, input_lengths=mask.sum(1))
+        with torch.no_grad():
+            found = sequences_right(network, batch, limit, END)
+        expected = [
+            (own == target, by_newman[: len(target)] == target, by_csordas[: len(target)] == target)
+            for own, by_newman, by_csordas, target in zip(free, newman, csordas, targets, strict=True)
+        ]
+        assert list(zip(*(rule.tolist() for rule in found.values()), strict=True)) == expected
+        kinds |= set(expected)
+    assert {(True, True, True), (False, True, True), (False, True, False), (False, False, False)} <= kinds

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import yaml
 from runs import ROOT, environment
 
+import attnlab
 from attnlab.config import schema
 
 SOURCE = ROOT / "src" / "attnlab"
@@ -134,3 +136,8 @@ def test_no_path_of_a_machine_and_no_data_is_committed() -> None:
             assert not name.startswith("data/") or name == "data/README.md"
             if file.suffix in {".py", ".md", ".yaml", ".toml", ".txt", ".json", ""}:
                 assert not machine.search(file.read_text()), f"{name} names a path of a machine"
+
+
+def test_the_version_is_one() -> None:
+    text = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert text["project"]["version"] == attnlab.__version__

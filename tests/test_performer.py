@@ -23,6 +23,7 @@ KINDS = ("none", "l1", "l2", "rms")
 PLACEMENTS = ("after_feature_map", "before_feature_map")
 MODES = ("bidirectional", "causal", "cross")
 FORMS = ({"kernel": "relu"}, {"key_stabilizer": "none"}, {"key_stabilizer": "sequence"})
+DETACHED = ({"detach_stabilizer": True}, {"detach_stabilizer": True, "key_stabilizer": "sequence"})
 
 
 def make(
@@ -51,7 +52,7 @@ def test_every_normalization_equals_the_reference(kind: str, placement: str, den
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("options", FORMS)
+@pytest.mark.parametrize("options", FORMS + DETACHED)
 def test_every_kernel_and_stabilizer_equals_the_reference(options: dict[str, str], mode: str) -> None:
     """Published keys too, whose shift is over the real positions; their causal form as published, looking ahead."""
     lengths = None if mode == "causal" and options.get("key_stabilizer") == "sequence" else (7, 3, 1)
@@ -99,6 +100,47 @@ def test_equals_performer_pytorch(kernel: str, causal: bool) -> None:
     ).double()
     attention.load_state_dict({"projection": given["projection"]}, strict=False)
     assert_golden(attention.attend(given["q"], given["k"], given["v"], None, causal), given)
+
+
+def slopes(attention: PerformerAttention, mode: str) -> tuple[Tensor, list[Tensor]]:
+    """Output on padded sequences, and the gradients of one number made of it by all projections."""
+    torch.manual_seed(1)
+    x, memory, mask = draw(3, 6, 8), draw(3, 6, 8), masks([6, 4, 1], 6)
+    out, _ = apply(attention, mode, x, memory, None if mode == "causal" else mask)
+    return out, list(torch.autograd.grad((out * draw(*out.shape)).sum(), list(attention.parameters())))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("key_stabilizer", ["none", "sequence"])
+def test_constant_shifts_change_gradients_and_nothing_else(key_stabilizer: str, mode: str) -> None:
+    """Which of the two the gradients are, the references say; where nothing is added after the shift they are equal."""
+    (out, own), (same, other) = (
+        slopes(make(key_stabilizer=key_stabilizer, detach_stabilizer=detach), mode) for detach in (False, True)
+    )
+    assert torch.equal(out, same)
+    assert any((a - b).norm() > 1e-4 * a.norm() for a, b in zip(own, other, strict=True))
+    without = {"key_stabilizer": key_stabilizer, "feature_eps": 0.0, "key_sum_eps": 0.0}
+    (_, own), (_, other) = (slopes(make(detach_stabilizer=detach, **without), mode) for detach in (False, True))
+    for a, b in zip(own, other, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_with_constant_shifts_are_those_of_performer_pytorch(causal: bool) -> None:
+    """An extra that is compared where it is installed; heads and positions of one sample, as it shifts keys by."""
+    published = pytest.importorskip("performer_pytorch.performer_pytorch")
+    attention = make(key_stabilizer="sequence", detach_stabilizer=True, key_sum_eps=1e-6 if causal else 0.0)
+    fast = published.FastAttention(4, attention.n_features, causal=causal, no_projection=False).double()
+    fast.projection_matrix.copy_(attention.projection)
+    if causal:
+        fast.causal_linear_fn = published.causal_linear_attention_noncuda
+    q, k, v = (draw(2, 2, 9, 4).requires_grad_() for _ in range(3))
+    weights, found, expected = draw(2, 2, 9, 4), attention.attend(q, k, v, None, causal), fast(q, k, v)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    given = torch.autograd.grad((found * weights).sum(), (q, k, v))
+    wanted = torch.autograd.grad((expected * weights).sum(), (q, k, v))
+    for a, b in zip(given, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(("n_features", "width"), [(8, 4), (11, 4), (3, 4), (5, 1)])
@@ -236,6 +278,8 @@ def test_published_keys_cost_the_form_that_cannot_look_ahead() -> None:
     torch.testing.assert_close(out, attention(x, memory, mask)[0], rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match="kernel=softmax"):
         make(key_stabilizer="sequence", kernel="relu")
+    with pytest.raises(ValueError, match="kernel=softmax"):
+        make(detach_stabilizer=True, kernel="relu")
 
 
 @pytest.mark.parametrize("orthogonal", [True, False])

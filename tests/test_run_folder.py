@@ -11,6 +11,7 @@ from runs import SMALL_CLEVR, SMALL_SCAN, config_of
 
 from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
+from attnlab.config.spec import SEQUENCE_METRICS
 from attnlab.learn.saving import SaveError, save_atomically
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile, RunError, write_text
@@ -46,7 +47,7 @@ def test_result_says_everything(finished: Path) -> None:
     assert result["counts"]["test/iid"] == 2078 and result["counts"]["test/ood"] == 128
     assert result["counts"]["test/ood/length_48"] == 128
     for subset in ("iid", "ood"):
-        for name in ("sequence_accuracy", "sequence_accuracy_oracle_end"):
+        for name in SEQUENCE_METRICS:
             assert 0.0 <= result["metrics"][f"test/{subset}/{name}"] <= 1.0
     assert json.loads((folder / "status.json").read_text())["state"] == "finished"
 

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from models import MODELS, SPECS, TASKS, backbone_of, config_of, masks, network_of
+from models import MODELS, SPECS, TASKS, backbone_of, config_of, masks, network_of, shaken
 from torch import Tensor, nn
 
+from attnlab.attention.position import RelativePositions, sinusoid
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.check import checked
 from attnlab.config.compose import compose_config
@@ -78,10 +79,85 @@ def test_relative_tells_patches_apart(model: str) -> None:
     assert (logits(seeing, swapped, questions) - logits(seeing, images, questions)).abs().min() > 1e-6
 
 
+@pytest.mark.parametrize(("key", "value"), [("share_layers", True), ("embedding_dropout", 0.25)])
 @pytest.mark.parametrize("model", MODELS)
-def test_any_model_can_share_its_layers(model: str) -> None:
-    """`model.share_layers` is in every model yaml, so it is set without a plus."""
-    assert compose_config(["task=scan", f"model={model}", "model.share_layers=true"])["model"]["share_layers"] is True
+def test_any_model_can_share_its_layers_and_drop_out_embeddings(model: str, key: str, value: object) -> None:
+    """Both are in every model yaml, so they are set without a plus."""
+    assert compose_config(["task=scan", f"model={model}", f"model.{key}={value}"])["model"][key] == value
+
+
+DRAWN = {"torch": (3 * 128) ** -0.5, "xavier": 128**-0.5}
+"""standard deviation of a map of 128 x 128"""
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+
+
+def published(model: str) -> nn.Module:
+    """The network of a model at the task's own sizes, with nothing moved off its start."""
+    config = checked(compose_config(["task=scan", f"model={model}"]))
+    torch.manual_seed(0)
+    return build_network(config.backbone, config.model, SPECS["scan"])
+
+
+@pytest.mark.parametrize("model", ["vanilla", "universal", *RELATIVE])
+def test_every_projection_starts_as_in_the_published_code(model: str) -> None:
+    """Csordas et al. never call the initialiser of relative self-attention: PyTorch's defaults; all else is xavier."""
+    network, seen = published(model), 0
+    for name, attention in attentions(network).items():
+        relative = model in RELATIVE and not name.endswith("cross")
+        maps = [getattr(attention, projection) for projection in PROJECTIONS]
+        maps += [attention.positions.position_proj] if relative else []
+        for linear in maps:
+            expected = DRAWN["torch" if relative else "xavier"]
+            assert linear.weight.std().item() == pytest.approx(expected, rel=0.02), name
+            assert linear.weight.abs().max().item() == pytest.approx(expected * 3**0.5, rel=0.01), name
+            assert linear.bias is None
+            seen += 1
+        if relative:
+            assert not attention.positions.content_bias.any() and not attention.positions.position_bias.any()
+    layers = 2 if model in UNIVERSAL else 6
+    assert seen == (4 + (model in RELATIVE)) * layers + 4 * layers // 2
+    for layer in (*network.encoder.layers, *network.decoder.layers):
+        widths = 6 / (128 + 256)
+        assert layer.feed_forward.inner.weight.std().item() == pytest.approx((2 * widths / 3) ** 0.5, rel=0.02)
+        assert layer.feed_forward.outer.weight.std().item() == pytest.approx((widths / 3) ** 0.5, rel=0.02)
+
+
+@pytest.mark.parametrize("model", ["vanilla", "universal", *RELATIVE])
+def test_relative_variants_have_no_dropout_of_embeddings(model: str) -> None:
+    """And all the other dropout of the task."""
+    network = published(model)
+    for embedding in (network.source_embedding, network.target_embedding):
+        assert embedding.dropout.p == (0.0 if model in RELATIVE else 0.1)
+    for layer in (*network.encoder.layers, *network.decoder.layers):
+        assert layer.attention.dropout == layer.feed_forward.dropout.p == layer.around_attention.dropout.p == 0.1
+
+
+def test_the_backbone_decides_on_dropout_of_embeddings_where_the_model_does_not() -> None:
+    for words, expected in (
+        (["model=vanilla", "backbone.embedding_dropout=0.3"], 0.3),
+        (["model=vanilla", "backbone.embedding_dropout=0.3", "model.embedding_dropout=0"], 0.0),
+        (["model=relative", "model.embedding_dropout=0.2"], 0.2),
+        (["model=relative", "model.embedding_dropout=null"], 0.1),
+    ):
+        config = checked(compose_config(["task=scan", *words]))
+        network = build_network(config.backbone, config.model, SPECS["scan"])
+        assert network.source_embedding.dropout.p == network.target_embedding.dropout.p == expected
+
+
+def test_distances_are_those_of_the_published_code_with_the_sine_columns_negated() -> None:
+    """A loop over their table, in which row p is the sinusoid of p - (longest - 1), and key j of query i has j - i."""
+    attention, longest = shaken(RelativePositions(8, 2)).double(), 6
+    theirs = attention.position_proj.weight.detach().clone()
+    theirs[:, 0::2] *= -1
+    table = sinusoid(torch.arange(1 - longest, longest).double(), 8)
+    q = torch.randn(1, 2, longest, 4, dtype=torch.float64)
+    found = attention.scores(q, longest)
+    for head in range(2):
+        for i in range(longest):
+            for j in range(longest):
+                row = (theirs @ table[longest - 1 + j - i]).unflatten(0, (2, 4))[head]
+                expected = (q[0, head, i] + attention.position_bias[head, 0]) @ row
+                torch.testing.assert_close(found[0, head, i, j], expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])

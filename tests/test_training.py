@@ -9,14 +9,14 @@ from runs import SMALL_CLEVR, SMALL_SCAN, config_of
 
 from attnlab.config.check import check_config
 from attnlab.config.naming import run_folder
+from attnlab.config.spec import SEQUENCE_METRICS
 from attnlab.run.job import run_job
 from attnlab.run.record import MetricsFile
 from attnlab.tasks.sort_of_clevr import KINDS
 
 SMALL = {"scan": SMALL_SCAN, "sort_of_clevr": SMALL_CLEVR}
-SEQUENCE = ("sequence_accuracy", "sequence_accuracy_oracle_end")
 TESTED = {
-    "scan": {f"test/{subset}/{name}" for subset in ("iid", "ood") for name in SEQUENCE},
+    "scan": {f"test/{subset}/{name}" for subset in ("iid", "ood") for name in SEQUENCE_METRICS},
     "sort_of_clevr": {f"{rule}/{kind}/accuracy" for rule in ("test", "test_paper_rule") for kind in KINDS},
 }
 GOLDEN = Path(__file__).parent / "golden"

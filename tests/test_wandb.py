@@ -19,6 +19,7 @@ from runs import SMALL_SCAN, config_of
 from sample_report import write_report
 from wandb_server import Arrived, server
 
+import attnlab
 from attnlab.config.naming import run_folder
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.module import LabModule
@@ -199,7 +200,8 @@ def test_what_runs_are_compared_by(tmp_path: Path) -> None:
     assert about["run_group"] == "scan-length_cutoff-26/linear_l2_ortho" and about["job_type"] == "train"
     tag = run_folder(raw).parent.name
     assert found["config"]["setting"] == f"scan-length_cutoff-26/linear_l2_ortho/{tag}" and len(tag) > 64
-    assert {"scan", "linear_l2_ortho", "normalization=l2", "ortho", "attnlab=0.1.0"} <= set(found["tags"])
+    tags = {"scan", "linear_l2_ortho", "normalization=l2", "ortho", f"attnlab={attnlab.__version__}"}
+    assert tags <= set(found["tags"])
     assert all(len(word) <= 64 for word in found["tags"]) and any(word.endswith(tag[-11:]) for word in found["tags"])
     assert found["summary"]["val/accuracy"] == {"max": 0.6} and found["summary"]["val/loss"] == {"min": 1.0}
     assert found["summary"]["train/loss"] == 1.0 and found["summary"]["test_curve/accuracy"] == 0.1

@@ -1,3 +1,3 @@
 """attnlab: experiments on attention mechanisms and systematic generalisation."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

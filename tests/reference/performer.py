@@ -1,7 +1,8 @@
 """Slow reference of Performer: out_i = sum_j s_ij v_j / (sum_j s_ij + phi(q_i) . eps), s_ij = phi(q_i) . phi(k_j).
 
 softmax: phi(x)_f = (exp(w_f . x~ - |x~|^2 / 2 - shift) + eps') / sqrt(F); relu: phi(x)_f = max(w_f . x~, 0) + eps'.
-The shift of a query is the largest w_f . x~; that of keys 0, or the largest over features and real positions.
+The shift of a query is the largest w_f . x~; that of keys 0, or the largest over features and real positions; with
+detach_stabilizer both are constants.
 """
 
 import torch
@@ -47,7 +48,7 @@ def query_features(module: nn.Module, row: Tensor) -> Tensor:
     """phi of one query of one head, normalised before or after it."""
     row = before(module, row, module.q_norm)
     inner = products(module, row)
-    return after(module, features(module, row, inner, max(inner)), module.q_norm)
+    return after(module, features(module, row, inner, constant(module, max(inner))), module.q_norm)
 
 
 def key_features(module: nn.Module, rows: list[Tensor], real: list[int]) -> dict[int, Tensor]:
@@ -55,8 +56,13 @@ def key_features(module: nn.Module, rows: list[Tensor], real: list[int]) -> dict
     rows = {j: before(module, rows[j], module.k_norm) for j in real}
     inner = {j: products(module, row) for j, row in rows.items()}
     largest = max((value for values in inner.values() for value in values), default=None)
-    shift = largest if module.key_stabilizer == "sequence" else None
+    shift = constant(module, largest) if module.key_stabilizer == "sequence" and real else None
     return {j: after(module, features(module, rows[j], inner[j], shift), module.k_norm) for j in real}
+
+
+def constant(module: nn.Module, shift: Tensor) -> Tensor:
+    """The shift, a number without gradient where the module says so."""
+    return torch.tensor(shift.item(), dtype=shift.dtype) if module.detach_stabilizer else shift
 
 
 def products(module: nn.Module, row: Tensor) -> list[Tensor]:

@@ -13,7 +13,8 @@ Queries are shifted by the largest entry of their own W x~. Published code (perf
 largest entry of the whole sequence: `key_stabilizer: sequence`; here it is that of the real positions. The causal form
 then looks ahead, and a step cannot know it, so by default keys are not shifted: they need no shift, since
 w . k~ - |k~|^2 / 2 <= |w|^2 / 2. Published code adds eps to z in the causal form only; here all forms have it
-(`key_sum_eps`). And it takes the shifts for constants in the backward pass; here gradients are those of the formula.
+(`key_sum_eps`). And it takes the shifts for constants in the backward pass (`detach_stabilizer: true`), which leaves
+outputs as they are; here gradients are those of the formula.
 """
 
 import math
@@ -74,6 +75,8 @@ class PerformerAttention(FeatureMapAttention):
         redraw_every: optimiser steps between two draws of W; None = W stays as first drawn.
         key_stabilizer: of the softmax kernel; sequence = keys are shifted by the maximum over features and real
             positions, per sample and head (published).
+        detach_stabilizer: of the softmax kernel; the shifts of queries and keys pass no gradient on (published). Their
+            gradient is not 0: eps' and eps are added after the shift.
         feature_eps: eps'; None = the published 1e-4 (softmax) or 1e-3 (relu).
         key_sum_eps: eps, added to each entry of z.
 
@@ -96,6 +99,7 @@ class PerformerAttention(FeatureMapAttention):
         orthogonal: bool = True,
         redraw_every: Count | None = 1000,
         key_stabilizer: Literal["none", "sequence"] = "none",
+        detach_stabilizer: bool = False,
         feature_eps: NonNegative | None = None,
         key_sum_eps: NonNegative = 1e-6,
         chunk_size: Count = 64,
@@ -117,7 +121,9 @@ class PerformerAttention(FeatureMapAttention):
         )
         if kernel == "relu" and key_stabilizer != "none":
             raise ValueError(f"key_stabilizer={key_stabilizer} is for kernel=softmax: relu features are not shifted")
-        self.kernel, self.key_stabilizer = kernel, key_stabilizer
+        if kernel == "relu" and detach_stabilizer:
+            raise ValueError("detach_stabilizer=true is for kernel=softmax: relu features are not shifted")
+        self.kernel, self.key_stabilizer, self.detach_stabilizer = kernel, key_stabilizer, detach_stabilizer
         self.feature_eps = FEATURE_EPS[kernel] if feature_eps is None else feature_eps
         self.orthogonal, self.redraw_every = orthogonal, redraw_every
         projection = draw_projection(self.n_features, width, orthogonal)
@@ -136,7 +142,7 @@ class PerformerAttention(FeatureMapAttention):
         projected = self._projected(q)
         if self.kernel == "relu":
             return F.relu(projected) + self.feature_eps
-        return self._exponential(projected - self._half_square(q) - projected.amax(-1, keepdim=True))
+        return self._exponential(projected - self._half_square(q) - self._shift(projected, -1))
 
     def key_map(self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
         if self.kernel == "relu":
@@ -146,15 +152,19 @@ class PerformerAttention(FeatureMapAttention):
         if self.key_stabilizer == "none":
             return self._exponential(exponents.clamp(max=MAX_EXPONENT))
         if mask is None:
-            return self._exponential(exponents - projected.amax((-2, -1), keepdim=True))
+            return self._exponential(exponents - self._shift(projected, (-2, -1)))
         padding = ~mask[:, None, :, None]
-        shift = projected.masked_fill(padding, torch.finfo(projected.dtype).min).amax((-2, -1), keepdim=True)
+        shift = self._shift(projected.masked_fill(padding, torch.finfo(projected.dtype).min), (-2, -1))
         # Filled again: without a real key the shift is that smallest number.
         return self._exponential((exponents - shift).masked_fill(padding, 0.0))
 
     def _projected(self, x: Tensor) -> Tensor:
         """W x~"""
         return F.linear(x, self.projection.to(x.dtype) * self.head_width**-0.25)
+
+    def _shift(self, projected: Tensor, dim: int | tuple[int, int]) -> Tensor:
+        """The largest entry of W x~ along some dimensions."""
+        return (projected.detach() if self.detach_stabilizer else projected).amax(dim, keepdim=True)
 
     def _half_square(self, x: Tensor) -> Tensor:
         """|x~|^2 / 2"""

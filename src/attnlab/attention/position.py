@@ -4,7 +4,8 @@ Relative positions of Transformer-XL (Dai et al. 2019, section 3.3), as Csordas 
 
     score_ij = ((q_i + u) . k_j + (q_i + w) . W r_(i-j)) / sqrt(D)
 
-with r the sinusoid of the signed distance, W a learned map, and u, w learned biases per head that start at 0.
+with r the sinusoid of the signed distance, W a learned map, and u, w learned biases per head that start at 0. The code
+of Csordas et al. takes the distance j - i: its W has the columns of the sines (the even ones) negated.
 
 Linearised relative positions (LRPE, Qin et al. 2023, as used by the published code of Qin et al. 2022) act on queries
 and keys one by one, so they suit linear attention: x_i becomes R_i P x_i, with R_i a rotation by angles proportional to
@@ -23,6 +24,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnlab.attention.base import Initialization
+
 DistanceBias = Literal["table", "rotary"]
 
 
@@ -34,15 +37,20 @@ def sinusoid(positions: Float[Tensor, " N"], width: int) -> Float[Tensor, "N wid
 
 
 class RelativePositions(nn.Module):
-    """Relative position scores for self-attention of d_model = E, n_heads = H."""
+    """Relative position scores for self-attention of d_model = E, n_heads = H.
 
-    def __init__(self, d_model: int, n_heads: int) -> None:
+    Args:
+        initialization: of W, as in Attention.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, initialization: Initialization = "torch") -> None:
         super().__init__()
         self.d_model, self.head_width = d_model, d_model // n_heads
         self.content_bias = nn.Parameter(torch.zeros(n_heads, 1, self.head_width))
         self.position_bias = nn.Parameter(torch.zeros(n_heads, 1, self.head_width))
         self.position_proj = nn.Linear(d_model, d_model, bias=False)
-        nn.init.xavier_uniform_(self.position_proj.weight)
+        if initialization == "xavier":
+            nn.init.xavier_uniform_(self.position_proj.weight)
 
     def scores(self, q: Float[Tensor, "B H N D"], n_keys: int, first_query: int = 0) -> Float[Tensor, "B H N M"]:
         """(q_i + w) . W r_(i-j), unscaled, for keys j = 0 .. n_keys - 1 and queries from position `first_query` on."""

@@ -46,7 +46,7 @@ class SoftmaxAttention(CachedAttention):
     ) -> None:
         super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
         self.dropout = dropout
-        self.positions = RelativePositions(d_model, n_heads) if relative_positions else None
+        self.positions = RelativePositions(d_model, n_heads, initialization) if relative_positions else None
 
     def attend(
         self,

@@ -22,6 +22,8 @@ BUILDER_ARGUMENTS = {
     "initialization": "backbone.initialization",
 }
 """Arguments of an attention that the network builder passes, and the keys that set them."""
+GIVEN_BY_NODES = {"initialization"}
+"""Those of them that an attention's node may set for itself alone."""
 
 OFFERED_ARGUMENTS = ("normalization", "max_length")
 """Arguments of an attention that a yaml may give and the network builder passes else: their defaults are never used."""
@@ -95,7 +97,12 @@ def _unfulfilled(signature: Signature) -> dict[str, str]:
 
 def attention_options(signature: Signature) -> dict[str, Argument]:
     """The arguments of an attention that a yaml may give."""
-    return {name: item for name, item in signature.arguments.items() if name not in BUILDER_ARGUMENTS}
+    passed = BUILDER_ARGUMENTS.keys()
+    return {
+        name: replace(item, required=item.required and name not in passed)
+        for name, item in signature.arguments.items()
+        if name not in passed or name in GIVEN_BY_NODES
+    }
 
 
 def attention_problems(model: Mapping[str, Any]) -> list[str]:
@@ -111,7 +118,7 @@ def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:
         return problems
     options = attention_options(read_signature(node["_target_"]))
     values = {name: value for name, value in node.items() if name != "_target_"}
-    for name in values.keys() & BUILDER_ARGUMENTS.keys():
+    for name in values.keys() & (BUILDER_ARGUMENTS.keys() - GIVEN_BY_NODES):
         problems.append(f"{join(key, name)}={show(values.pop(name))}: set by {BUILDER_ARGUMENTS[name]}, not here")
     return problems + option_problems(values, options, key)
 

@@ -16,6 +16,7 @@ OWN = {
     "seed",
     "from_run",
     "model.ortho.weight",
+    "model.embedding_dropout",
     "backbone.dropout",
     "backbone.attention_dropout",
     "backbone.attention_output_dropout",

@@ -177,13 +177,11 @@ class Model:
     cross: dict[str, Any]
     """the decoder's attention to the encoder"""
     feed_forward: Literal["relu", "gelu", "glu"] | None = None
-    """null = the backbone's"""
     layer_norm: Literal["layer_norm", "rms_norm"] | None = None
-    """null = the backbone's"""
     positions: Positions | None = None
-    """null = the backbone's"""
     share_layers: bool | None = None
-    """null = the backbone's"""
+    embedding_dropout: Probability | None = None
+    """these five: null = the backbone's"""
     normalization: Normalization = field(default_factory=Normalization)
     ortho: Ortho = field(default_factory=Ortho)
 

@@ -6,6 +6,9 @@ from typing import Literal
 Kind = Literal["encoder_decoder", "classification", "language_model", "masked_language_model"]
 Modality = Literal["tokens", "token_pairs", "image_question"]
 
+SEQUENCE_METRICS = ("sequence_accuracy", "sequence_accuracy_oracle_end", "sequence_accuracy_end_ignored")
+"""metrics of every encoder_decoder task (attnlab.learn.judge says what each is)"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
@@ -21,6 +24,7 @@ class TaskSpec:
     end_id           id that ends an output and also starts the decoder (joint, as in Csordas et al. 2021)
     mask_id          id that stands for a hidden token (masked_language_model)
     n_special        ids below it are no words (masked_language_model: never hidden, never drawn as a random word)
+    never_targets    output ids that are the target of no example (padding, start): their logits are hidden
     mask_share       share of the tokens that are predicted (masked_language_model)
     max_input_length, max_output_length  longest sequences over all splits, framing tokens included
     image_shape      height, width, channels of an image
@@ -37,6 +41,7 @@ class TaskSpec:
     end_id: int = 1
     mask_id: int = 0
     n_special: int = 0
+    never_targets: tuple[int, ...] = ()
     mask_share: float = 0.0
     max_input_length: int = 0
     max_output_length: int = 0

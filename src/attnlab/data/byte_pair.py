@@ -29,6 +29,7 @@ class BytePair:
 
     pad_id, end_id, start_id, mask_id = 0, 1, 2, 3
     n_special = 4
+    never_targets = (pad_id, start_id, mask_id)
 
     def __init__(self, tokenizer: "tokenizers.Tokenizer") -> None:
         self.tokenizer = tokenizer

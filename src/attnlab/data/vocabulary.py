@@ -14,6 +14,7 @@ class Vocabulary:
     """
 
     pad_id, end_id, start_id = 0, 1, 2
+    never_targets = (pad_id, start_id)
     special = ("<pad>", "<end>", "<start>")
 
     def __init__(self, words: Sequence[str]) -> None:

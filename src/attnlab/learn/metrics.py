@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from attnlab.config.spec import SEQUENCE_METRICS
 from attnlab.learn.units import lower_is_better
 
 Records = Mapping[str, np.ndarray]
@@ -54,8 +55,7 @@ def _library(name: str, **options: str) -> Callable[[Records], float]:
 
 METRICS: Mapping[str, Callable[[Records], float]] = {
     "accuracy": _accuracy,
-    "sequence_accuracy": _mean("sequence_accuracy"),
-    "sequence_accuracy_oracle_end": _mean("sequence_accuracy_oracle_end"),
+    **{name: _mean(name) for name in SEQUENCE_METRICS},
     # of two classes Matthews' coefficient is Pearson's; torchmetrics' own is not 0 where all is said to be one class
     "matthews_correlation": _library("pearson_corrcoef"),
     "f1": _library("f1_score", task="binary"),

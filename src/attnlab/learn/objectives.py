@@ -78,7 +78,8 @@ def _sequence_loss(end_id: int) -> Objective:
         mask = batch.target_mask
         logits, penalty = network(batch.inputs, batch.input_mask, read, mask)
         each = F.cross_entropy(logits.transpose(1, 2), batch.targets, reduction="none")
-        return (each * mask).sum() / mask.sum(), penalty
+        # Filled, not multiplied: padding is a target whose logit is hidden, and its loss may be infinite.
+        return each.masked_fill(~mask, 0).sum() / mask.sum(), penalty
 
     return loss
 
@@ -96,5 +97,5 @@ def _number_loss(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 def _language_loss(network: nn.Module, batch: LanguageBatch) -> tuple[Tensor, Tensor]:
     """Mean over all scored places of the batch."""
     hidden, penalty = network(batch.inputs, batch.mask)
-    linear = network.output.linear
-    return chunked_cross_entropy(hidden, linear.weight, linear.bias, batch.targets, batch.scored), penalty
+    output = network.output
+    return chunked_cross_entropy(hidden, output.weight, output.bias, batch.targets, batch.scored), penalty

@@ -40,6 +40,7 @@ def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> nn.Module
         layer_norm=model.layer_norm or backbone.layer_norm,
         positions=model.positions or backbone.positions,
         share_layers=backbone.share_layers if model.share_layers is None else model.share_layers,
+        embedding_dropout=backbone.embedding_dropout if model.embedding_dropout is None else model.embedding_dropout,
     )
     match spec.kind, spec.modality:
         case "encoder_decoder", "tokens":
@@ -61,7 +62,7 @@ def _encoder_decoder(backbone: Backbone, model: Model, spec: TaskSpec) -> Encode
     target = _embedding(backbone, spec.output_vocabulary, longest)
     encoder = _stack(backbone, model, "encoder", backbone.n_layers, longest)
     decoder = _stack(backbone, model, "decoder", backbone.n_decoder_layers or backbone.n_layers, longest, cross=True)
-    return EncoderDecoder(source, target, encoder, decoder, _output(backbone, target))
+    return EncoderDecoder(source, target, encoder, decoder, _output(backbone, target, spec))
 
 
 def _image_question_classifier(backbone: Backbone, model: Model, spec: TaskSpec) -> ImageQuestionClassifier:
@@ -91,14 +92,15 @@ def _language_model(backbone: Backbone, model: Model, spec: TaskSpec) -> Languag
     embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
     model = replace(model, ortho=replace(model.ortho, where=covered_places(model.ortho.where, ["decoder"])))
     decoder = _stack(backbone, model, "decoder", backbone.n_layers, spec.max_input_length)
-    return LanguageModel(embedding, decoder, _output(backbone, embedding))
+    return LanguageModel(embedding, decoder, _output(backbone, embedding, spec))
 
 
 def _masked_language_model(backbone: Backbone, model: Model, spec: TaskSpec) -> MaskedLanguageModel:
     embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
     encoder = _stack(backbone, model, "encoder", backbone.n_layers, spec.max_input_length)
     norm = make_norm(backbone.layer_norm, backbone.d_model)
-    return MaskedLanguageModel(embedding, encoder, _output(backbone, embedding), norm, backbone.d_model)
+    output = _output(backbone, embedding, spec)
+    return MaskedLanguageModel(embedding, encoder, output, norm, backbone.d_model)
 
 
 def _embedding(backbone: Backbone, vocabulary: int, longest: int) -> TokenEmbedding:
@@ -112,9 +114,9 @@ def _embedding(backbone: Backbone, vocabulary: int, longest: int) -> TokenEmbedd
     )
 
 
-def _output(backbone: Backbone, embedding: TokenEmbedding) -> Output:
+def _output(backbone: Backbone, embedding: TokenEmbedding, spec: TaskSpec) -> Output:
     tied, xavier = embedding if backbone.tied_output else None, backbone.initialization == "xavier"
-    return Output(backbone.d_model, embedding.table.num_embeddings, tied, xavier)
+    return Output(backbone.d_model, embedding.table.num_embeddings, tied, xavier, spec.never_targets)
 
 
 def _stack(

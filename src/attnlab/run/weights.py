@@ -79,7 +79,7 @@ SHAPING = (
 
 def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
     """What decides on a network's body, with or without weights that would show it."""
-    model = {key: value for key, value in config["model"].items() if key not in ("name", "ortho")}
+    model = {key: value for key, value in config["model"].items() if key not in ("name", "ortho", "embedding_dropout")}
     return {"backbone": {key: config["backbone"].get(key) for key in SHAPING}, "model": model}
 
 

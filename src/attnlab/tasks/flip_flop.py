@@ -188,6 +188,7 @@ class FlipFlop(Task):
             output_vocabulary=len(WORDS),
             pad_id=PAD,
             end_id=END,
+            never_targets=(PAD, END),
             # that of training: a network evaluated at another length is the one that was trained
             max_input_length=self.length - 1,
             max_output_length=self.length - 1,

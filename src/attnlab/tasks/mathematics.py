@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from attnlab.config.spec import TaskSpec
+from attnlab.config.spec import SEQUENCE_METRICS, TaskSpec
 from attnlab.config.words import hint, listed, nearest
 from attnlab.data.cache import build_once, cache_key, load_arrays, save_arrays
 from attnlab.data.fetch import DataError, Folders, OfficialFile
@@ -81,9 +81,8 @@ class CharacterPairs(SequencePairs):
 
     def identities(self) -> list[bytes]:
         # two million hashes would take a quarter of a minute; the vocabulary is one for all splits
-        return [
-            question + answer for question, answer in zip(as_bytes(self.inputs), as_bytes(self.targets), strict=True)
-        ]
+        pairs = zip(as_bytes(self.inputs), as_bytes(self.targets), strict=True)
+        return [question + answer for question, answer in pairs]
 
 
 class Mathematics(Task):
@@ -145,9 +144,10 @@ class Mathematics(Task):
             output_vocabulary=len(CHARACTERS),
             pad_id=CHARACTERS.pad_id,
             end_id=CHARACTERS.end_id,
+            never_targets=CHARACTERS.never_targets,
             max_input_length=LONGEST_QUESTION + 2,
             max_output_length=generator.LONGEST_ANSWER + 1,
-            metrics=("sequence_accuracy", "sequence_accuracy_oracle_end"),
+            metrics=SEQUENCE_METRICS,
         )
         tests = {name: pairs for name, pairs in subsets.items() if name != "train"}
         limits = {name: int(pairs.targets.lengths.max()) for name, pairs in tests.items()}

@@ -29,7 +29,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from attnlab.config.spec import TaskSpec
+from attnlab.config.spec import SEQUENCE_METRICS, TaskSpec
 from attnlab.data.cache import build_once, cache_key, load_arrays
 from attnlab.data.fetch import Folders
 from attnlab.data.pairs import SequencePairs
@@ -119,9 +119,10 @@ class Pcfg(Task):
             output_vocabulary=len(WORDS),
             pad_id=WORDS.pad_id,
             end_id=WORDS.end_id,
+            never_targets=WORDS.never_targets,
             max_input_length=MAX_INPUT + 2,
             max_output_length=MAX_OUTPUT + 1,
-            metrics=("sequence_accuracy", "sequence_accuracy_oracle_end"),
+            metrics=SEQUENCE_METRICS,
         )
         return Prepared(
             spec=spec,

@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from attnlab.config.spec import TaskSpec
+from attnlab.config.spec import SEQUENCE_METRICS, TaskSpec
 from attnlab.data.fetch import DataError, Folders, OfficialFile, fetch
 from attnlab.data.pairs import SequencePairs
 from attnlab.data.trees import Source, bad_line, find_tree
@@ -144,9 +144,10 @@ class Scan(Task):
             output_vocabulary=len(OUTPUTS),
             pad_id=INPUTS.pad_id,
             end_id=INPUTS.end_id,
+            never_targets=OUTPUTS.never_targets,
             max_input_length=MAX_INPUT + 2,
             max_output_length=MAX_OUTPUT + 1,
-            metrics=("sequence_accuracy", "sequence_accuracy_oracle_end"),
+            metrics=SEQUENCE_METRICS,
         )
         limits = {name: int(subset.lengths.max()) + 1 for name, subset in subsets.items() if name != "train"}
         return Prepared(spec=spec, subsets=subsets, decode_limits=limits)

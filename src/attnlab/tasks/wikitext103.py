@@ -88,6 +88,7 @@ class Wikitext103(Task):
             pad_id=read.vocabulary.pad_id,
             end_id=read.vocabulary.end_id,
             n_special=read.vocabulary.n_special,
+            never_targets=read.vocabulary.never_targets,
             max_input_length=longest,
             max_output_length=longest,
             metrics=("word_perplexity", "token_perplexity"),

@@ -91,6 +91,7 @@ class Wikitext103Masked(Task):
             end_id=read.vocabulary.end_id,
             mask_id=read.vocabulary.mask_id,
             n_special=read.vocabulary.n_special,
+            never_targets=tuple(range(read.vocabulary.n_special)),
             mask_share=self.mask_share,
             max_input_length=longest,
             max_output_length=longest,

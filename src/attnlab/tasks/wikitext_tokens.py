@@ -41,6 +41,7 @@ class Words:
 
     pad_id, end_id, start_id = 0, 1, 2
     n_special = 3
+    never_targets = (pad_id, start_id)
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
