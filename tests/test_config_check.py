@@ -2,13 +2,18 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attnlab.config.check import ConfigError, apply_values, check_command, check_config, checked
-from attnlab.config.compose import compose_config, group_choices
-from attnlab.config.schema import Config, LayerGroup
+from attnlab.config.compose import CONF, compose_config, group_choices
+from attnlab.config.conform import conform, hints
+from attnlab.config.nodes import attention_nodes, attention_options, task_yaml
+from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
+from attnlab.config.target import read_signature
 
 LINEAR, SOFTMAX = "attnlab.attention.linear.LinearAttention", "attnlab.attention.softmax.SoftmaxAttention"
 
@@ -71,6 +76,23 @@ WRONG = {
     "optim.betas=[0.9,1.5]": ["optim.betas.1=1.5: expected a number >= 0 and < 1"],
     "seed=-1": ["seed=-1: expected a whole number >= 0"],
     "seed=true": ["seed=true: expected a whole number"],
+    # Numbers that no machine can mean: said as a slip, and quickly (n_heads would be looked for among all divisors).
+    "backbone.n_layers=2147483648": [
+        "backbone.n_layers=2147483648: expected a whole number >= 1; more than 10,000 is taken for a slip"
+    ],
+    "train.batch_size=1e11": ["expected a whole number >= 1; more than 10,000,000,000 is taken for a slip"],
+    "backbone.d_model=1e9 backbone.n_heads=7": [
+        "backbone.d_model=1000000000.0: expected a whole number >= 1; more than"
+    ],
+    "backbone.d_model=999983 backbone.n_heads=999982": ["does not divide it; nearest: 999983"],
+    "optim.lr=inf": ["optim.lr=inf: expected a number > 0; more than 1,000,000,000,000 is taken for a slip"],
+    "optim.lr=1e300": ["optim.lr=1e+300: expected a number > 0; more than"],
+    "trainer.workers=100000": ["expected a whole number >= 0; more than 4,096 is taken for a slip"],
+    "+model.cross.eps=-1e300": ["expected a number; less than -1,000,000,000,000 is taken for a slip"],
+    "task=flip_flop task.length=1e30": ["expected a whole number >= 4; more than 10,000,000,000 is taken for a slip"],
+    "task=wikitext2 task.vocabulary_size=1e10": ["expected a whole number >= 260; more than 10,000,000"],
+    "seed=5000000000": ["seed=5000000000: expected a whole number >= 0 and <= 4,294,967,295"],
+    f"train.max_steps={'9' * 5000}": ["999...: a number of so many digits is taken for a slip"],
     "paths.runs=3": ["paths.runs=3: expected text"],
     "model.normalization.kind=l3": ["model.normalization.kind=l3: expected one of none, l1, l2, rms; nearest: l"],
     "model.ortho.where=[encodr]": ["model.ortho.where.0=encodr", "nearest: encoder"],
@@ -167,6 +189,27 @@ def test_a_wrong_command_names_what_is_wrong(command: str) -> None:
     text = "\n".join(problems(*words(command)))
     for part in WRONG[command]:
         assert part in text
+
+
+def number_types() -> Iterator[tuple[str, object]]:
+    """Every key of the schema and every option of a shipped task or attention, with its type."""
+    for section in (Config, Backbone, Optim, Train, TrainerOptions, LoggerOptions, Ortho, LayerGroup):
+        yield from ((f"{section.__name__}.{name}", kind) for name, kind in hints(section).items())
+    for task in group_choices()["task"]:
+        options = read_signature(task_yaml(task, CONF)["_target_"]).arguments
+        yield from ((f"{task}.{name}", option.annotation) for name, option in options.items())
+    for model in group_choices()["model"]:
+        for key, _, node in attention_nodes(compose_config([f"model={model}"])["model"]):
+            options = attention_options(read_signature(node["_target_"]))
+            yield from ((f"{model}: {key}.{name}", option.annotation) for name, option in options.items())
+
+
+def test_no_number_is_without_a_bound() -> None:
+    types = {name: kind for name, kind in number_types() if kind is not Any}
+    assert len(types) > 200
+    huge = (10**15, 1e300, float("inf"), float("nan"), -(10**15))
+    open_ended = {name: value for name, kind in types.items() for value in huge if not conform(value, kind, name)}
+    assert open_ended == {}
 
 
 def test_all_problems_come_together_once() -> None:

@@ -3,6 +3,7 @@
 Hydra stops at its first error; here every word is judged by itself, so that all problems come in one message.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,6 +142,9 @@ def read_override(text: str, conf: Path) -> Item:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    if re.search(r"\d{1000}", text):
+        # Python itself refuses to read a number of some thousand digits.
+        raise ValueError(f"{show(text)}: a number of so many digits is taken for a slip")
     try:
         override = OverridesParser.create().parse_overrides([text])[0]
         values = _values(override, conf)

@@ -7,14 +7,8 @@ Nothing here imports torch: config errors must come back before anything heavy i
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from attnlab.config.intervals import Count, Depth, Natural, NonNegative, Passes, Positive, Probability, Threads, Width
 from attnlab.config.report import Report
-
-# A string beside a number type is the interval its values must lie in; `attnlab.config.conform` checks it.
-Count = Annotated[int, "[1, inf)"]
-Natural = Annotated[int, "[0, inf)"]
-Positive = Annotated[float, "(0, inf)"]
-NonNegative = Annotated[float, "[0, inf)"]
-Probability = Annotated[float, "[0, 1)"]
 
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
 Positions = Literal["sinusoidal", "learned", "relative", "none"]
@@ -26,15 +20,15 @@ OrthoForm = Literal["frobenius", "unnormalized", "absolute_cosine"]
 class Backbone:
     """Sizes and wiring of the transformer around the attention; owned by `conf/task/*`."""
 
-    d_model: Count
+    d_model: Width
     """width of the residual stream"""
-    n_heads: Count
+    n_heads: Width
     """attention heads; must divide d_model"""
-    n_layers: Count
+    n_layers: Depth
     """layers of the encoder (with share_layers: how often its one layer is applied)"""
-    n_decoder_layers: Count | None = None
+    n_decoder_layers: Depth | None = None
     """layers of the decoder; null = n_layers"""
-    d_feed_forward: Count
+    d_feed_forward: Width
     """inner width of the feed-forward part"""
     dropout: Probability
     """after the first and after the second feed-forward map"""
@@ -60,7 +54,7 @@ class Backbone:
     """how token embeddings are drawn and scaled (nn.embedding); ignored where the input is no token"""
     pooling: Literal["mean", "first", "class_token"] = "mean"
     """what a classifier of tokens reads: the mean over real positions, the first, or one more with a learned vector"""
-    d_classifier: Count | None = None
+    d_classifier: Width | None = None
     """width of a hidden layer before the class logits; null = none"""
     tied_output: bool = False
     """output layer shares the output embedding's weights"""
@@ -99,7 +93,7 @@ class Train:
 
     max_steps: Count | None
     """optimiser steps; null = as many as max_epochs says"""
-    max_epochs: Count | None = None
+    max_epochs: Passes | None = None
     """passes over the training data, where max_steps is null"""
     batch_size: Count
     """examples a batch; with batch_tokens, the most"""
@@ -195,11 +189,11 @@ class TrainerOptions:
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU where there is one"""
-    workers: Natural = 0
+    workers: Annotated[int, "[0, inf) up to 4096"] = 0
     """processes that load data beside the main one; none where the data is on the device"""
     data_on_device: bool | Literal["auto"] = "auto"
     """gather batches on the device; auto: on a GPU of whose free memory the data takes at most a quarter"""
-    threads: Count | None = None
+    threads: Threads | None = None
     """CPU threads; null = as torch or OMP_NUM_THREADS says"""
     compile: bool = False
     """training steps as one compiled graph, lengths padded to few sizes; each size takes about a minute to compile"""

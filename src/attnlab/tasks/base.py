@@ -65,8 +65,8 @@ class Task(ABC):
     has_groups:     whether examples fall into named parts with metrics of their own.
     published:      subsets and their published sizes, for the list of tasks.
 
-    Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval);
-    `attnlab.config` reads them from the source, without importing the module.
+    Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval,
+    `attnlab.config.intervals`); `attnlab.config` reads them from the source, without importing the module.
     """
 
     kind: ClassVar[Kind]
