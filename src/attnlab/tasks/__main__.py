@@ -12,6 +12,7 @@ from attnlab.config.check import ConfigError, key_of
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.nodes import task_yaml
 from attnlab.config.overrides import with_data_set_names
+from attnlab.config.unread import exit_code_of
 from attnlab.config.words import hint, listed, nearest
 
 PROGRAM = "-m attnlab.tasks"
@@ -97,4 +98,4 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_code_of(main, sys.argv[1:]))
