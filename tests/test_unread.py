@@ -9,7 +9,13 @@ from runs import ROOT, environment
 
 from attnlab.config.unread import UNREAD, exit_code_of
 
-COMMANDS = ("train.py --help", "evaluate.py --help", "report.py --help", "-m attnlab.tasks --help", "train.py --cfg job")
+COMMANDS = (
+    "train.py --help",
+    "evaluate.py --help",
+    "report.py --help",
+    "-m attnlab.tasks --help",
+    "train.py --cfg job",
+)
 
 
 @pytest.mark.parametrize("line", COMMANDS)
