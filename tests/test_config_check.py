@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from attnlab.config.aliases import OTHER_NAMES
 from attnlab.config.check import ConfigError, apply_values, check_command, check_config, checked
 from attnlab.config.compose import CONF, compose_config, group_choices
 from attnlab.config.conform import conform, hints
-from attnlab.config.nodes import attention_nodes, attention_options, task_yaml
+from attnlab.config.nodes import attention_nodes, attention_options, schema_keys, task_yaml
 from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
 from attnlab.config.target import read_signature
 
@@ -36,7 +37,7 @@ WRONG = {
     "model.encoder.3.share=0.1": ["model.encoder.3.share=0.1: unknown key"],
     "model.decoder.0.share=0.5": ["model.decoder follows model.encoder"],
     # Groups.
-    "model=linaer": ["model=linaer: no such choice; nearest: linear", "linear_l2_ortho", "vanilla"],
+    "model=linaer": ["model=linaer: no such choice; nearest: linear; model: ", ", linear_l2, ", " and 35 more"],
     "model=null": ["model=null: no such choice"],
     "task/scan=x": ["task/scan=x: unknown key; nearest: task=scan"],
     "experiment=quikstart": ["experiment=quikstart: no such choice; nearest: quickstart"],
@@ -51,7 +52,11 @@ WRONG = {
     "scan": ["scan: expected key=value; nearest: task=scan"],
     "=3": ["=3: expected key=value"],
     "optim.betas=[0.9": ["optim.betas=[0.9: brackets [] do not match"],
-    "seed=0,1": ["seed=0,1: several values need -m", "seed=[0,1]"],
+    "seed=0,1": ["seed=0,1: several values need -m (a sweep): python train.py -m ... seed=0,1"],
+    "optim.betas=0.9,0.99": [
+        "optim.betas=0.9,0.99: several values need -m",
+        "one list is written optim.betas=[0.9,0.99]",
+    ],
     "seed=range(0,3)": ["seed=0,1,2: several values need -m"],
     "seed=0 seed=1": ["seed=1: seed is already set by seed=0; give it once"],
     "--sede": ["--sede: unknown flag", "--multirun"],
@@ -61,7 +66,7 @@ WRONG = {
     "-m --cfg job": ["-m with --cfg"],
     "-m seed=0,1,0": ["seed=0,1,0: 0 comes twice"],
     "-m seed=range(3,0)": ["seed=range(3,0): a sweep without values"],
-    "-m model=glob(x*)": ["matches no choice; model: ", "linear"],
+    "-m model=glob(x*)": ["matches no choice; model: bigbird, ", " and 35 more"],
     # Types.
     "backbone.n_heads=three": ["backbone.n_heads=three: expected a whole number >= 1"],
     "backbone.n_heads=0": ["backbone.n_heads=0: expected a whole number >= 1"],
@@ -104,7 +109,7 @@ WRONG = {
     "task.data_seed=1.5": ["task.data_seed=1.5: expected a whole number >= 0"],
     "task.label=[]": ["task.label=[]: fixed by conf/task/scan.yaml"],
     "task.name=scn": ["task.name=scn: no file conf/task/scn.yaml; nearest: scan"],
-    "model.name=mine": ["model.name=mine: no file conf/model/mine.yaml", "vanilla"],
+    "model.name=mine": ["model.name=mine: no file conf/model/mine.yaml", "models: ", " and 35 more"],
     "model.cross.eps=1e-4": [
         "model.cross.eps=0.0001: not listed in the yaml files; set it with a plus: +model.cross.eps"
     ],
@@ -171,6 +176,64 @@ WRONG = {
     # Sweeps that Hydra itself would stop at, or run otherwise than meant.
     "-m task=glob(sort*) task.train_images=9": ["write ++task.train_images=9"],
 }
+
+
+CALLED = {
+    "lr": "optim.lr",
+    "learning_rate": "optim.lr",
+    "optim.learning_rate": "optim.lr",
+    "train.lr": "optim.lr",
+    "+learning_rate": "optim.lr",
+    "epochs": "train.max_epochs",
+    "optim.epochs": "train.max_epochs",
+    "steps": "train.max_steps",
+    "batch_size": "train.batch_size",
+    "batch": "train.batch_size",
+    "data.batch_size": "train.batch_size",
+    "hidden_size": "backbone.d_model",
+    "d_model": "backbone.d_model",
+    "model.d_model": "backbone.d_model",
+    "num_layers": "backbone.n_layers",
+    "n_layers": "backbone.n_layers",
+    "layers": "backbone.n_layers",
+    "model.num_layers": "backbone.n_layers",
+    "num_heads": "backbone.n_heads",
+    "heads": "backbone.n_heads",
+    "+model.num_heads": "backbone.n_heads",
+    "dropout": "backbone.dropout",
+    "model.dropout": "backbone.dropout",
+    "lambda": "model.ortho.weight",
+    "model.lambda": "model.ortho.weight",
+    "wd": "optim.weight_decay",
+    "warmup": "optim.warmup_steps",
+    "optimizer": "optim.name",
+    "gpus": "trainer.device",
+    "device": "trainer.device",
+    "num_workers": "trainer.workers",
+    "dataset": "task",
+    "attention": "model",
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_people_call_a_key_gets_the_right_one(name: str) -> None:
+    (problem,) = problems(f"{name}=3")
+    said, _, others = problem.partition(f"=3: unknown key; nearest: {CALLED[name]}")
+    assert said == name.lstrip("+")
+    assert others[:2] in ("", "; ")
+
+
+def test_the_table_of_names_names_keys_that_are() -> None:
+    keys = {f"task.{key}" for task in group_choices()["task"] for key in task_yaml(task, CONF)}
+    assert set(OTHER_NAMES) <= {*schema_keys(), *group_choices(), *keys}
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_no_list_of_words_is_long(command: str) -> None:
+    """One nearest word, then at most eight others; but for the models that can do something, which are the answer."""
+    for problem in problems(*words(command)):
+        for part in problem.partition("; models that can")[0].split("; "):
+            assert part.count(", ") < 8
 
 
 def words(command: str) -> list[str]:
@@ -351,6 +414,7 @@ def test_wrong_values_for_a_finished_run(override: str, message: str) -> None:
 def test_a_wrong_command_is_quick_and_imports_nothing_heavy() -> None:
     code = """
 import sys
+from attnlab.config.aliases import OTHER_NAMES
 from attnlab.config.check import ConfigError, check_command
 from attnlab.config.help import help_text
 help_text()

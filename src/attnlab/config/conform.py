@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from attnlab.config.aliases import key_called
 from attnlab.config.intervals import Interval, interval
-from attnlab.config.words import hint, listed, nearest, nearest_key, show
+from attnlab.config.words import hint, nearest, nearest_key, offered, show
 
 T = TypeVar("T")
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "key: value pairs"}
@@ -52,15 +53,16 @@ def _section(kind: Any) -> type | None:
 
 def not_a_section(value: Any, key: str, names: Sequence[str]) -> str:
     """The problem of a value where a section belongs."""
-    return f"{key}={show(value)}: {key} is a section, not a value; set one of its keys: {listed(names)}"
+    return f"{key}={show(value)}: {key} is a section, not a value; set one of its keys: {offered(names)}"
 
 
 def unknown_keys(value: Mapping[str, Any], allowed: Collection[str], key: str) -> list[str]:
     """Problems of the keys of a section that are none of those allowed."""
     paths = [join(key, name) for name in allowed]
     unknown = {join(key, str(name)): item for name, item in value.items() if name not in allowed}
+    near = {path: key_called(path) or nearest_key(path, paths) for path in unknown}
     return [
-        f"{path}={show(item)}: unknown key{hint(nearest_key(path, paths))}; allowed here: {listed(allowed)}"
+        f"{path}={show(item)}: unknown key{hint(near[path])}; allowed here: {offered(allowed)}"
         for path, item in unknown.items()
     ]
 
@@ -117,7 +119,7 @@ def describe(kind: Any) -> str:  # noqa: PLR0911
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         choices = [show(choice) for choice in arguments]
-        return choices[0] if len(choices) == 1 else f"one of {listed(choices)}"
+        return choices[0] if len(choices) == 1 else f"one of {offered(choices)}"
     if origin in (Union, types.UnionType):
         return " or ".join(describe(member) for member in arguments)
     if origin is Annotated:
@@ -125,7 +127,7 @@ def describe(kind: Any) -> str:  # noqa: PLR0911
     if origin is list:
         return f"a list, each {describe(arguments[0])}"
     if dataclasses.is_dataclass(kind):
-        return f"key: value pairs of {listed(hints(kind))}"
+        return f"key: value pairs of {offered(hints(kind))}"
     return _NAMES.get(origin or kind, "any value")
 
 

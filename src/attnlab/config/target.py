@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
-from attnlab.config.words import hint, listed, nearest
+from attnlab.config.words import choice, hint, nearest
 
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "dict": dict, "list": list, "Any": Any, "None": None}
 _FOREVER = 20  # aliases and base classes followed, so that a cycle ends
@@ -62,8 +62,7 @@ def read_signature(path: str) -> Signature:
     if module is None:
         raise TargetError(f"no module {module_name}{hint(_nearest_module(module_name))}")
     if name not in module.classes:
-        classes = list(module.classes)
-        raise TargetError(f"no class {name} in {module_name}{hint(nearest(name, classes))}; there: {listed(classes)}")
+        raise TargetError(f"no class {name} in {module_name}{choice(name, module.classes, 'there')}")
     arguments, attributes = _read_class(module, name, _FOREVER)
     return Signature(path, arguments or {}, attributes)
 
