@@ -103,6 +103,8 @@ class Train:
     """batches whose examples, drawn at random, are sorted by length together, so that like lengths meet; null = none"""
     eval_batch_size: Count
     """examples a batch in evaluation; no effect on results"""
+    eval_batches: Count | None = None
+    """for a look at whether all works: random batches of each subset that are evaluated; null = all of it"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     """number format, in Lightning's words"""
     tf32: Literal[True] | None = None

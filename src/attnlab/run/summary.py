@@ -30,6 +30,15 @@ def percent(name: str, value: float) -> str:
     return f"{100 * value:.2f} %" if "accuracy" in name else f"{value:.4g}"
 
 
+def debug_note(result: Mapping[str, Any]) -> str:
+    """What a result says that is no result: evaluations of a few batches; empty where they are whole."""
+    if "debug" not in result:
+        return ""
+    sizes, counts = result["debug"]["sizes"], result["counts"]
+    parts = [f"{counts[name]:,} of {sizes[name]:,} examples of {name}" for name in sizes if name in counts]
+    return f"debug: evaluated on {', '.join(parts)} (train.eval_batches={result['debug']['eval_batches']})"
+
+
 def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) -> None:
     """Metrics, seconds, folder, and what to try next."""
     folder, console = run_folder(raw), Console()
@@ -42,6 +51,8 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
     table.add_row("tested weights", f"{result['selection']['rule']}, step {result['selection']['step']}")
     table.add_row("seconds of training", f"{result['seconds']:.0f}  ({result['steps_per_second']:.1f} steps/s)")
     console.print(table)
+    if note := debug_note(result):
+        console.print(note, highlight=False, soft_wrap=True)
     if result["data"].get("about"):
         console.print(f"computed on: {result['data']['about']}", highlight=False, soft_wrap=True)
     console.print(f"run folder: {folder}\n", highlight=False, soft_wrap=True)
@@ -122,7 +133,7 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
         return status["state"], status["reason"]
     metrics, names = result["metrics"], headlines(result["metrics"])
     first = names[0].rpartition("/")[2] if names else ""
-    label = "" if first.endswith("accuracy") else f"{first} "
+    label = ("debug: " if "debug" in result else "") + ("" if first.endswith("accuracy") else f"{first} ")
     return "finished", label + "  ".join(f"{_part(name)} {percent(name, metrics[name])}" for name in names)
 
 
