@@ -90,10 +90,10 @@ WRONG = {
         "backbone.d_model=1000000000.0: expected a whole number >= 1; more than"
     ],
     "backbone.d_model=999983 backbone.n_heads=999982": ["does not divide it; nearest: 999983"],
-    "optim.lr=inf": ["optim.lr=inf: expected a number > 0; more than 1,000,000,000,000 is taken for a slip"],
+    "optim.lr=inf": ["optim.lr=inf: expected a number > 0; more than 1e+30 is taken for a slip"],
     "optim.lr=1e300": ["optim.lr=1e+300: expected a number > 0; more than"],
     "trainer.workers=100000": ["expected a whole number >= 0; more than 4,096 is taken for a slip"],
-    "+model.cross.eps=-1e300": ["expected a number; less than -1,000,000,000,000 is taken for a slip"],
+    "+model.cross.eps=-1e300": ["expected a number; less than -1e+30 is taken for a slip"],
     "task=flip_flop task.length=1e30": ["expected a whole number >= 4; more than 10,000,000,000 is taken for a slip"],
     "task=wikitext2 task.vocabulary_size=1e10": ["expected a whole number >= 260; more than 10,000,000"],
     "seed=5000000000": ["seed=5000000000: expected a whole number >= 0 and <= 4,294,967,295"],
@@ -270,7 +270,7 @@ def number_types() -> Iterator[tuple[str, object]]:
 def test_no_number_is_without_a_bound() -> None:
     types = {name: kind for name, kind in number_types() if kind is not Any}
     assert len(types) > 200
-    huge = (10**15, 1e300, float("inf"), float("nan"), -(10**15))
+    huge = (10**31, 1e300, float("inf"), float("nan"), -(10**31))
     open_ended = {name: value for name, kind in types.items() for value in huge if not conform(value, kind, name)}
     assert open_ended == {}
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated
 
-# Products of a few of these still fit into 64 bits, as sizes of arrays are counted in; seeds have 32.
-MOST = {int: 1e10, float: 1e12}
+# Seeds have 32 bits, sizes of arrays 64; float32 ends at 3.4e38.
+MOST = {int: 1e10, float: 1e30}
 """The largest number of each type where no interval says otherwise."""
 
 Count = Annotated[int, "[1, inf)"]
