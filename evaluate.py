@@ -2,7 +2,8 @@
 
 import sys
 
+from attnlab.config.unread import exit_code_of
 from attnlab.run.evaluation import evaluate_main
 
 if __name__ == "__main__":
-    sys.exit(evaluate_main(sys.argv[1:]))
+    sys.exit(exit_code_of(evaluate_main, sys.argv[1:]))

@@ -2,7 +2,8 @@
 
 import sys
 
+from attnlab.config.unread import exit_code_of
 from attnlab.run.cli import train_main
 
 if __name__ == "__main__":
-    sys.exit(train_main(sys.argv[1:]))
+    sys.exit(exit_code_of(train_main, sys.argv[1:]))

@@ -2,14 +2,20 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from attnlab.config.aliases import OTHER_NAMES
 from attnlab.config.check import ConfigError, apply_values, check_command, check_config, checked
-from attnlab.config.compose import compose_config, group_choices
+from attnlab.config.compose import CONF, compose_config, group_choices
+from attnlab.config.conform import conform, hints
 from attnlab.config.defaults import completed
-from attnlab.config.schema import Config, LayerGroup
+from attnlab.config.nodes import attention_nodes, attention_options, schema_keys, task_yaml
+from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
+from attnlab.config.target import read_signature
 
 LINEAR, SOFTMAX = "attnlab.attention.linear.LinearAttention", "attnlab.attention.softmax.SoftmaxAttention"
 
@@ -32,7 +38,7 @@ WRONG = {
     "model.encoder.3.share=0.1": ["model.encoder.3.share=0.1: unknown key"],
     "model.decoder.0.share=0.5": ["model.decoder follows model.encoder"],
     # Groups.
-    "model=linaer": ["model=linaer: no such choice; nearest: linear", "linear_l2_ortho", "vanilla"],
+    "model=linaer": ["model=linaer: no such choice; nearest: linear; model: ", ", linear_l2, ", " and 35 more"],
     "model=null": ["model=null: no such choice"],
     "task/scan=x": ["task/scan=x: unknown key; nearest: task=scan"],
     "experiment=quikstart": ["experiment=quikstart: no such choice; nearest: quickstart"],
@@ -47,7 +53,11 @@ WRONG = {
     "scan": ["scan: expected key=value; nearest: task=scan"],
     "=3": ["=3: expected key=value"],
     "optim.betas=[0.9": ["optim.betas=[0.9: brackets [] do not match"],
-    "seed=0,1": ["seed=0,1: several values need -m", "seed=[0,1]"],
+    "seed=0,1": ["seed=0,1: several values need -m (a sweep): python train.py -m ... seed=0,1"],
+    "optim.betas=0.9,0.99": [
+        "optim.betas=0.9,0.99: several values need -m",
+        "one list is written optim.betas=[0.9,0.99]",
+    ],
     "seed=range(0,3)": ["seed=0,1,2: several values need -m"],
     "seed=0 seed=1": ["seed=1: seed is already set by seed=0; give it once"],
     "--sede": ["--sede: unknown flag", "--multirun"],
@@ -57,7 +67,7 @@ WRONG = {
     "-m --cfg job": ["-m with --cfg"],
     "-m seed=0,1,0": ["seed=0,1,0: 0 comes twice"],
     "-m seed=range(3,0)": ["seed=range(3,0): a sweep without values"],
-    "-m model=glob(x*)": ["matches no choice; model: ", "linear"],
+    "-m model=glob(x*)": ["matches no choice; model: bigbird, ", " and 35 more"],
     # Types.
     "backbone.n_heads=three": ["backbone.n_heads=three: expected a whole number >= 1"],
     "backbone.n_heads=0": ["backbone.n_heads=0: expected a whole number >= 1"],
@@ -72,6 +82,23 @@ WRONG = {
     "optim.betas=[0.9,1.5]": ["optim.betas.1=1.5: expected a number >= 0 and < 1"],
     "seed=-1": ["seed=-1: expected a whole number >= 0"],
     "seed=true": ["seed=true: expected a whole number"],
+    # Numbers that no machine can mean: said as a slip, and quickly (n_heads would be looked for among all divisors).
+    "backbone.n_layers=2147483648": [
+        "backbone.n_layers=2147483648: expected a whole number >= 1; more than 10,000 is taken for a slip"
+    ],
+    "train.batch_size=1e11": ["expected a whole number >= 1; more than 10,000,000,000 is taken for a slip"],
+    "backbone.d_model=1e9 backbone.n_heads=7": [
+        "backbone.d_model=1000000000.0: expected a whole number >= 1; more than"
+    ],
+    "backbone.d_model=999983 backbone.n_heads=999982": ["does not divide it; nearest: 999983"],
+    "optim.lr=inf": ["optim.lr=inf: expected a number > 0; more than 1e+30 is taken for a slip"],
+    "optim.lr=1e300": ["optim.lr=1e+300: expected a number > 0; more than"],
+    "trainer.workers=100000": ["expected a whole number >= 0; more than 4,096 is taken for a slip"],
+    "+model.cross.eps=-1e300": ["expected a number; less than -1e+30 is taken for a slip"],
+    "task=flip_flop task.length=1e30": ["expected a whole number >= 4; more than 10,000,000,000 is taken for a slip"],
+    "task=wikitext2 task.vocabulary_size=1e10": ["expected a whole number >= 260; more than 10,000,000"],
+    "seed=5000000000": ["seed=5000000000: expected a whole number >= 0 and <= 4,294,967,295"],
+    f"train.max_steps={'9' * 5000}": ["999...: a number of so many digits is taken for a slip"],
     "paths.runs=3": ["paths.runs=3: expected text"],
     "model.normalization.kind=l3": ["model.normalization.kind=l3: expected one of none, l1, l2, rms; nearest: l"],
     "model.ortho.where=[encodr]": ["model.ortho.where.0=encodr", "nearest: encoder"],
@@ -83,7 +110,7 @@ WRONG = {
     "task.data_seed=1.5": ["task.data_seed=1.5: expected a whole number >= 0"],
     "task.label=[]": ["task.label=[]: fixed by conf/task/scan.yaml"],
     "task.name=scn": ["task.name=scn: no file conf/task/scn.yaml; nearest: scan"],
-    "model.name=mine": ["model.name=mine: no file conf/model/mine.yaml", "vanilla"],
+    "model.name=mine": ["model.name=mine: no file conf/model/mine.yaml", "models: ", " and 35 more"],
     "model.cross.eps=1e-4": [
         "model.cross.eps=0.0001: not listed in the yaml files; set it with a plus: +model.cross.eps"
     ],
@@ -153,6 +180,64 @@ WRONG = {
 }
 
 
+CALLED = {
+    "lr": "optim.lr",
+    "learning_rate": "optim.lr",
+    "optim.learning_rate": "optim.lr",
+    "train.lr": "optim.lr",
+    "+learning_rate": "optim.lr",
+    "epochs": "train.max_epochs",
+    "optim.epochs": "train.max_epochs",
+    "steps": "train.max_steps",
+    "batch_size": "train.batch_size",
+    "batch": "train.batch_size",
+    "data.batch_size": "train.batch_size",
+    "hidden_size": "backbone.d_model",
+    "d_model": "backbone.d_model",
+    "model.d_model": "backbone.d_model",
+    "num_layers": "backbone.n_layers",
+    "n_layers": "backbone.n_layers",
+    "layers": "backbone.n_layers",
+    "model.num_layers": "backbone.n_layers",
+    "num_heads": "backbone.n_heads",
+    "heads": "backbone.n_heads",
+    "+model.num_heads": "backbone.n_heads",
+    "dropout": "backbone.dropout",
+    "model.dropout": "backbone.dropout",
+    "lambda": "model.ortho.weight",
+    "model.lambda": "model.ortho.weight",
+    "wd": "optim.weight_decay",
+    "warmup": "optim.warmup_steps",
+    "optimizer": "optim.name",
+    "gpus": "trainer.device",
+    "device": "trainer.device",
+    "num_workers": "trainer.workers",
+    "dataset": "task",
+    "attention": "model",
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_people_call_a_key_gets_the_right_one(name: str) -> None:
+    (problem,) = problems(f"{name}=3")
+    said, _, others = problem.partition(f"=3: unknown key; nearest: {CALLED[name]}")
+    assert said == name.lstrip("+")
+    assert others[:2] in ("", "; ")
+
+
+def test_the_table_of_names_names_keys_that_are() -> None:
+    keys = {f"task.{key}" for task in group_choices()["task"] for key in task_yaml(task, CONF)}
+    assert set(OTHER_NAMES) <= {*schema_keys(), *group_choices(), *keys}
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_no_list_of_words_is_long(command: str) -> None:
+    """One nearest word, then at most eight others; but for the models that can do something, which are the answer."""
+    for problem in problems(*words(command)):
+        for part in problem.partition("; models that can")[0].split("; "):
+            assert part.count(", ") < 8
+
+
 def words(command: str) -> list[str]:
     """Words of a command line; `{...}` and `train.max_steps 10` keep together what a shell would."""
     return [command] if "{" in command else command.split(" ")
@@ -169,6 +254,27 @@ def test_a_wrong_command_names_what_is_wrong(command: str) -> None:
     text = "\n".join(problems(*words(command)))
     for part in WRONG[command]:
         assert part in text
+
+
+def number_types() -> Iterator[tuple[str, object]]:
+    """Every key of the schema and every option of a shipped task or attention, with its type."""
+    for section in (Config, Backbone, Optim, Train, TrainerOptions, LoggerOptions, Ortho, LayerGroup):
+        yield from ((f"{section.__name__}.{name}", kind) for name, kind in hints(section).items())
+    for task in group_choices()["task"]:
+        options = read_signature(task_yaml(task, CONF)["_target_"]).arguments
+        yield from ((f"{task}.{name}", option.annotation) for name, option in options.items())
+    for model in group_choices()["model"]:
+        for key, _, node in attention_nodes(compose_config([f"model={model}"])["model"]):
+            options = attention_options(read_signature(node["_target_"]))
+            yield from ((f"{model}: {key}.{name}", option.annotation) for name, option in options.items())
+
+
+def test_no_number_is_without_a_bound() -> None:
+    types = {name: kind for name, kind in number_types() if kind is not Any}
+    assert len(types) > 200
+    huge = (10**31, 1e300, float("inf"), float("nan"), -(10**31))
+    open_ended = {name: value for name, kind in types.items() for value in huge if not conform(value, kind, name)}
+    assert open_ended == {}
 
 
 def test_all_problems_come_together_once() -> None:
@@ -312,6 +418,7 @@ def test_wrong_values_for_a_finished_run(override: str, message: str) -> None:
 def test_a_wrong_command_is_quick_and_imports_nothing_heavy() -> None:
     code = """
 import sys
+from attnlab.config.aliases import OTHER_NAMES
 from attnlab.config.check import ConfigError, check_command
 from attnlab.config.help import help_text
 help_text()

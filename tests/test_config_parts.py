@@ -97,6 +97,11 @@ def test_targets_that_are_not_there(package: str) -> None:
         (0, Annotated[int, "[0, inf)"], True),
         (-5, Annotated[int, "(-inf, 3]"], True),
         (5, Annotated[int, "[1, 3]"] | None, False),
+        (5, Annotated[int, "[1, inf) up to 4"], False),
+        (4, Annotated[int, "[1, inf) up to 4"], True),
+        (10**15, Annotated[int, "[1, 1e15]"], True),
+        (10**400, int, False),
+        (float("inf"), float, False),
         ([1, 2], list[int], True),
         (3, list[int], False),
         ({"a": 1}, dict[str, Any], True),
@@ -111,6 +116,7 @@ def test_types(value: Any, kind: Any, fits: bool) -> None:
 
 def test_types_in_words() -> None:
     assert describe(Annotated[int, "[1, 47]"]) == "a whole number >= 1 and <= 47"
+    assert describe(Annotated[int, "[1, inf) up to 1e4"]) == "a whole number >= 1", "no limit unless it is exceeded"
     assert describe(int | Literal["epoch"] | None) == "a whole number or epoch or null"
     assert describe(list[float]) == "a list, each a number"
     assert conform([1, "x"], list[int], "a") == ["a.1=x: expected a whole number"]

@@ -15,7 +15,7 @@ from attnlab.config.plugins import foreign_targets
 from attnlab.config.resolvers import trained_by
 from attnlab.config.rules import ignored_options, rule_problems
 from attnlab.config.schema import Config
-from attnlab.config.setting import Setter
+from attnlab.config.setting import Setter, list_advice
 from attnlab.config.view import View
 from attnlab.config.words import command_line, listed, show
 
@@ -125,8 +125,7 @@ def apply_values(
         if item.group or item.is_hydra or item.delete:
             problems.append(f"{item.text}: cannot be changed here{allowed}")
         elif item.swept:
-            values = ",".join(map(show, item.values))
-            problems.append(f"{item.text}: one value only; a list is written {item.key}=[{values}]")
+            problems.append(f"{item.text}: one value only{list_advice(item, changed)}")
         elif problem := setter.set(item, value):
             problems.append(problem)
         elif not item.key.startswith(tuple(allowed_prefixes)):

@@ -1,18 +1,18 @@
 """Does a plain value fit a type? One checker for the schema and for the annotations of `_target_` classes.
 
 Types: int, float (takes whole numbers too), bool, str, None, Literal, unions, list[X], dict, nested dataclasses and
-`Annotated[int, "[1, inf)"]`, an interval in mathematical notation. Anything else is not checked.
+`Annotated[int, "[1, inf)"]`, an interval (`attnlab.config.intervals`). Anything else is not checked.
 """
 
 import dataclasses
-import math
-import re
 import types
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from attnlab.config.words import braced, hint, listed, nearest, nearest_key, show
+from attnlab.config.aliases import key_called
+from attnlab.config.intervals import Interval, interval
+from attnlab.config.words import braced, hint, nearest, nearest_key, offered, show
 
 T = TypeVar("T")
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "key: value pairs"}
@@ -53,15 +53,16 @@ def section_of(kind: Any) -> type | None:
 
 def not_a_section(value: Any, key: str, names: Sequence[str]) -> str:
     """The problem of a value where a section belongs."""
-    return f"{key}={show(value)}: {key} is a section, not a value; set one of its keys: {listed(names)}"
+    return f"{key}={show(value)}: {key} is a section, not a value; set one of its keys: {offered(names)}"
 
 
 def unknown_keys(value: Mapping[str, Any], allowed: Collection[str], key: str) -> list[str]:
     """Problems of the keys of a section that are none of those allowed."""
     paths = [join(key, name) for name in allowed]
     unknown = {join(key, str(name)): item for name, item in value.items() if name not in allowed}
+    near = {path: key_called(path) or nearest_key(path, paths) for path in unknown}
     return [
-        f"{path}={show(item)}: unknown key{hint(nearest_key(path, paths))}; allowed here: {listed(allowed)}"
+        f"{path}={show(item)}: unknown key{hint(near[path])}; allowed here: {offered(allowed)}"
         for path, item in unknown.items()
     ]
 
@@ -79,8 +80,8 @@ def hints(kind: type) -> dict[str, Any]:
 
 def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
     """Whether a value without parts of its own fits a type."""
-    if kind in (int, float):
-        return isinstance(value, (int, kind)) and not isinstance(value, bool) and not math.isnan(value)
+    if kind in (int, float) or get_origin(kind) is Annotated:
+        return _is_number(value, kind) and all(value in each for each in _intervals(kind))
     if kind in (bool, str, dict):
         return isinstance(value, kind)
     if kind in (None, type(None)):
@@ -90,27 +91,25 @@ def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
         return any(value == choice and type(value) is type(choice) for choice in arguments)
     if origin in (Union, types.UnionType):
         return any(not conform(value, member, "") for member in arguments)
-    if origin is Annotated:
-        return accepts(value, arguments[0]) and all(_contains(interval, value) for interval in arguments[1:])
     if origin in (list, dict):
         return isinstance(value, origin)
     return True
 
 
-@cache
-def _interval(text: str) -> tuple[str, float, float, str]:
-    match = re.fullmatch(r"([\[(])\s*(\S+)\s*,\s*(\S+?)\s*([\])])", text)
-    if match is None:
-        raise ValueError(f"not an interval: {text!r}")
-    return match[1], float(match[2]), float(match[3]), match[4]
+def _is_number(value: Any, kind: Any) -> bool:
+    (number,) = _leaves(kind)
+    return isinstance(value, (int, number)) and not isinstance(value, bool)
 
 
-def _contains(interval: Any, value: float) -> bool:
-    if not isinstance(interval, str):
-        return True
-    opening, low, high, closing = _interval(interval)
-    above = value >= low if opening == "[" else value > low
-    return above and (value <= high if closing == "]" else value < high)
+def _intervals(kind: Any) -> Iterator[Interval]:
+    """Where the numbers of a type may lie; of a union, of each type of numbers in it."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind in (int, float):
+        yield interval(kind)
+    elif origin is Annotated:
+        yield from (interval(arguments[0], text) for text in arguments[1:] if isinstance(text, str))
+    elif origin in (Union, types.UnionType):
+        yield from (each for member in arguments for each in _intervals(member))
 
 
 def describe(kind: Any) -> str:  # noqa: PLR0911
@@ -120,36 +119,30 @@ def describe(kind: Any) -> str:  # noqa: PLR0911
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         choices = [show(choice) for choice in arguments]
-        return choices[0] if len(choices) == 1 else f"one of {listed(braced(choices))}"
+        return choices[0] if len(choices) == 1 else f"one of {offered(braced(choices))}"
     if origin in (Union, types.UnionType):
         return " or ".join(describe(member) for member in arguments)
     if origin is Annotated:
-        return describe(arguments[0]) + "".join(_describe_interval(item) for item in arguments[1:])
+        return describe(arguments[0]) + "".join(map(str, _intervals(kind)))
     if origin is list:
         return f"a list, each {describe(arguments[0])}"
     if dataclasses.is_dataclass(kind):
-        return f"key: value pairs of {listed(hints(kind))}"
+        return f"key: value pairs of {offered(hints(kind))}"
     return _NAMES.get(origin or kind, "any value")
 
 
-def _describe_interval(interval: Any) -> str:
-    if not isinstance(interval, str):
-        return ""
-    opening, low, high, closing = _interval(interval)
-    bounds = [f"{'>=' if opening == '[' else '>'} {low:.10g}"] if low > -math.inf else []
-    bounds += [f"{'<=' if closing == ']' else '<'} {high:.10g}"] if high < math.inf else []
-    return " " + " and ".join(bounds) if bounds else ""
-
-
 def _advice(value: Any, kind: Any) -> str:
-    """The nearest allowed word, or a whole number for one written as a float (1e5)."""
+    """The nearest allowed word, a whole number for one written as a float (1e5), or why a number is too large."""
     leaves = list(_leaves(kind))
     if isinstance(value, str):
         words = [choice for leaf in leaves if get_origin(leaf) is Literal for choice in get_args(leaf)]
         return hint(nearest(value, [str(word) for word in words]))
-    if isinstance(value, float) and value.is_integer() and int in leaves:
-        return f"; write {int(value)}"
-    return ""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return ""
+    if slips := [slip for each in _intervals(kind) if (slip := each.slip(value))]:
+        return f"; {slips[0]}"
+    whole = int in leaves and isinstance(value, float) and value.is_integer() and accepts(int(value), kind)
+    return f"; write {int(value)}" if whole else ""
 
 
 def _leaves(kind: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from attnlab.config.compose import group_choices, load_yaml, unresolved
 from attnlab.config.conform import conform, hints, join, unknown_keys
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.target import Argument, Signature, TargetError, read_signature
-from attnlab.config.words import hint, listed, nearest, show
+from attnlab.config.words import choice, show
 
 BUILDER_ARGUMENTS = {
     "d_model": "backbone.d_model",
@@ -158,8 +158,7 @@ def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]
     name, choices = node.get("name"), group_choices(conf).get(group, [])
     if name in [choice.rpartition("/")[2] for choice in choices]:
         return []
-    near = hint(nearest(str(name), choices))
-    return [f"{group}.name={show(name)}: no file conf/{group}/{name}.yaml{near}; {group}s: {listed(choices)}"]
+    return [f"{group}.name={show(name)}: no file conf/{group}/{name}.yaml{choice(str(name), choices, f'{group}s')}"]
 
 
 def task_yaml(name: str, conf: Path) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from attnlab.config.compose import group_choices
 from attnlab.config.nodes import task_yaml
-from attnlab.config.words import hint, listed, nearest, show
+from attnlab.config.words import choice, hint, listed, nearest, offered, show
 
 FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
 """The flags of Hydra's that are offered; those that swap the configuration itself would go past the check."""
@@ -85,8 +85,9 @@ def _bad_flag(word: str) -> str:
     name, equals, value = word.lstrip("-").partition("=")
     if "." in name or equals:
         return f"{word}: unknown flag; options are written without dashes: {name}={value or '...'}"
-    near = nearest(name, [flag.lstrip("-") for flag in FLAGS if flag.startswith("--")])
-    return f"{word}: unknown flag{hint(near and '--' + near)}; flags: {listed(FLAGS)}; options are written key=value"
+    flags = [flag for flag in FLAGS if flag.startswith("--")]
+    near = nearest(name, [flag.lstrip("-") for flag in flags])
+    return f"{word}: unknown flag{hint(near and '--' + near)}; flags: {listed(flags)}; options are written key=value"
 
 
 def readable(argv: Sequence[str], conf: Path) -> list[str]:
@@ -169,6 +170,9 @@ def read_override(text: str, conf: Path) -> Item:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    if re.search(r"\d{1000}", text):
+        # Python itself refuses to read a number of some thousand digits.
+        raise ValueError(f"{show(text)}: a number of so many digits is taken for a slip")
     try:
         override = OverridesParser.create().parse_overrides([quoted_folder(text)])[0]
         values = _values(override, conf)
@@ -197,7 +201,7 @@ def _values(override: Any, conf: Path) -> list[Any]:
     if isinstance(value, Glob):
         choices = group_choices(conf).get(key, [])
         if choices and not value.filter(choices):
-            raise ValueError(f"{override.input_line}: matches no choice; {key}: {listed(choices)}")
+            raise ValueError(f"{override.input_line}: matches no choice; {key}: {offered(choices)}")
         return value.filter(choices)
     if not override.is_discrete_sweep():
         return []
@@ -226,6 +230,5 @@ def group_problems(item: Item, conf: Path) -> list[str]:
     problems = []
     for value in item.values:
         if value not in choices and not (optional and value is None):
-            word = hint(nearest(str(value), choices))
-            problems.append(f"{item.key}={show(value)}: no such choice{word}; {item.key}: {listed(choices)}")
+            problems.append(f"{item.key}={show(value)}: no such choice{choice(str(value), choices, item.key)}")
     return problems

@@ -1,5 +1,6 @@
 """Settings that are each right and cannot go together: impossible pairs of task, model and options."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -25,9 +26,14 @@ def rule_problems(view: View) -> list[str]:
 def _heads(view: View) -> Iterator[str]:
     width, heads = view["backbone.d_model"], view["backbone.n_heads"]
     if width % heads:
-        divisors = [n for n in range(1, width + 1) if width % n == 0]
-        near = min(divisors, key=lambda n: abs(n - heads))
+        near = min(divisors(width), key=lambda n: abs(n - heads))
         yield f"backbone.n_heads={heads} with backbone.d_model={width}: does not divide it; nearest: {near}"
+
+
+def divisors(number: int) -> list[int]:
+    """The numbers that divide a number, ascending; found in pairs, so that large numbers take no time either."""
+    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
 
 
 def _shares(view: View) -> Iterator[str]:

@@ -6,14 +6,8 @@ Those two are typed by the classes their `_target_` names (`attnlab.config.targe
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from attnlab.config.intervals import Count, Depth, Natural, NonNegative, Passes, Positive, Probability, Threads, Width
 from attnlab.config.report import Report
-
-# A string beside a number type is the interval its values must lie in; `attnlab.config.conform` checks it.
-Count = Annotated[int, "[1, inf)"]
-Natural = Annotated[int, "[0, inf)"]
-Positive = Annotated[float, "(0, inf)"]
-NonNegative = Annotated[float, "[0, inf)"]
-Probability = Annotated[float, "[0, 1)"]
 
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
 Positions = Literal["sinusoidal", "learned", "relative", "none"]
@@ -25,15 +19,15 @@ OrthoForm = Literal["frobenius", "unnormalized", "absolute_cosine"]
 class Backbone:
     """Sizes and wiring of the transformer around the attention; owned by `conf/task/*`."""
 
-    d_model: Count
+    d_model: Width
     """width of the residual stream"""
-    n_heads: Count
+    n_heads: Width
     """attention heads; must divide d_model"""
-    n_layers: Count
+    n_layers: Depth
     """layers of the encoder (with share_layers: how often its one layer is applied)"""
-    n_decoder_layers: Count | None = None
+    n_decoder_layers: Depth | None = None
     """layers of the decoder; null = n_layers"""
-    d_feed_forward: Count
+    d_feed_forward: Width
     """inner width of the feed-forward part"""
     dropout: Probability
     """after the first and after the second feed-forward map"""
@@ -59,7 +53,7 @@ class Backbone:
     """how token embeddings are drawn and scaled (nn.embedding); ignored where the input is no token"""
     pooling: Literal["mean", "first", "class_token"] = "mean"
     """what a classifier of tokens reads: the mean over real positions, the first, or one more with a learned vector"""
-    d_classifier: Count | None = None
+    d_classifier: Width | None = None
     """width of a hidden layer before the class logits; null = none"""
     tied_output: bool = False
     """output layer shares the output embedding's weights"""
@@ -98,7 +92,7 @@ class Train:
 
     max_steps: Count | None
     """optimiser steps; null = as many as max_epochs says"""
-    max_epochs: Count | None = None
+    max_epochs: Passes | None = None
     """passes over the training data, where max_steps is null"""
     batch_size: Count
     """examples a batch; with batch_tokens, the most"""
@@ -108,6 +102,8 @@ class Train:
     """batches whose examples, drawn at random, are sorted by length together, so that like lengths meet; null = none"""
     eval_batch_size: Count
     """examples a batch in evaluation; no effect on results"""
+    eval_batches: Count | None = None
+    """for a look at whether all works: random batches of each subset that are evaluated; null = all of it"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     """number format, in Lightning's words"""
     tf32: Literal[True] | None = None
@@ -192,11 +188,11 @@ class TrainerOptions:
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU where there is one"""
-    workers: Natural = 0
+    workers: Annotated[int, "[0, inf) up to 4096"] = 0
     """processes that load data beside the main one; none where the data is on the device"""
     data_on_device: bool | Literal["auto"] = "auto"
     """gather batches on the device; auto: on a GPU of whose free memory the data takes at most a quarter"""
-    threads: Count | None = None
+    threads: Threads | None = None
     """CPU threads; null = as torch or OMP_NUM_THREADS says"""
     compile: bool = False
     """training steps as one compiled graph, lengths padded to few sizes; each size takes about a minute to compile"""

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.aliases import key_called
 from attnlab.config.compose import group_choices
 from attnlab.config.conform import hints, join, not_a_section
 from attnlab.config.nodes import schema_keys
 from attnlab.config.overrides import Item
 from attnlab.config.schema import Config
-from attnlab.config.words import hint, listed, nearest, nearest_key, show
+from attnlab.config.words import MOST_OFFERED, hint, listed, nearest, nearest_key, offered, show
 
 _MISSING = object()
 
@@ -86,13 +87,20 @@ class Setter:
         if section:
             inside = [other.removeprefix(f"{section}.") for other in keys if other.startswith(f"{section}.")]
             names = dict.fromkeys(other.partition(".")[0] for other in inside)
-            return f"{text}: unknown key{hint(nearest_key(key, keys))}; allowed in {section}: {listed(names)}"
+            return f"{text}: unknown key{hint(nearest_key(key, keys))}; allowed in {section}: {offered(names)}"
         sections = [name for name in hints(Config) if name not in groups]
-        elsewhere = nearest_key(key, keys)
-        exact = elsewhere is not None and elsewhere.endswith(f".{key}")
-        near = None if exact or "." in key else nearest(key, [*groups, *sections])
-        near = near or elsewhere
-        return f"{text}: unknown key{hint(near)}; groups: {listed(groups)}; keys and sections: {listed(sections)}"
+        elsewhere = nearest_key(key, [*keys, *groups])
+        if elsewhere is not None and (elsewhere.endswith(f".{key}") or key_called(key, [elsewhere])):
+            return f"{text}: unknown key{hint(elsewhere)}"
+        near = (None if "." in key else nearest(key, [*groups, *sections])) or elsewhere
+        others = offered(sections, key, MOST_OFFERED - len(groups))
+        return f"{text}: unknown key{hint(near)}; groups: {listed(groups)}; keys and sections: {others}"
+
+
+def list_advice(item: Item, config: Mapping[str, Any]) -> str:
+    """How several values are written as one list, where the key takes one; else nothing."""
+    values = ",".join(map(show, item.values))
+    return f"; one list is written {item.key}=[{values}]" if isinstance(flatten(config).get(item.key), list) else ""
 
 
 def _parents(key: str) -> Iterator[str]:

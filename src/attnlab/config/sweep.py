@@ -19,8 +19,8 @@ from attnlab.config.launchers import launcher_problems, not_installed, unknown_o
 from attnlab.config.nodes import addable_keys
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
 from attnlab.config.resolving import Pair, as_text, first_line, followed_by_none, references, resolve, set_all
-from attnlab.config.setting import Setter
-from attnlab.config.words import hint, listed, nearest, show
+from attnlab.config.setting import Setter, list_advice
+from attnlab.config.words import choice, listed, show
 
 
 def expand(argv: Sequence[str], conf: Path) -> tuple[Command, list[str]]:
@@ -67,7 +67,7 @@ class _Expansion:
         multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
         items = self._with_sweeper_params(settings["params"], given) if multirun else given
         if not multirun and "experiment" not in bad_groups and not self.words.multirun:
-            self.problems += [_not_a_sweep(item) for item in given if item.swept]
+            self.problems += [_not_a_sweep(item, master or {}) for item in given if item.swept]
         self.problems += launcher_problems(settings["launcher"])
         jobs = self._jobs(items, multirun)
         if multirun and master is not None:
@@ -100,10 +100,10 @@ class _Expansion:
         if problem := not_installed(item):
             return problem
         if choices:
-            near = nearest(str(item.values[0]) if item.values else "", choices)
-            return f"{item.text}: no such choice{hint(near)}; {item.key}: {listed(choices)}"
+            word = str(item.values[0]) if item.values else ""
+            return f"{item.text}: no such choice{choice(word, choices, item.key)}"
         groups = [f"hydra/{name}" for name in self.loader.get_group_options("hydra", ObjectType.GROUP)]
-        return f"{item.text}: unknown key{hint(nearest(item.key, groups))}; groups: {listed(groups)}"
+        return f"{item.text}: unknown key{choice(item.key, groups, 'groups')}"
 
     def _error(self, texts: Sequence[str]) -> str | None:
         try:
@@ -215,9 +215,9 @@ def _product(items: Sequence[Item]) -> Iterator[list[Pair]]:
         yield list(zip(items, combination, strict=True))
 
 
-def _not_a_sweep(item: Item) -> str:
-    values = ",".join(map(show, item.values))
-    return f"{item.key}={values}: several values need -m (a sweep); one list is written {item.key}=[{values}]"
+def _not_a_sweep(item: Item, config: Mapping[str, Any]) -> str:
+    text = f"{item.key}={','.join(map(show, item.values))}"
+    return f"{text}: several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"
 
 
 def _own_sweep(name: str) -> str:

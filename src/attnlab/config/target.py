@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union
 
 from attnlab.config.modules import find_module, nearest_module
 from attnlab.config.plugins import TargetError, allowed_packages, require_allowed
-from attnlab.config.words import hint, listed, nearest
+from attnlab.config.words import choice, hint
 
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "dict": dict, "list": list, "Any": Any, "None": None}
 _FOREVER = 20  # aliases and base classes followed, so that a cycle ends
@@ -69,8 +69,7 @@ def _read_signature(path: str) -> Signature:
     if module is None:
         raise TargetError(f"no module {module_name}{hint(nearest_module(module_name, allowed_packages()))}")
     if name not in module.classes:
-        classes = list(module.classes)
-        raise TargetError(f"no class {name} in {module_name}{hint(nearest(name, classes))}; there: {listed(classes)}")
+        raise TargetError(f"no class {name} in {module_name}{choice(name, module.classes, 'there')}")
     arguments: dict[str, Argument] | None = None
     attributes: dict[str, Any] = {}
     methods = {}

@@ -7,6 +7,10 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
+from attnlab.config.aliases import key_called
+
+MOST_OFFERED = 8
+"""words that a message offers at most, beside the nearest one"""
 SYNONYMS = {
     "gpu": "cuda",
     "softmax": "vanilla",
@@ -31,12 +35,15 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
 
 
 def nearest_key(key: str, keys: Iterable[str]) -> str | None:
-    """The dotted key most like `key`: the same last word elsewhere (lr: optim.lr), a like one beside it, or any."""
+    """The dotted key most like `key`: the same last word elsewhere (lr: optim.lr), the one that people call so
+    (`config.aliases`), a like one beside it, or any."""
     keys = list(keys)
     section, _, last = key.rpartition(".")
     same = [other for other in keys if other.rpartition(".")[2] == last]
     if same:
         return difflib.get_close_matches(key, same, n=1, cutoff=0.0)[0]
+    if called := key_called(key, keys):
+        return called
     by_last = {other.rpartition(".")[2]: other for other in reversed(keys)}
     beside = {name: f"{section}.{name}" for name in by_last if f"{section}.{name}" in keys}
     for candidates in (beside, by_last):
@@ -80,6 +87,26 @@ def braced(words: Iterable[str]) -> list[str]:
 
 def _joined(texts: Iterable[str], between: Iterable[str]) -> str:
     return "".join(text + number for text, number in zip(texts, (*between, ""), strict=True))
+
+
+def offered(words: Iterable[str], like: str = "", most: int = MOST_OFFERED) -> str:
+    """What is allowed, few enough to read: of a long list some words, and how many more there are.
+
+    Args:
+        like: the words most like this one are shown; empty: the first ones.
+        most: of a long list, so many are shown.
+    """
+    words = list(words)
+    near = sorted(words, key=lambda word: -difflib.SequenceMatcher(None, like.lower(), word.lower()).ratio())
+    chosen = set((near if like else words)[:most])
+    more = len(words) - most
+    return listed(word for word in words if word in chosen) + (f" and {more} more" if more > 0 else "")
+
+
+def choice(word: str, choices: Iterable[str], label: str) -> str:
+    """`; nearest: linear; model: linear, linear_l1, ...`, for a word that is none of the choices."""
+    choices = list(choices)
+    return f"{hint(nearest(word, choices))}; {label}: {offered(choices, word)}"
 
 
 def show(value: Any) -> str:

@@ -31,13 +31,14 @@ Evaluates a finished or stopped run without training it.
   out=...          folder of the findings (default: evaluations/ in the run folder)
   task.*=...       another split, length or data set of the same task: task.split=simple, task.length_cutoff=30,
                    task.eval_length=1024
-  train.eval_batch_size=..., trainer.*=..., paths.*=...
+  train.eval_batch_size=..., train.eval_batches=... (so many of each subset; of a run with debug=smoke null for all),
+  trainer.*=..., paths.*=...
 """
 
 LONGEST_NAME = 150
 OWN_KEYS = ("run", "subset", "lengths", "checkpoint", "out")
 ELSEWHERE = "choose another folder with out="
-ALLOWED = ("task.", "trainer.", "paths.", "train.eval_batch_size")
+ALLOWED = ("task.", "trainer.", "paths.", "train.eval_batch_size", "train.eval_batches")
 
 
 def evaluate_main(argv: Sequence[str]) -> int:
@@ -161,7 +162,14 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> dict[str, Any]:
     found, seen = _evaluate_subsets(own, prepared, tester, reporter, set(former.subsets["train"].identities()))
     asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where, "seen_in_training": seen}
     data = {"version": task.version, "hash": prepared.data_hash(), "about": prepared.about}
-    return {"metrics": found.metrics, "counts": found.counts, **asked, "data": data, **machine.origin(device)}
+    return {
+        "metrics": found.metrics,
+        "counts": found.counts,
+        **asked,
+        "data": data,
+        **tester.debug(),
+        **machine.origin(device),
+    }
 
 
 def _evaluate_subsets(
@@ -173,6 +181,7 @@ def _evaluate_subsets(
     found, seen, names = Findings(), {}, _subsets(own, list(prepared.subsets))
     for name in names:
         numbers = _numbers(own.get("lengths"), prepared.subsets[name], name, len(names) == 1)
+        numbers = tester.chosen(name, numbers)
         if numbers is not None and not len(numbers):
             reporter.say(f"note: {name} has no example of lengths {own['lengths']}")
             continue

@@ -2,10 +2,15 @@
 
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.defaults import completed
+from attnlab.config.check import ConfigError
+from attnlab.config.naming import run_folder, run_label
+from attnlab.config.plugins import TargetError
+from attnlab.run.finished import of_run, recorded_result
+from attnlab.run.record import RunError
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -21,45 +26,69 @@ def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
     Returns:
         0, 1 (failed), 130 or 143 (stopped by Ctrl-C or SIGTERM, state saved).
     """
-    from attnlab.config.naming import run_folder
-    from attnlab.run.signals import StopRequest
-    from attnlab.run.summary import print_run
-    from attnlab.run.train import train_run
-
     raw = of_run(raw)
     try:
-        with StopRequest().listening() as stop:
-            result, shown = train_run(raw, stop, label)
+        result = recorded_result(raw)
+        shown = result is not None
+        if not shown:
+            if not quiet and raw["trainer"]["progress"] != "none":
+                print(start_line(raw), file=sys.stderr, flush=True)
+            result, shown = _trained(raw, label)
     except Exception as error:
         return exit_code(error, run_folder(raw))
     if not quiet:
+        from attnlab.run.summary import print_run
+
         print_run(raw, result, shown)
     return 0
 
 
-def of_run(raw: dict[str, Any]) -> dict[str, Any]:
-    """A run's own configuration: complete, and without the experiment's table, as another table makes no other runs."""
-    return {key: value for key, value in completed(raw).items() if key != "report"}
+def start_line(raw: Mapping[str, Any]) -> str:
+    """What is known of a run before torch is loaded and any data is read; its size follows when it has a network."""
+    what = f"task {run_label(raw)}, model {raw['model']['name']}, seed {raw['seed']}"
+    return f"{what}, device {raw['trainer']['device']}; run folder: {run_folder(raw)}"
+
+
+def _trained(raw: dict[str, Any], label: str) -> tuple[dict[str, Any], bool]:
+    from attnlab.run.signals import StopRequest
+    from attnlab.run.train import train_run
+
+    with StopRequest().listening() as stop:
+        return train_run(raw, stop, label)
 
 
 def exit_code(error: Exception, folder: Path) -> int:
     """Say how a run ended that did not finish; its exit code."""
+    if isinstance(error, RunError | ConfigError | TargetError):
+        return _failed(folder, str(error))
     from attnlab.attention.base import TooLong
-    from attnlab.config.check import ConfigError
-    from attnlab.config.plugins import TargetError
     from attnlab.data.fetch import DataError
     from attnlab.learn.callbacks import Stopped
     from attnlab.learn.module import NonFiniteLoss
     from attnlab.learn.saving import SaveError
-    from attnlab.run.record import RunError
 
     match error:
         case Stopped():
             print(f"\nstopped: {folder}; repeat the command to go on", file=sys.stderr)
             return 128 + error.signum
-        case RunError() | DataError() | SaveError() | NonFiniteLoss() | TooLong() | ConfigError() | TargetError():
-            print(f"\nfailed: {folder}\n  {error}", file=sys.stderr)
-        case _:
-            traceback.print_exception(error)
-            print(f"\nfailed: {folder} (an unexpected error, above)", file=sys.stderr)
+        case DataError() | SaveError() | NonFiniteLoss() | TooLong():
+            return _failed(folder, str(error))
+    if lacks_memory(error):
+        smaller = "make it smaller: train.batch_size, train.max_tokens, backbone.*, or the lengths and sizes of task.*"
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        return _failed(folder, f"it does not fit into memory ({said}); {smaller}")
+    traceback.print_exception(error)
+    print(f"\nfailed: {folder} (an unexpected error, above)", file=sys.stderr)
     return FAILED
+
+
+def _failed(folder: Path, reason: str) -> int:
+    print(f"\nfailed: {folder}\n  {reason}", file=sys.stderr)
+    return FAILED
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether an allocation failed: of numpy and Python, of a GPU, or of torch on the CPU, which names it in words."""
+    import torch
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

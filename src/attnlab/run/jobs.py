@@ -12,7 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 from attnlab.config.check import Command
 from attnlab.config.naming import run_folder
 from attnlab.config.packing import describe, ranges
-from attnlab.run.job import FAILED, run_job
+from attnlab.run.finished import is_finished, of_run
+from attnlab.run.job import FAILED, run_job, start_line
 from attnlab.run.workers import Worker
 
 _WORKER = Worker()
@@ -54,8 +55,12 @@ class Jobs:
             return self._counted([run_job(raw, quiet=False)])[0]
         number = HydraConfig.get().job.num
         if os.getpid() == self.process:
-            self.say([number], str(run_folder(raw)))
+            self.say([number], start_line(raw))
             return self._counted([run_job(raw, quiet=True)])[0]
+        if is_finished(of_run(raw)):
+            # A worker loads torch before its first job, which takes seconds.
+            self.say([number], f"finished before: {run_folder(raw)}")
+            return 0
         return _WORKER.run(lambda: self._beside_others(raw, number), self.process, self.group)
 
     def pack(self, numbers: Sequence[int], max_packed: int | None) -> list[int]:
@@ -70,7 +75,10 @@ class Jobs:
         """
         sys.argv[1:] = self.argv
         raws = [self.command.jobs[number] for number in numbers]
-        self.say(numbers, f"packed: {describe(raws)}")
+        place = os.path.commonpath([run_folder(raw) for raw in raws])
+        self.say(numbers, f"packed: {describe(raws)}, device {raws[0]['trainer']['device']}; run folders in {place}")
+        if all(is_finished(of_run(raw)) for raw in raws):
+            return self._counted([0] * len(raws))
         self._note_device(raws[0]["trainer"]["device"])
         from attnlab.run.pack.train import run_pack
 
@@ -105,7 +113,7 @@ class Jobs:
 
     def _beside_others(self, raw: dict[str, Any], number: int) -> int:
         """A job in a worker: its lines carry its number, since those of other jobs stand between them."""
-        self.say([number], str(run_folder(raw)))
+        self.say([number], start_line(raw))
         code = run_job(raw, quiet=True, label=self._label([number]))
         if not code:
             self.say([number], "finished")

@@ -30,22 +30,6 @@ from attnlab.run.weights import begin_with
 from attnlab.tasks.base import Prepared, Task
 
 
-def finished_result(folder: RunFolder, raw: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a run that is finished, else None: then its folder is ready for it.
-
-    Raises:
-        RunError: the folder holds another run, or one that another version began.
-    """
-    folder.open_config(raw)
-    result = folder.result()
-    if result is None:
-        folder.require_version()
-    elif folder.status().get("state") != "finished":
-        # A kill between the result and the status must not leave a finished run looking unfinished.
-        folder.set_status("finished")
-    return result
-
-
 def begin(folder: RunFolder, reporter: Reporter) -> None:
     """Record the start and every commit the run was trained under; say when a resume is under another one."""
     status, now = folder.status(), git_state()
@@ -145,6 +129,13 @@ def open_session(
     return Session(run, sinks, Tester(config.train, prepared, run.network, reporter), step)
 
 
+def size_line(network: torch.nn.Module, device: torch.device) -> str:
+    """What is known of a run as soon as it has a network."""
+    made = machine.hardware(device)
+    place = f"GPU {made['gpu']}" if made["gpu"] else f"CPU {made['cpu']}, threads: {made['threads']}"
+    return f"{count_parameters(network):,} parameters, on {place}"
+
+
 def record_result(session: Session, **more: Any) -> dict[str, Any]:
     """Test the trained network and write result.json; `more` is recorded in it too."""
     run, config = session.run, session.run.config
@@ -167,6 +158,7 @@ def record_result(session: Session, **more: Any) -> dict[str, Any]:
         "parameters": count_parameters(run.network),
         "state_size": run.network.state_size(spec.max_output_length or spec.max_input_length),
         "data": status["data"] | {"about": run.prepared.about},
+        **session.tester.debug(),
         **({"from_run": status["from_run"]} if "from_run" in status else {}),
         **more,
         **machine.origin(run.device),

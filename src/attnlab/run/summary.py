@@ -19,6 +19,15 @@ from attnlab.run.record import RunError, RunFolder
 from attnlab.run.report.quantities import headlines, whole
 
 
+def debug_note(result: Mapping[str, Any]) -> str:
+    """What a result says that is no result: evaluations of a few batches; empty where they are whole."""
+    if "debug" not in result:
+        return ""
+    sizes, counts = result["debug"]["sizes"], result["counts"]
+    parts = [f"{counts[name]:,} of {sizes[name]:,} examples of {name}" for name in sizes if name in counts]
+    return f"debug: evaluated on {', '.join(parts)} (train.eval_batches={result['debug']['eval_batches']})"
+
+
 def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) -> None:
     """Metrics, seconds, folder, and what to try next."""
     # names of folders hold brackets, which rich would read as markup
@@ -35,6 +44,8 @@ def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) ->
         taken, speed = (text(name, result[name]) for name in ("seconds", "steps_per_second"))
         table.add_row("training time", f"{taken}  ({speed})")
     console.print(table)
+    if note := debug_note(result):
+        console.print(note, soft_wrap=True)
     if about := result.get("data", {}).get("about"):
         console.print(f"computed on: {about}", soft_wrap=True)
     console.print(f"run folder: {folder}\n", soft_wrap=True)
@@ -116,7 +127,7 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
         return status["state"], status.get("reason", "")
     metrics, names = result["metrics"], headlines(result["metrics"])
     first = names[0].rpartition("/")[2] if names else ""
-    label = "" if first.endswith("accuracy") else f"{first} "
+    label = ("debug: " if "debug" in result else "") + ("" if first.endswith("accuracy") else f"{first} ")
     return "finished", label + "  ".join(f"{_part(name)} {text(name, metrics[name])}" for name in names)
 
 

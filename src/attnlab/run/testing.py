@@ -51,7 +51,11 @@ class Tester:
     ) -> tuple[dict[str, float], dict[str, int]]:
         """Metrics and counts of one subset, or of some of its examples."""
         examples = self.prepared.subsets[name]
+        numbers = self.chosen(name, numbers)
         if show:
+            if self.train.eval_batches is not None and numbers is not None:
+                cut = f"note: {len(numbers)} of {len(examples)} examples of {name}"
+                self.reporter.say(f"{cut} are evaluated (train.eval_batches={self.train.eval_batches})")
             self.reporter.start(f"evaluating {name}", len(examples) if numbers is None else len(numbers))
         try:
             return evaluate(
@@ -67,6 +71,23 @@ class Tester:
         finally:
             if show:
                 self.reporter.stop()
+
+    def chosen(self, name: str, numbers: np.ndarray | None) -> np.ndarray | None:
+        """The examples of a subset that are evaluated: all, or those asked for, or some, by `train.eval_batches`."""
+        asked = len(self.prepared.subsets[name]) if numbers is None else len(numbers)
+        most = asked if self.train.eval_batches is None else self.train.eval_batches * self.train.eval_batch_size
+        if most >= asked:
+            return numbers
+        # always the same ones; not the first ones, since files are often in order of length or kind
+        places = np.sort(np.random.default_rng(0).permutation(asked)[:most])
+        return places if numbers is None else np.asarray(numbers)[places]
+
+    def debug(self) -> dict[str, Any]:
+        """What a result says of evaluations that were cut short by `train.eval_batches`; empty where they are whole."""
+        if (batches := self.train.eval_batches) is None:
+            return {}
+        sizes = {name: len(examples) for name, examples in self.prepared.subsets.items() if name != "train"}
+        return {"debug": {"eval_batches": batches, "sizes": sizes}}
 
     def try_longest(self) -> None:
         """Take the longest example of every subset that has longer ones than the network was made for.

@@ -8,9 +8,10 @@ from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
 from attnlab.config.schema import Config
 from attnlab.learn.progress import Reporter
+from attnlab.run.finished import finished_result
 from attnlab.run.fit import fit, quiet_lightning, with_steps
 from attnlab.run.record import RunFolder
-from attnlab.run.session import begin, device_of, ended, finished_result, open_session, record_result
+from attnlab.run.session import begin, device_of, ended, open_session, record_result, size_line
 from attnlab.run.setup import place_data, prepared_task
 from attnlab.run.signals import StopRequest
 
@@ -61,6 +62,7 @@ def _train(
     prepared = place_data(prepared, device, config.trainer.data_on_device)
     config = with_steps(config, prepared)
     session = open_session(raw, config, folder, reporter, stop, device, task, prepared)
+    reporter.say(size_line(session.run.network, device))
     failed = True
     try:
         if session.step < config.train.max_steps:

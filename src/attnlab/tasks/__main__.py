@@ -13,7 +13,8 @@ from attnlab.config.check import ConfigError, key_of
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.nodes import task_yaml
 from attnlab.config.overrides import with_data_set_names
-from attnlab.config.words import hint, listed, nearest
+from attnlab.config.unread import exit_code_of
+from attnlab.config.words import choice, hint
 
 PROGRAM = "-m attnlab.tasks"
 USAGE_ERROR = 2
@@ -67,7 +68,7 @@ def _taken_apart(argv: Sequence[str], conf: Path) -> tuple[str | None, list[str]
     problems = [f"{word}: unknown flag; there is --help" for word in words if word.startswith("-")]
     for name in names:
         if name not in tasks:
-            problems.append(f"{name}: no such task{hint(nearest(name, tasks))}; tasks: {listed(tasks)}")
+            problems.append(f"{name}: no such task{choice(name, tasks, 'tasks')}")
     if len(names) > 1:
         problems.append(f"{' '.join(names)}: one task at a time, or none for all of them")
     for word in overrides:
@@ -98,4 +99,4 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_code_of(main, sys.argv[1:]))

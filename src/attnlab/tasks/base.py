@@ -67,8 +67,8 @@ class Task(ABC):
     subsets_with:   those of certain options, by option and value, where they are others: {"split": {"length": ...}}.
     published:      subsets and their published sizes, for the list of tasks.
 
-    Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval);
-    `attnlab.config` reads them from the source, without importing the module.
+    Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval,
+    `attnlab.config.intervals`); `attnlab.config` reads them from the source, without importing the module.
     """
 
     kind: ClassVar[Kind]

@@ -100,7 +100,7 @@ class Glue(Task):
         ] = "cola",
         source: Literal["auto", "files", "hub"] = "auto",
         from_run: str | None = None,
-        vocabulary_size: Annotated[int, "[260, inf)"] = 8192,
+        vocabulary_size: Annotated[int, "[260, inf) up to 1e7"] = 8192,
         max_length: Annotated[int, "[8, inf)"] = 512,
     ) -> None:
         self.dataset, self.source, self.from_run = dataset, source, from_run

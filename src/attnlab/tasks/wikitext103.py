@@ -52,7 +52,7 @@ class Wikitext103(Task):
     def __init__(
         self,
         tokens: Literal["words", "byte_pairs"] = "words",
-        vocabulary_size: Annotated[int, "[260, inf)"] = 50265,
+        vocabulary_size: Annotated[int, "[260, inf) up to 1e7"] = 50265,
         tokenizer: str | None = None,
         length: Annotated[int, "[1, inf)"] = 512,
         eval_length: Annotated[int, "[1, inf)"] | None = None,

@@ -10,9 +10,10 @@ from attnlab.config.naming import run_folder
 from attnlab.config.packing import differing
 from attnlab.config.words import show
 from attnlab.learn.callbacks import Stopped
-from attnlab.run.job import exit_code, of_run
+from attnlab.run.finished import finished_result, of_run
+from attnlab.run.job import exit_code
 from attnlab.run.record import RunFolder
-from attnlab.run.session import ended, finished_result, reached_step
+from attnlab.run.session import ended, reached_step
 
 
 class Entry:

@@ -20,7 +20,7 @@ from attnlab.run.pack.module import PackModule
 from attnlab.run.pack.stack import Stack
 from attnlab.run.record import RunError
 from attnlab.run.resume import read_checkpoint
-from attnlab.run.session import Session, begin, device_of, open_session, record_result
+from attnlab.run.session import Session, begin, device_of, open_session, record_result, size_line
 from attnlab.run.setup import place_data, prepared_task, seed_everything
 from attnlab.run.signals import StopRequest
 
@@ -112,6 +112,7 @@ class Shared:
         step, max_steps = members[0].session.step, self.config.train.max_steps
         if step >= max_steps:
             return
+        self.reporter.say(f"each run has {size_line(members[0].run.network, self.device)}")
         members[0].session.tester.try_longest()
         weights = [member.run.config.model.ortho.weight for member in members]
         networks = [member.run.network for member in members]

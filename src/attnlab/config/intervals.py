@@ -1,0 +1,75 @@
+"""Intervals that numbers of a configuration must lie in, as text beside their type: `Annotated[int, "[1, inf)"]`.
+
+Where an interval is open to infinity, the largest number is still far from it: beyond, arrays overflow, loops never end
+and processes fill the machine before anybody can say why. `up to` sets that number lower for a key of its own. It is no
+limit of what the project can do, but of what is taken for a slip; a message names it only to those who go beyond.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated
+
+# Seeds have 32 bits, sizes of arrays 64; float32 ends at 3.4e38.
+MOST = {int: 1e10, float: 1e30}
+"""The largest number of each type where no interval says otherwise."""
+
+Count = Annotated[int, "[1, inf)"]
+Natural = Annotated[int, "[0, inf)"]
+Width = Annotated[int, "[1, inf) up to 1e6"]
+Depth = Annotated[int, "[1, inf) up to 1e4"]
+Passes = Annotated[int, "[1, inf) up to 1e6"]
+Threads = Annotated[int, "[1, inf) up to 4096"]
+Positive = Annotated[float, "(0, inf)"]
+NonNegative = Annotated[float, "[0, inf)"]
+Probability = Annotated[float, "[0, 1)"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Numbers from `low` to `high`, either of them included or not; at an open end, up to `most` in size."""
+
+    low: float
+    high: float
+    most: float
+    has_low: bool = False
+    has_high: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        above = value >= self.low if self.has_low else value > self.low
+        below = value <= self.high if self.has_high else value < self.high
+        return above and below and not self.slip(value)
+
+    def __str__(self) -> str:
+        """` >= 1 and <= 47`; empty where both ends are open."""
+        bounds = [f"{'>=' if self.has_low else '>'} {readable(self.low)}"] if self.low > -math.inf else []
+        bounds += [f"{'<=' if self.has_high else '<'} {readable(self.high)}"] if self.high < math.inf else []
+        return f" {' and '.join(bounds)}" if bounds else ""
+
+    def slip(self, value: float) -> str:
+        """Why a number at an open end is not taken; empty where it is."""
+        if self.high == math.inf and value > self.most:
+            return f"more than {readable(self.most)} is taken for a slip"
+        if self.low == -math.inf and value < -self.most:
+            return f"less than {readable(-self.most)} is taken for a slip"
+        return ""
+
+
+@cache
+def interval(kind: type, text: str = "(-inf, inf)") -> Interval:
+    """The interval that a text means for a type of numbers.
+
+    Raises:
+        ValueError: it means none.
+    """
+    match = re.fullmatch(r"([\[(])\s*(\S+)\s*,\s*(\S+?)\s*([\])])(?: up to (\S+))?", text)
+    if match is None:
+        raise ValueError(f"not an interval: {text!r}")
+    opening, low, high, closing, most = match.groups()
+    return Interval(float(low), float(high), float(most or MOST[kind]), opening == "[", closing == "]")
+
+
+def readable(number: float) -> str:
+    """A bound in digits: 10,000; 0.5."""
+    return f"{number:,.15g}"
