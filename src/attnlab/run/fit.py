@@ -1,6 +1,7 @@
 """Training proper: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
 import logging
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch.utils.data import DataLoader
 
 from attnlab.config.schema import Config
@@ -135,9 +137,15 @@ def make_loader(
     )
 
 
-def make_trainer(config: Config, device: torch.device, callbacks: Sequence[pl.Callback], **more: Any) -> pl.Trainer:
+def make_trainer(
+    config: Config, device: torch.device, callbacks: Sequence[pl.Callback], plugins: Sequence[Any] = ()
+) -> pl.Trainer:
     """Lightning's loop with nothing of its own beside it."""
     return pl.Trainer(
+        # Under Slurm, Lightning would count the job's tasks and requeue it by itself on SIGUSR1.
+        plugins=[LightningEnvironment(), *plugins],
+        # There it also begins with any hpc_ckpt_*.ckpt of this folder, the current one by default; this one holds none.
+        default_root_dir=os.devnull,
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=1,
         precision=config.train.precision,
@@ -149,7 +157,6 @@ def make_trainer(config: Config, device: torch.device, callbacks: Sequence[pl.Ca
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        **more,
     )
 
 

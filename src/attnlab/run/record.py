@@ -85,10 +85,10 @@ class RunFolder:
             status = self.status()
             # it has just begun where nothing is written yet
             who = f" (pid {status['pid']} on {status['host']})" if "pid" in status else ""
-            raise RunError(
-                f"another process{who} is running {self.path}; "
-                "wait for it, or change seed or a setting for a run of its own"
-            ) from None
+            advice = "wait for it, or change seed or a setting for a run of its own"
+            if os.environ.get("SLURM_PROCID", "0") != "0":
+                advice = "srun started this command once for each task of the job, and one is enough: --ntasks=1"
+            raise RunError(f"another process{who} is running {self.path}; {advice}") from None
         try:
             yield
         finally:

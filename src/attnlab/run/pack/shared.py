@@ -129,7 +129,7 @@ class Shared:
             PackSaving(checkpoints, train.checkpoint_every, max_steps, self.stop.pending),
         ]
         seed_everything(_seed([(member.run.config.seed, step) for member in members]))
-        trainer = make_trainer(self.config, self.device, callbacks, plugins=[checkpoints])
+        trainer = make_trainer(self.config, self.device, callbacks, [checkpoints])
         loader = make_loader(self.config, self.prepared, PackOrder(members), step, self.device, self.reporter.say)
         say_what_is_compiled(self.config, self.reporter.say)
         path = str(members[0].run.folder.checkpoint) if step else None
