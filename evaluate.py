@@ -2,7 +2,7 @@
 
 import sys
 
-from attnlab.run.evaluation import evaluate_main
+from attnlab.script import run_script
 
 if __name__ == "__main__":
-    sys.exit(evaluate_main(sys.argv[1:]))
+    sys.exit(run_script("attnlab.run.evaluation:evaluate_main"))

@@ -2,7 +2,7 @@
 
 import sys
 
-from attnlab.run.cli import train_main
+from attnlab.script import run_script
 
 if __name__ == "__main__":
-    sys.exit(train_main(sys.argv[1:]))
+    sys.exit(run_script("attnlab.run.cli:train_main"))

@@ -11,7 +11,6 @@ from attnlab.config.check import Command, ConfigError, check_command, missing_ru
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.nodes import task_yaml
 from attnlab.config.overrides import flags_first, with_data_set_names
-from attnlab.run.job import INTERRUPTED
 
 USAGE_ERROR = 2
 
@@ -32,10 +31,7 @@ def train_main(argv: Sequence[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR
-    try:
-        return _run(command, argv)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return _run(command, argv)
 
 
 def readable(argv: Sequence[str]) -> list[str]:
