@@ -1,7 +1,6 @@
 """Under Slurm a run is the run that it is elsewhere: no file that lies about and no variable of Slurm's changes it."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 

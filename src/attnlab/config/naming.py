@@ -5,6 +5,7 @@ one folder; two different ones never do: what is written can be read back to one
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -65,6 +66,17 @@ def run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration without what is no part of a run's identity, the same meaning written in one way."""
     return {key: value for key, value in _with_filled_shares(config).items() if key not in NOT_IDENTITY}
+
+
+def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What every checkpoint of a run carries: names and seed to be read, and a hash of all that is comparable.
+
+    Null is as good as no key here too, so equal hashes mean no `differences`.
+    """
+    values = {key: _written(value) for key, value in flatten(comparable(config)).items() if value is not None}
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    names = {part: config[part]["name"] for part in ("task", "model")}
+    return {**names, "seed": config["seed"], "configuration": digest}
 
 
 def _with_filled_shares(config: Mapping[str, Any]) -> dict[str, Any]:

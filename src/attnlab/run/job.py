@@ -5,7 +5,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
@@ -17,19 +17,22 @@ def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
         label: names the run in its lines, where other processes write to the same terminal.
 
     Returns:
-        0, 1 (failed), 130 or 143 (stopped by Ctrl-C or SIGTERM, state saved).
+        0, 1 (failed), or 128 and the number of the signal that stopped it, state saved: 130 for Ctrl-C.
     """
     from attnlab.config.naming import run_folder
+    from attnlab.learn.stopping import Stopped
     from attnlab.run.signals import StopRequest
     from attnlab.run.summary import print_run
     from attnlab.run.train import train_run
 
-    raw = without_report(raw)
+    raw, stop = without_report(raw), StopRequest()
     try:
-        with StopRequest().listening() as stop:
+        with stop.listening():
             result, shown = train_run(raw, stop, label)
-    except Exception as error:
-        return exit_code(error, run_folder(raw))
+    except (Exception, Stopped) as error:
+        code = exit_code(error, run_folder(raw))
+        stop.pass_on()
+        return code
     if not quiet:
         print_run(raw, result, shown)
     return 0
@@ -40,14 +43,14 @@ def without_report(raw: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in raw.items() if key != "report"}
 
 
-def exit_code(error: Exception, folder: Path) -> int:
+def exit_code(error: BaseException, folder: Path) -> int:
     """Say how a run ended that did not finish; its exit code."""
     from attnlab.attention.base import TooLong
     from attnlab.config.check import ConfigError
     from attnlab.data.fetch import DataError
-    from attnlab.learn.callbacks import Stopped
     from attnlab.learn.module import NonFiniteLoss
     from attnlab.learn.saving import SaveError
+    from attnlab.learn.stopping import Stopped
     from attnlab.run.record import RunError
 
     match error:

@@ -1,6 +1,6 @@
 """The run folder: what a run writes about itself, and the rules for opening one that exists.
 
-config.yaml  metrics.csv  status.json  result.json  last.ckpt  best*.pt  wandb_id.txt  .lock
+config.yaml  metrics.csv  status.json  result.json  last.ckpt  best*_step<n>.pt  wandb_id.txt  .lock
 figures/  where they were asked for
 """
 
@@ -144,7 +144,7 @@ class RunFolder:
             RunError: they differ in what is trained; names every difference.
         """
         there = read_config(self.config_file)
-        changes = differences(comparable(there), comparable(config))
+        changes = differences(*({**comparable(each), "seed": each.get("seed")} for each in (there, config)))
         if not changes:
             return
         version = self.status().get("attnlab", "unknown")

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnlab.config.naming import identity
 from attnlab.config.schema import Config
 from attnlab.learn.progress import Reporter
 from attnlab.run.record import RunFolder
@@ -29,3 +30,8 @@ class Run:
     task: Task
     prepared: Prepared
     network: nn.Module
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What its checkpoints carry."""
+        return identity(self.raw)
