@@ -2,8 +2,7 @@
 
 import sys
 
-from attnlab.config.unread import exit_code_of
-from attnlab.run.evaluation import evaluate_main
+from attnlab.script import run_script
 
 if __name__ == "__main__":
-    sys.exit(exit_code_of(evaluate_main, sys.argv[1:]))
+    sys.exit(run_script("attnlab.run.evaluation:evaluate_main"))

@@ -7,8 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.naming import run_folder
+from attnlab.run.signals import StopRequest
 
 ROOT = CONF.parent
 SMALL_SCAN = (
@@ -95,3 +98,9 @@ def wait_for_step(metrics: Path, step: int, process: subprocess.Popen[str], seco
             return
         time.sleep(0.02)
     raise AssertionError(f"no step {step} within {seconds} s")
+
+
+def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, signum: int = 2) -> None:
+    """Every run after this is asked to stop once it has done so many steps, as by Ctrl-C."""
+    counted = iter([None] * (step - 1) + [signum] * 9)
+    monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))

@@ -30,7 +30,7 @@ def test_fine_tuning_begins_with_the_weights_and_the_tokens(masked: Path, tiny_d
     # dropout, a model's own too, does not decide what weights mean
     more = (*SAME, "model.embedding_dropout=0.1", f"from_run='{masked}'", "train.max_steps=1", "optim.lr=1e-12")
     folder, result = trained(tiny_data, tmp_path, "glue", *more)
-    before = torch.load(masked / "best.pt", weights_only=True)
+    before = torch.load(masked / "best_step2.pt", weights_only=True)
     after = torch.load(folder / "last.ckpt", weights_only=True)["state_dict"]
     names = [name for name in before["network"] if name.startswith(("embedding", "encoder"))]
     assert names
@@ -159,7 +159,7 @@ def test_resuming_does_not_begin_again(masked: Path, tiny_data: Path, tmp_path: 
     more = (*SAME, f"from_run='{masked}'", "train.max_steps=2", "train.checkpoint_every=1")
     folder, _ = trained(tiny_data, tmp_path, "glue", *more)
     (folder / "result.json").unlink()
-    (masked / "best.pt").unlink()
+    (masked / "best_step2.pt").unlink()
     raw = raw_of(tiny_data, tmp_path, "glue", *more)
     assert run_folder(raw) == folder
     assert run_job(raw, quiet=True) == 0

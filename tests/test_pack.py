@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of
+from runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of, stop_after
 from tiny import TINY, raw_of
 
 from attnlab.config.naming import run_folder
@@ -92,18 +92,12 @@ PAIR = [
 ]
 
 
-def stopped_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run after this is asked to stop after a step, as by Ctrl-C."""
-    monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))
-    counted = iter([None] * (step - 1) + [2] * 9)
-
-
 @pytest.mark.usefixtures("untested")
 def test_a_pack_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped between two checkpoints, with dropout, whose random state goes on."""
     assert pack.run_pack(configs(tmp_path / "whole", PAIR)) == [0, 0]
     with monkeypatch.context() as during:
-        stopped_at(5, during)
+        stop_after(5, during)
         assert pack.run_pack(configs(tmp_path / "parts", PAIR)) == [130, 130]
     assert RunFolder(folder_of(tmp_path / "parts", *PAIR[0])).status()["state"] == "stopped"
     assert pack.run_pack(configs(tmp_path / "parts", PAIR)) == [0, 0]
@@ -258,7 +252,7 @@ def test_memory_that_runs_out_later_mixes_no_steps(tmp_path: Path, monkeypatch: 
 def test_a_signal_leaves_runs_at_other_steps_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(*SMALL_SCAN, "train.max_steps=6", "model=linear", f"seed={k}") for k in range(2)]
     with monkeypatch.context() as during:
-        stopped_at(3, during)
+        stop_after(3, during)
         assert run_job(config_of(tmp_path, *runs[0]), quiet=True) == 130
     with monkeypatch.context() as during:
         during.setattr(StopRequest, "pending", lambda self: 15)

@@ -58,7 +58,14 @@ def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("signum", "code", "workers"), [(signal.SIGTERM, 143, 0), (signal.SIGINT, 130, 0), (signal.SIGINT, 130, 2)]
+    ("signum", "code", "workers"),
+    [
+        (signal.SIGTERM, 143, 0),
+        (signal.SIGINT, 130, 0),
+        (signal.SIGINT, 130, 2),
+        (signal.SIGTERM, 143, 2),
+        (signal.SIGHUP, 129, 2),
+    ],
 )
 def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_path: Path) -> None:
     many = ("train.max_steps=100000", "train.checkpoint_every=100000")
@@ -68,6 +75,9 @@ def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_
     wait_for_step(folder / "metrics.csv", 5, process)
     # A terminal's Ctrl-C reaches the whole process group, workers that load data too.
     os.killpg(process.pid, signum)
+    if signum == signal.SIGHUP:
+        # A lost terminal sends it, and its shell once more.
+        os.killpg(process.pid, signum)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
     assert "repeat the command to go on" in errors

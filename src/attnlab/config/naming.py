@@ -5,6 +5,7 @@ one folder; two different ones never do: what is written can be read back to one
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -46,7 +47,7 @@ def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
     """
     config = _with_filled_shares(completed(config))
     expected, suffixes = _expected(config, conf)
-    actual = flatten(_identity(config))
+    actual = flatten(_trained_part(config))
     expected = _without_unused_defaults(expected, actual)
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
     parts = []
@@ -71,11 +72,26 @@ def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Defaults are filled in, so that it does not matter whether they are written.
     """
-    return _identity(completed(config))
+    return _trained_part(completed(config))
 
 
-def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+def _trained_part(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in _with_filled_shares(config).items() if key not in NOT_IDENTITY}
+
+
+def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What every checkpoint of a run carries: names and seed to be read, and a hash of all that is comparable.
+
+    Null is as good as no key here too, so equal hashes mean no `differences`.
+
+    Args:
+        config: as the run's config.yaml says it, without defaults that a later version adds: these must not make
+            another run of it.
+    """
+    values = {key: _written(value) for key, value in flatten(_trained_part(config)).items() if value is not None}
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    names = {part: config[part]["name"] for part in ("task", "model")}
+    return {**names, "seed": config["seed"], "configuration": digest}
 
 
 def _with_filled_shares(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +130,7 @@ def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any
     # A task's yaml owns no key of the model, and a model's no other: one composition of each serves all pairs.
     own = _unresolved(f"model={choice_named('model', model, conf)}", conf)["model"]
     raw = _unresolved(f"task={task}", conf) | {"model": own}
-    keys = flatten(_identity(plain(OmegaConf.create(raw))))
+    keys = flatten(_trained_part(plain(OmegaConf.create(raw))))
     shorts = [key.partition(".")[2] or key for key in keys]
     suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}
     return raw, suffixes
@@ -133,9 +149,9 @@ def _expected(config: Mapping[str, Any], conf: Path) -> tuple[dict[str, Any], di
     # Of the classes in use: where another one is named than in the plain composition, its defaults are no difference.
     raw = filled(raw, defaults(config))
     grafted = _grafted(raw, config)
-    following = [key for key, value in flatten(_identity(grafted)).items() if "${" in str(value)]
+    following = [key for key, value in flatten(_trained_part(grafted)).items() if "${" in str(value)]
     node = OmegaConf.create(grafted)
-    values = {key: value for key, value in flatten(_identity(raw)).items() if "${" not in str(value)}
+    values = {key: value for key, value in flatten(_trained_part(raw)).items() if "${" not in str(value)}
     for key in following:
         found = OmegaConf.select(node, key)
         values |= flatten(OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found, key)

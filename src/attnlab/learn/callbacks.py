@@ -15,9 +15,9 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning import Callback
 
-from attnlab.learn.metrics import improves
 from attnlab.learn.module import LabModule
-from attnlab.learn.saving import save_atomically
+from attnlab.learn.saving import IDENTITY, save_atomically
+from attnlab.learn.stopping import Stopped
 
 Metrics = dict[str, float]
 
@@ -27,14 +27,6 @@ class MetricsSink(Protocol):
     """Where metrics go."""
 
     def log(self, step: int, metrics: Metrics) -> None: ...
-
-
-class Stopped(Exception):
-    """Training was asked to stop by a signal and has saved its state."""
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(f"stopped by signal {signum}")
-        self.signum = signum
 
 
 class StepCallback(Callback, ABC):
@@ -100,64 +92,6 @@ class TrainMetrics(StepCallback):
             self.sink.log(step, {name: float(value) for name, value in module.latest.items()})
 
 
-class Validation(StepCallback):
-    """Evaluates on the validation set every so many steps, and keeps the weights of the best evaluations.
-
-    Args:
-        sink: where metrics go.
-        every: steps between evaluations; the last step is always evaluated.
-        measure: the validation metrics, without a prefix.
-        metric: which of them is to be best.
-        folder: where `best.pt` goes, and `best_<group>.pt` for each of `groups`.
-        groups: parts that get a best evaluation of their own, by `<group>/<metric>` (published rule, sort-of-CLEVR).
-
-    Attributes:
-        best: for each rule ("" is the mean over all examples) the best value and its step; the first of equals wins.
-    """
-
-    def __init__(
-        self,
-        sink: MetricsSink,
-        every: int,
-        max_steps: int,
-        measure: Callable[[], Metrics],
-        metric: str,
-        folder: Path,
-        groups: tuple[str, ...] = (),
-    ) -> None:
-        self.sink, self.every, self.max_steps = sink, every, max_steps
-        self.measure, self.metric, self.folder, self.groups = measure, metric, folder, groups
-        self.best: dict[str, dict[str, float]] = {}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.best = state_dict["best"]
-
-    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
-        if step % self.every and step != self.max_steps:
-            return
-        module.require_finite_weights()
-        metrics = self.measure()
-        self.sink.log(step, {f"val/{name}": value for name, value in metrics.items()})
-        for rule in ("", *self.groups):
-            value = metrics[f"{rule}/{self.metric}" if rule else self.metric]
-            if improves(self.metric, value, self.best.get(rule, {}).get("value")):
-                self.best[rule] = {"value": value, "step": step}
-                self._keep(module, rule, step)
-
-    def _keep(self, module: LabModule, rule: str, step: int) -> None:
-        # Copies: a view would be saved with all of the memory that it shares.
-        weights = {"network": {n: v.clone() for n, v in module.network.state_dict().items()}, "step": step}
-        save_atomically(lambda part: torch.save(weights, part), self.folder / weights_name(rule))
-
-
-def weights_name(rule: str) -> str:
-    """File of the weights of the best validation by a rule."""
-    return f"best_{rule}.pt" if rule else "best.pt"
-
-
 class Curve(StepCallback):
     """Opt-in: the test subsets every so many steps, logged as test_curve/..., never used to select anything."""
 
@@ -197,6 +131,7 @@ class Checkpoint(Saving):
     Args:
         every, max_steps, stop_signal: as in Saving.
         on_saved: told the step of each checkpoint.
+        identity: of the run (`config.naming.identity`), so that its checkpoint is no other one's.
     """
 
     def __init__(
@@ -206,9 +141,15 @@ class Checkpoint(Saving):
         max_steps: int,
         stop_signal: Callable[[], int | None],
         on_saved: Callable[[int], None],
+        identity: dict[str, Any],
     ) -> None:
         super().__init__(every, max_steps, stop_signal)
-        self.path, self.on_saved = path, on_saved
+        self.path, self.on_saved, self.identity = path, on_saved, identity
+
+    def on_save_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        checkpoint[IDENTITY] = self.identity
 
     def save(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
         module.require_finite_weights()

@@ -4,6 +4,9 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+IDENTITY = "identity"
+"""key in every file of weights: the run that it is of (`config.naming.identity`)"""
+
 
 class SaveError(Exception):
     """Weights could not be saved; what was saved before is untouched."""

@@ -15,7 +15,6 @@ from attnlab.config.compose import CONF
 from attnlab.config.overrides import flags_first, readable
 from attnlab.config.setting import flatten
 from attnlab.config.words import hint, nearest, nearest_key
-from attnlab.run.job import INTERRUPTED
 
 USAGE_ERROR = 2
 
@@ -38,10 +37,7 @@ def train_main(argv: Sequence[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR
-    try:
-        return _run(command, argv)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return _run(command, argv)
 
 
 def flag_value(argv: Sequence[str], *names: str) -> str:

@@ -1,6 +1,7 @@
 """Training proper: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
 import logging
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch.utils.data import DataLoader
 
 from attnlab.config.schema import Config
@@ -18,6 +20,8 @@ from attnlab.learn import callbacks
 from attnlab.learn.module import LabModule
 from attnlab.learn.progress import TrainProgress
 from attnlab.learn.redraw import Redraw, redrawn_modules
+from attnlab.learn.stopping import Stopped
+from attnlab.learn.validation import Validation
 from attnlab.run.figures import Figures, PictureSink
 from attnlab.run.resume import train_loader
 from attnlab.run.run import Run
@@ -105,7 +109,7 @@ def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
         run.stop.deferred = False
         run.reporter.stop()
     if (signum := run.stop.pending()) is not None:
-        raise callbacks.Stopped(signum)
+        raise Stopped(signum)
 
 
 def make_loader(
@@ -135,9 +139,15 @@ def make_loader(
     )
 
 
-def make_trainer(config: Config, device: torch.device, callbacks: Sequence[pl.Callback], **more: Any) -> pl.Trainer:
+def make_trainer(
+    config: Config, device: torch.device, callbacks: Sequence[pl.Callback], plugins: Sequence[Any] = ()
+) -> pl.Trainer:
     """Lightning's loop with nothing of its own beside it."""
     return pl.Trainer(
+        # Under Slurm, Lightning would count the job's tasks and requeue it by itself on SIGUSR1.
+        plugins=[LightningEnvironment(), *plugins],
+        # There it also begins with any hpc_ckpt_*.ckpt of this folder, the current one by default; this one holds none.
+        default_root_dir=os.devnull,
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=1,
         precision=config.train.precision,
@@ -149,7 +159,6 @@ def make_trainer(config: Config, device: torch.device, callbacks: Sequence[pl.Ca
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        **more,
     )
 
 
@@ -171,22 +180,31 @@ def quiet_lightning() -> None:
 
 def _callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
     """In the order in which they act; the checkpoint is last, so that it holds what the others did at its step."""
-    train = run.config.train
+    train, own = run.config.train, own_callbacks(run, sink, tester, order)
     save = callbacks.Checkpoint(
         run.folder.checkpoint,
         train.checkpoint_every,
         train.max_steps,
         run.stop.pending,
-        lambda step: run.folder.set_status("running", step=step),
+        lambda step: after_saving(run, own, step),
+        run.identity,
     )
     return [
         Listen(run.stop),
         callbacks.RandomState(),
         callbacks.Clock(time.monotonic),
         TrainProgress(run.reporter, train.max_steps),
-        *own_callbacks(run, sink, tester, order),
+        *own,
         save,
     ]
+
+
+def after_saving(run: Run, own: Sequence[pl.Callback], step: int) -> None:
+    """What a checkpoint in place allows: its step in the status, and the end of weights that it names no more."""
+    run.folder.set_status("running", step=step)
+    for callback in own:
+        if isinstance(callback, Validation):
+            callback.drop_former()
 
 
 def own_callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
@@ -200,9 +218,8 @@ def own_callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder
         groups = tuple(run.prepared.subsets["val"].groups) if train.paper_rule else ()
         measure = lambda: tester.subset("val")[0]  # noqa: E731
         folder = run.folder.path
-        chosen.append(
-            callbacks.Validation(sink, max(every, 1), train.max_steps, measure, tester.metric, folder, groups)
-        )
+        given = (train.max_steps, measure, tester.metric, folder, run.identity, groups)
+        chosen.append(Validation(sink, max(every, 1), *given))
     if train.test_curve_every is not None:
         chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(tester)))
     if run.config.logger.figures_every is not None:

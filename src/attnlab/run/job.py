@@ -12,7 +12,7 @@ from attnlab.config.plugins import TargetError
 from attnlab.run.finished import of_run, recorded_result
 from attnlab.run.record import RunError
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
@@ -24,18 +24,21 @@ def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
         label: names the run in its lines, where other processes write to the same terminal.
 
     Returns:
-        0, 1 (failed), 130 or 143 (stopped by Ctrl-C or SIGTERM, state saved).
+        0, 1 (failed), or 128 and the number of the signal that stopped it, state saved: 130 for Ctrl-C.
     """
     raw = of_run(raw)
     try:
         result = recorded_result(raw)
-        shown = result is not None
-        if not shown:
-            if not quiet and raw["trainer"]["progress"] != "none":
-                print(start_line(raw), file=sys.stderr, flush=True)
-            result, shown = _trained(raw, label)
     except Exception as error:
         return exit_code(error, run_folder(raw))
+    if result is not None:
+        return _ended(raw, result, True, quiet)
+    if not quiet and raw["trainer"]["progress"] != "none":
+        print(start_line(raw), file=sys.stderr, flush=True)
+    return _trained(raw, quiet, label)
+
+
+def _ended(raw: dict[str, Any], result: dict[str, Any], shown: bool, quiet: bool) -> int:
     if not quiet:
         from attnlab.run.summary import print_run
 
@@ -49,23 +52,31 @@ def start_line(raw: Mapping[str, Any]) -> str:
     return f"{what}, device {raw['trainer']['device']}; run folder: {run_folder(raw)}"
 
 
-def _trained(raw: dict[str, Any], label: str) -> tuple[dict[str, Any], bool]:
+def _trained(raw: dict[str, Any], quiet: bool, label: str) -> int:
+    from attnlab.learn.stopping import Stopped
     from attnlab.run.signals import StopRequest
     from attnlab.run.train import train_run
 
-    with StopRequest().listening() as stop:
-        return train_run(raw, stop, label)
+    stop = StopRequest()
+    try:
+        with stop.listening():
+            result, shown = train_run(raw, stop, label)
+    except (Exception, Stopped) as error:
+        code = exit_code(error, run_folder(raw))
+        stop.pass_on()
+        return code
+    return _ended(raw, result, shown, quiet)
 
 
-def exit_code(error: Exception, folder: Path) -> int:
+def exit_code(error: BaseException, folder: Path) -> int:
     """Say how a run ended that did not finish; its exit code."""
     if isinstance(error, RunError | ConfigError | TargetError):
         return _failed(folder, str(error))
     from attnlab.attention.base import TooLong
     from attnlab.data.fetch import DataError
-    from attnlab.learn.callbacks import Stopped
     from attnlab.learn.module import NonFiniteLoss
     from attnlab.learn.saving import SaveError
+    from attnlab.learn.stopping import Stopped
 
     match error:
         case Stopped():

@@ -1,6 +1,6 @@
 """The run folder: what a run writes about itself, and the rules for opening one that exists.
 
-config.yaml  metrics.csv  status.json  result.json  last.ckpt  best*.pt  wandb_id.txt  .lock
+config.yaml  metrics.csv  status.json  result.json  last.ckpt  best*_step<n>.pt  wandb_id.txt  .lock
 figures/  where they were asked for
 """
 
@@ -102,10 +102,10 @@ class RunFolder:
             status = self.status()
             # it has just begun where nothing is written yet
             who = f" (pid {status['pid']} on {status['host']})" if "pid" in status else ""
-            raise RunError(
-                f"another process{who} is running {self.path}; "
-                "wait for it, or change seed or a setting for a run of its own"
-            ) from None
+            advice = "wait for it, or change seed or a setting for a run of its own"
+            if os.environ.get("SLURM_PROCID", "0") != "0":
+                advice = "srun started this command once for each task of the job, and one is enough: --ntasks=1"
+            raise RunError(f"another process{who} is running {self.path}; {advice}") from None
         try:
             yield
         finally:
@@ -161,7 +161,7 @@ class RunFolder:
             RunError: they differ in what is trained; names every difference.
         """
         there = read_config(self.config_file)
-        changes = differences(comparable(there), comparable(config))
+        changes = differences(*({**comparable(each), "seed": each.get("seed")} for each in (there, config)))
         if not changes:
             return
         version = self.status().get("attnlab", "unknown")

@@ -1,10 +1,7 @@
-"""Where a run goes on: reading its last checkpoint, and batches from that step on."""
+"""Where a run goes on: batches from a step on."""
 
-import pickle
 import signal
 from collections.abc import Iterator
-from pathlib import Path
-from zipfile import BadZipFile
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -12,25 +9,8 @@ from torch.utils.data import DataLoader, IterableDataset
 from attnlab.data.batch import Batch
 from attnlab.data.order import BatchOrder
 from attnlab.data.padding import LengthBuckets
-from attnlab.run.record import RunError
+from attnlab.run.signals import NOTICES
 from attnlab.tasks.base import Examples
-
-
-def read_checkpoint(path: Path) -> dict:
-    """A file written by torch, plain types only.
-
-    Raises:
-        RunError: it is missing, cut short or damaged.
-    """
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise RunError(f"{path} does not exist: the run has saved no weights yet, or they were removed") from None
-    except (RuntimeError, EOFError, OSError, KeyError, ValueError, pickle.UnpicklingError, BadZipFile) as error:
-        raise RunError(
-            f"{path} is cut short or damaged ({type(error).__name__}); restore it from a copy, or move "
-            f"{path.parent} away and repeat the training command to train from the start"
-        ) from error
 
 
 class TrainStream(IterableDataset):
@@ -54,10 +34,17 @@ class TrainStream(IterableDataset):
             number += stride
 
 
+SECONDS_LEFT = 10
+"""that a worker goes on after SIGTERM, so that the step under way can be saved"""
+
+
 def _leave_signals_to_the_parent(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal; a worker that died of it would break the step that is to be saved."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """Signals reach every process of a terminal or of a Slurm job; a worker that died of one would break the step that
+    is to be saved. SIGTERM is also what ends a worker that hangs.
+    """
+    for signum in (signal.SIGINT, *NOTICES):
+        signal.signal(signum, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda signum, frame: signal.alarm(SECONDS_LEFT))
 
 
 def train_loader(

@@ -6,9 +6,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnlab.config.naming import identity
 from attnlab.config.schema import Config
 from attnlab.learn.progress import Reporter
 from attnlab.run.record import RunFolder
+from attnlab.run.run_files import stored_config
 from attnlab.run.signals import StopRequest
 from attnlab.tasks.base import Prepared, Task
 
@@ -29,3 +31,8 @@ class Run:
     task: Task
     prepared: Prepared
     network: nn.Module
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What its checkpoints carry."""
+        return identity(stored_config(self.folder.config_file))

@@ -94,7 +94,14 @@ def config_text(config: Mapping[str, Any]) -> str:
 def read_config(path: Path) -> dict[str, Any]:
     """A run's config.yaml, with the defaults that an older version did not write.
 
-    Its sections and names are there; its values are checked by `config.check`.
+    Raises:
+        Unreadable: as `stored_config`.
+    """
+    return completed(stored_config(path))
+
+
+def stored_config(path: Path) -> dict[str, Any]:
+    """A run's config.yaml as it is written: sections and names are there, values are checked by `config.check`.
 
     Raises:
         Unreadable: it is missing (`Missing`), no yaml, or no run's.
@@ -105,7 +112,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise Missing(path, f"does not exist: {path.parent} is no run folder", "run folders hold config.yaml")
     if problem := _config_problem(config):
         raise Unreadable(path, f"is cut short or no run's ({problem})", advice)
-    return completed(config)
+    return config
 
 
 def read_status(path: Path) -> dict[str, Any]:

@@ -11,15 +11,16 @@ from typing import Any
 import torch
 
 from attnlab.config.schema import Config
-from attnlab.learn.callbacks import Clock, Stopped
+from attnlab.learn.callbacks import Clock
 from attnlab.learn.progress import Reporter
+from attnlab.learn.stopping import Stopped
 from attnlab.nn.build import count_parameters
 from attnlab.run import machine
+from attnlab.run.checkpoints import reached_step, read_checkpoint
 from attnlab.run.figures import drawn_figures
 from attnlab.run.fit import train_padding
 from attnlab.run.git import git_state
 from attnlab.run.record import MetricsFile, RunError, RunFolder
-from attnlab.run.resume import read_checkpoint
 from attnlab.run.run import Run
 from attnlab.run.setup import choose_device, make_network, require_compilation
 from attnlab.run.signals import StopRequest
@@ -82,11 +83,6 @@ class Session:
     def close(self, failed: bool) -> None:
         """Finish the wandb run."""
         self.sinks.mirrored(lambda mirror: mirror.finish(int(failed)))
-
-
-def reached_step(folder: RunFolder) -> int:
-    """Optimiser steps that the last checkpoint holds; 0 where there is none."""
-    return read_checkpoint(folder.checkpoint)["global_step"] if folder.checkpoint.exists() else 0
 
 
 def open_session(

@@ -1,43 +1,79 @@
-"""SIGTERM and Ctrl-C: during training they ask for a stop after the step; elsewhere they stop at once."""
+"""Signals that stop a run: during training after the step, whose state is saved; elsewhere at once."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
-from attnlab.learn.callbacks import Stopped
+from attnlab.learn.stopping import Stopped
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+URGENT = (signal.SIGTERM, signal.SIGINT)
+"""the same one again means: at once"""
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+"""Slurm's notices of a time-out or a preemption, which a launcher may have asked for as well"""
+NOTICES = (signal.SIGHUP, *PASSED_ON)
+"""come several times where several processes send them: a lost terminal and its shell both send SIGHUP"""
+
+Handlers = Mapping[int, Any]
+
+
+def heard() -> list[signal.Signals]:
+    """The signals that stop a run here; without notices that this process was started to ignore, as by nohup."""
+    return [*URGENT, *(signum for signum in NOTICES if signal.getsignal(signum) is not signal.SIG_IGN)]
+
+
+@contextmanager
+def handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[Handlers]:
+    """Handle the signals in this block; yields the former handlers, which come back after it."""
+    former = {signum: signal.signal(signum, handle) for signum in heard()}
+    try:
+        yield former
+    finally:
+        for signum, handler in former.items():
+            # None: a handler that is no Python function, which Python cannot put back
+            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
+
+
+def pass_on(came: Sequence[int], former: Handlers) -> None:
+    """Call the handlers that notices would have met without ours, such as one that puts the job back into a queue."""
+    for signum in dict.fromkeys(came):
+        if signum in PASSED_ON and callable(former.get(signum)):
+            former[signum](signum, None)
 
 
 class StopRequest:
-    """Remembers the first signal while `deferred`; a second one, or one outside, raises `Stopped` at once."""
+    """Remembers the signals that came; outside `deferred` the first raises `Stopped` at once.
+
+    In either case a second Ctrl-C or SIGTERM raises it at once.
+    """
 
     def __init__(self) -> None:
-        self.signum: int | None = None
+        self.came: list[int] = []
+        self.former: Handlers = {}
         self.deferred = False
 
     def pending(self) -> int | None:
-        return self.signum
+        return self.came[0] if self.came else None
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        if self.deferred and self.signum is None:
-            self.signum = signum
-            return
-        raise Stopped(signum)
+        again = signum in self.came and signum in URGENT
+        first = not self.came
+        self.came.append(signum)
+        if again or (first and not self.deferred):
+            raise Stopped(signum)
 
     def install(self) -> None:
-        """Take over both signals (again: Lightning puts handlers of its own in place when training starts)."""
-        for signum in SIGNALS:
+        """Take over the signals again: Lightning puts handlers of its own in place when training starts."""
+        for signum in self.former:
             signal.signal(signum, self._handle)
 
     @contextmanager
     def listening(self) -> Iterator["StopRequest"]:
         """Handle the signals in this block; the former handlers come back after it."""
-        former = {signum: signal.getsignal(signum) for signum in SIGNALS}
-        self.install()
-        try:
+        with handled_by(self._handle) as self.former:
             yield self
-        finally:
-            for signum, handler in former.items():
-                signal.signal(signum, handler)
+
+    def pass_on(self) -> None:
+        """After `listening`, when the run is closed: what came goes on to handlers that were there before."""
+        pass_on(self.came, self.former)

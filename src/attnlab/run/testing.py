@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from attnlab.config.schema import Train
-from attnlab.learn.callbacks import Validation, weights_name
 from attnlab.learn.evaluate import evaluate
 from attnlab.learn.progress import Reporter
-from attnlab.run.resume import read_checkpoint
+from attnlab.learn.validation import saved_best
+from attnlab.run.checkpoints import best_weights, network_weights
 from attnlab.tasks.base import Prepared
 
 
@@ -118,8 +117,8 @@ class Tester:
         """
         best = saved_best(saved)
         if self.train.selection == "best_validation":
-            step = self._load_best(folder, "")
-            selected = {"rule": "best_validation", "step": step, f"val/{self.metric}": best[""]["value"]}
+            self.network.load_state_dict(best_weights(folder, best[""]["step"]))
+            selected = {"rule": "best_validation", "step": best[""]["step"], f"val/{self.metric}": best[""]["value"]}
         else:
             self.network.load_state_dict(network_weights(saved))
             selected = {"rule": "last_step", "step": saved["global_step"]}
@@ -127,25 +126,9 @@ class Tester:
         if self.train.paper_rule is not None:
             selected["paper_rule"] = {"rule": self.train.paper_rule}
             for group in sorted(rule for rule in best if rule):
-                selected["paper_rule"][group] = self._load_best(folder, group)
+                selected["paper_rule"][group] = step = best[group]["step"]
+                self.network.load_state_dict(best_weights(folder, step, group))
                 numbers = self.prepared.subsets["test"].groups[group]
                 metrics, counts = self.subset("test", numbers)
                 found.add(f"test_paper_rule/{group}", {self.metric: metrics[self.metric]}, {"all": counts["all"]})
         return found, selected
-
-    def _load_best(self, folder: Path, rule: str) -> int:
-        """Load the weights of the best validation; their step."""
-        saved = read_checkpoint(folder / weights_name(rule))
-        self.network.load_state_dict(saved["network"])
-        return saved["step"]
-
-
-def network_weights(checkpoint: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The network's weights in a checkpoint of a run."""
-    prefix = "network."
-    return {key[len(prefix) :]: value for key, value in checkpoint["state_dict"].items() if key.startswith(prefix)}
-
-
-def saved_best(checkpoint: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Best validations by rule, as a checkpoint remembers them; empty where the task has no validation."""
-    return checkpoint["callbacks"].get(Validation.__qualname__, {"best": {}})["best"]

@@ -9,10 +9,9 @@ from torch import nn
 
 from attnlab.config.naming import differences
 from attnlab.config.plugins import foreign_targets
-from attnlab.learn.callbacks import weights_name
+from attnlab.learn.validation import saved_best
+from attnlab.run.checkpoints import best_weights, network_weights, read_checkpoint
 from attnlab.run.record import RunError, read_config
-from attnlab.run.resume import read_checkpoint
-from attnlab.run.testing import network_weights
 
 
 def run_weights(folder: Path, wanted: str, rule: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -23,16 +22,20 @@ def run_weights(folder: Path, wanted: str, rule: str) -> tuple[dict[str, torch.T
         rule: the run's `train.selection`.
 
     Raises:
-        RunError: there are none, or they are damaged.
+        RunError: there are none as wanted, or they are damaged or another run's.
     """
-    best = folder / weights_name("")
     if wanted == "best" and rule != "best_validation":
         raise RunError("checkpoint=best: this run kept no best weights, its train.selection is last_step; use last")
-    if wanted == "best" or (wanted == "selected" and rule == "best_validation" and best.exists()):
-        saved = read_checkpoint(best)
-        return saved["network"], {"checkpoint": "best", "step": saved["step"]}
     saved = read_checkpoint(folder / "last.ckpt")
-    return network_weights(saved), {"checkpoint": "last", "step": saved["global_step"]}
+    if wanted == "last" or rule != "best_validation":
+        return network_weights(saved), {"checkpoint": "last", "step": saved["global_step"]}
+    best = saved_best(saved).get("")
+    if best is None:
+        raise RunError(
+            f"{folder}: no validation has selected weights yet, at step {saved['global_step']}; repeat the training "
+            "command to go on, or evaluate the last step with checkpoint=last"
+        )
+    return best_weights(folder, best["step"]), {"checkpoint": "best", "step": best["step"]}
 
 
 def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[str, Any]:

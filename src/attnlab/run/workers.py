@@ -1,7 +1,7 @@
 """Jobs in processes of their own (`hydra/launcher=joblib`): signals, GPUs and the number of processes.
 
-Ctrl-C and SIGTERM go to the main process, which passes them on: every worker saves its run, starts no other, and the
-main process waits for them. joblib itself would kill them all.
+The signals that stop a run (`run.signals`) go to the main process, which passes them on: every worker saves its run,
+starts no other, and the main process waits for them. joblib itself would kill them all.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from types import FrameType
 from typing import Any
 
 from attnlab.run.job import FAILED
+from attnlab.run.signals import handled_by, heard, pass_on
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _WATCH_SECONDS = 1.0
 
 
@@ -53,7 +53,7 @@ class Worker:
         return code
 
     def _prepare(self, parent: int, group: int) -> None:
-        for signum in SIGNALS:
+        for signum in heard():
             signal.signal(signum, self._handle)
         if os.getpgrp() == group:
             # A terminal sends Ctrl-C to all of a group. Passed on as well, it would be the second one, which saves
@@ -96,7 +96,7 @@ def run_with_workers(run: Callable[[], Any]) -> int:
     """Call what starts workers and waits for them.
 
     Returns:
-        0; 1 when a worker was killed; 130 or 143 when a signal stopped them all.
+        0; 1 when a worker was killed; 128 and its number when a signal stopped them all.
     """
     with _passing_on() as stopped:
         try:
@@ -127,9 +127,6 @@ def _passing_on() -> Iterator[list[int]]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signum)
 
-    former = {signum: signal.signal(signum, handle) for signum in SIGNALS}
-    try:
+    with handled_by(handle) as former:
         yield came
-    finally:
-        for signum, handler in former.items():
-            signal.signal(signum, handler)
+    pass_on(came, former)

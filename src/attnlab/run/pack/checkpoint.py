@@ -12,7 +12,8 @@ from torch import Tensor
 
 from attnlab.learn.callbacks import RandomState, Saving
 from attnlab.learn.optim import schedule_of
-from attnlab.learn.saving import save_together
+from attnlab.learn.saving import IDENTITY, save_together
+from attnlab.run.fit import after_saving
 from attnlab.run.pack.member import Member
 from attnlab.run.pack.module import PackModule
 from attnlab.run.pack.stack import Stack
@@ -43,7 +44,7 @@ class PackSaving(Saving):
         states = {member.run.folder.checkpoint: self.checkpoints.of(member) for member in living}
         save_together({path: partial(torch.save, state) for path, state in states.items()})
         for member in living:
-            member.run.folder.set_status("running", step=step)
+            after_saving(member.run, member.callbacks, step)
 
 
 class PackCheckpoints(CheckpointIO):
@@ -71,6 +72,7 @@ class PackCheckpoints(CheckpointIO):
         callbacks = {each.state_key: each.state_dict() for each in member.callbacks}
         callbacks = {name: state for name, state in callbacks.items() if state}
         return {key: self.current[key] for key in COMMON} | {
+            IDENTITY: member.run.identity,
             # copies: a view would be saved with the memory of all runs
             "state_dict": {f"network.{n}": v.clone() for n, v in member.run.network.state_dict().items()},
             "optimizer_states": [self._optimizer_state(row)],

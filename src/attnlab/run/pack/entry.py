@@ -9,11 +9,11 @@ from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
 from attnlab.config.packing import differing
 from attnlab.config.words import show
-from attnlab.learn.callbacks import Stopped
+from attnlab.run.checkpoints import reached_step
 from attnlab.run.finished import finished_result, of_run
 from attnlab.run.job import exit_code
 from attnlab.run.record import RunFolder
-from attnlab.run.session import ended, reached_step
+from attnlab.run.session import ended
 
 
 class Entry:
@@ -27,13 +27,14 @@ class Entry:
         self.raw, self.config, self.name = raw, checked(raw), name
         self.folder = RunFolder(run_folder(raw))
         self.code: int | None = None
-        self.step = 0
+        self.step, self.held = 0, False
 
     def open(self, held: ExitStack) -> None:
         """Lock the folder until `held` ends; a run that is finished, or cannot begin, gets its exit code."""
         try:
             self.folder.create()
             held.enter_context(self.folder.locked())
+            self.held = True
             if finished_result(self.folder, self.raw) is not None:
                 self.code = 0
             else:
@@ -45,9 +46,10 @@ class Entry:
         """The step that the last checkpoint holds by now."""
         self.step = reached_step(self.folder)
 
-    def end(self, error: Exception | None) -> None:
-        """Record and say how the run ended."""
-        ended(self.folder, error)
+    def end(self, error: BaseException | None) -> None:
+        """Record and say how the run ended; one that was never opened has nothing to record."""
+        if self.held:
+            ended(self.folder, error)
         self.code = 0 if error is None else exit_code(error, self.folder.path)
 
 
@@ -70,8 +72,6 @@ def by_step(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def fail(entries: Sequence[Entry], error: Exception) -> None:
-    if isinstance(error, Stopped):
-        raise error
     for entry in entries:
         entry.end(error)
 

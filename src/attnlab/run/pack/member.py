@@ -7,12 +7,12 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from attnlab.learn.callbacks import Clock, Stopped
+from attnlab.learn.callbacks import Clock
 from attnlab.learn.module import LabModule, NonFiniteLoss
 from attnlab.learn.progress import Reporter
+from attnlab.run.checkpoints import network_weights
 from attnlab.run.fit import batch_order, own_callbacks
 from attnlab.run.session import Session
-from attnlab.run.testing import network_weights
 
 
 class Member:
@@ -50,7 +50,7 @@ class Member:
         """An error in this block ends this run only; a signal, or a lack of memory, is everyone's."""
         try:
             yield
-        except (Stopped, torch.OutOfMemoryError):
+        except torch.OutOfMemoryError:
             raise
         except Exception as error:
             self.error = error

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from attnlab.learn.callbacks import Stopped
+from attnlab.learn.stopping import Stopped
 from attnlab.run.fit import quiet_lightning
 from attnlab.run.job import run_job
 from attnlab.run.pack.entry import Entry, by_step, entries_of, fail
@@ -32,8 +32,9 @@ def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> l
     quiet_lightning()
     # Of fused softmax, which has no rule for stacks on the CPU and goes through them one by one.
     warnings.filterwarnings("ignore", message="There is a performance drop")
+    stop = StopRequest()
     with ExitStack() as held:
-        stop = held.enter_context(StopRequest().listening())
+        held.enter_context(stop.listening())
         try:
             for entry in entries:
                 entry.open(held)
@@ -42,6 +43,7 @@ def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> l
             for entry in entries:
                 if entry.code is None:
                     entry.end(stopped)
+    stop.pass_on()
     return _with_the_rest(entries)
 
 

@@ -126,9 +126,9 @@ def _run_config(key: str, folder: Path, problems: list[str]) -> dict[str, Any] |
 
 
 def _weights_problems(key: str, folder: Path) -> list[str]:
-    if any((folder / name).exists() for name in ("last.ckpt", "best.pt")):
+    if (folder / "last.ckpt").exists():
         return []
     return [
-        f"{key}={folder}: the run has saved no weights yet (no last.ckpt, no best.pt); wait for its first checkpoint, "
-        "repeat its training command, or draw quantities=gradients, which needs none"
+        f"{key}={folder}: the run has saved no weights yet (no last.ckpt); wait for its first checkpoint, repeat "
+        "its training command, or draw quantities=gradients, which needs none"
     ]

@@ -1,0 +1,89 @@
+"""Under Slurm a run is the run that it is elsewhere: no file that lies about and no variable of Slurm's changes it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from runs import SMALL_SCAN, config_of
+
+from attnlab.config.naming import run_folder
+from attnlab.run.job import run_job
+from attnlab.run.pack.train import run_pack
+from attnlab.run.record import MetricsFile, RunFolder
+
+SLURM = {
+    "SLURM_JOB_ID": "4711",
+    "SLURM_JOB_NAME": "train",
+    "SLURM_NTASKS": "2",
+    "SLURM_NNODES": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODELIST": "localhost",
+}
+"""as in a job of `sbatch --ntasks=2`"""
+SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=3")
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name, value in SLURM.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run outside of Slurm."""
+    raw = config_of(tmp_path_factory.mktemp("elsewhere"), *SMALL)
+    assert run_job(raw, quiet=True) == 0
+    return run_folder(raw)
+
+
+def plant(elsewhere: Path, folder: Path) -> None:
+    """What Lightning's requeuing leaves behind: a checkpoint that looks newer than any."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(elsewhere / "last.ckpt", folder / "hpc_ckpt_1.ckpt")
+
+
+@pytest.mark.parametrize("place", ["current folder", "run folder"])
+def test_a_foreign_checkpoint_is_not_loaded(
+    place: str, elsewhere: Path, tmp_path: Path, slurm: pytest.MonkeyPatch
+) -> None:
+    raw = config_of(tmp_path, *SMALL)
+    plant(elsewhere, tmp_path / "here" if place == "current folder" else run_folder(raw))
+    (tmp_path / "here").mkdir(exist_ok=True)
+    slurm.chdir(tmp_path / "here")
+    before = sorted(Path.cwd().iterdir())
+    assert run_job(raw, quiet=True) == 0
+    rows = [MetricsFile(folder / "metrics.csv").rows() for folder in (run_folder(raw), elsewhere)]
+    assert rows[0] == rows[1] and rows[0][0][0] == 1
+    assert sorted(Path.cwd().iterdir()) == before
+
+
+def test_packed_runs_load_none_either(elsewhere: Path, tmp_path: Path, slurm: pytest.MonkeyPatch) -> None:
+    raws = [config_of(tmp_path, *SMALL, "train.max_steps=2", f"seed={seed}") for seed in (1, 2)]
+    plant(elsewhere, tmp_path / "here")
+    slurm.chdir(tmp_path / "here")
+    assert run_pack(raws) == [0, 0]
+    assert [MetricsFile(run_folder(raw) / "metrics.csv").rows()[0][0] for raw in raws] == [1, 1]
+
+
+def test_the_second_task_of_a_job_step_leaves_the_run_to_the_first(
+    tmp_path: Path, slurm: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`srun` starts the command once for each task."""
+    raw = config_of(tmp_path, *SMALL)
+    folder = RunFolder(run_folder(raw))
+    folder.create()
+    slurm.setenv("SLURM_PROCID", "1")
+    slurm.setenv("SLURM_LOCALID", "1")
+    with folder.locked():
+        assert run_job(raw, quiet=True) == 1
+    message = capsys.readouterr().err
+    assert "another process" in message and "--ntasks=1" in message
+    assert run_job(raw, quiet=True) == 0
+    assert torch.load(folder.checkpoint, weights_only=True)["global_step"] == 3
+    assert json.loads(folder.status_file.read_text())["state"] == "finished"
