@@ -112,6 +112,12 @@ def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> 
     return shaken(build_network(backbone_of(name, task, **changes), model, SPECS[task]).double().eval())
 
 
+def one_of_each_mechanism(task: str) -> list[str]:
+    """The first model with each set of attention classes."""
+    models = reversed(models_for(task))
+    return list({frozenset(type(m) for m in network_of(model, task).modules()): model for model in models}.values())
+
+
 def shaken(module: nn.Module, size: float = 0.2) -> nn.Module:
     """The module with noise on every parameter: what starts at 0 or 1 would hide mistakes."""
     with torch.no_grad():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from exemptions import EXEMPTIONS
-from models import TASKS, every_network, models_for, network_of
+from models import TASKS, every_network, models_for, network_of, one_of_each_mechanism
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from tracing import arguments
@@ -21,12 +21,6 @@ def excuse(law: str, network: nn.Module) -> str | None:
     """Why a network is excused from a law: one of its mechanisms is."""
     paths = {f"{type(module).__module__}.{type(module).__name__}" for module in network.modules()}
     return next((reason for (name, path), reason in EXEMPTIONS.items() if name == law and path in paths), None)
-
-
-def one_of_each_mechanism(task: str) -> list[str]:
-    """The first model with each set of attention classes."""
-    models = reversed(models_for(task))
-    return list({frozenset(type(m) for m in network_of(model, task).modules()): model for model in models}.values())
 
 
 def test_no_sequence_network_has_a_graph_break() -> None:
