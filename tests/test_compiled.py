@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import SPECS, models_for
+from models import SPECS, distinct_for, models_for
 from runs import SMALL_SCAN, config_of, folder_of, run_command, settings
 from torch import nn
 
@@ -39,7 +39,7 @@ def test_compiled_steps_are_the_eager_ones(task: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", models_for("lra_listops"))
+@pytest.mark.parametrize("model", distinct_for("lra_listops"))
 def test_the_step_of_every_model_is_one_graph(model: str) -> None:
     """Forward and backward, by the operations that inductor compiles."""
     check_steps("aot_eager_decomp_partition", model, ["scan" if model in models_for("scan") else "lra_listops"])
