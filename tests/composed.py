@@ -1,8 +1,9 @@
 """Every model yaml on every task yaml, each file composed once; and which models stand for which others in the laws.
 
 How a yaml is covered: the laws run over models whose resolved sections differ (`distinct`, and `models.cases` for
-single attentions). A yaml that is another one but for its name and the orthogonality loss adds a penalty to the same outputs,
-so the one with the loss stands for both. test_laws_coverage.py builds every yaml and compares it with its stand-in.
+single attentions). A yaml that is another one but for its name and the orthogonality loss adds a penalty to the same
+outputs, so the one with the loss stands for both. test_laws_coverage.py builds every yaml and compares it with its
+stand-in.
 """
 
 import json

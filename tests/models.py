@@ -219,12 +219,21 @@ def every_network() -> Callable:
     return pytest.mark.parametrize(("model", "positions"), chosen)
 
 
-def every_attention(law: str, *, modes: Sequence[str] = ("bidirectional", "causal", "cross")) -> Callable:
+def every_attention(
+    law: str, *, modes: Sequence[str] = ("bidirectional", "causal", "cross"), normalized: bool = True
+) -> Callable:
     """Parametrises a test by `case` and `mode`, over every attention of every model yaml and the forms it has.
 
     The law of step is for those that declare `supports_step`.
+
+    Args:
+        normalized: with every normalisation of a mechanism's queries and keys; else with the first that a yaml has.
     """
-    chosen = [(name, case, mode) for name, case in cases().items() for mode in case.modes() if mode in modes]
+    found = dict(cases())
+    if not normalized:
+        first = {(case.node, case.positions): name for name, case in reversed(found.items())}
+        found = {name: found[name] for name in reversed(first.values())}
+    chosen = [(name, case, mode) for name, case in found.items() for mode in case.modes() if mode in modes]
     if law == "step":
         chosen = [item for item in chosen if item[1].mechanism.supports_step]
     parameters = [

@@ -133,7 +133,7 @@ def test_benchmarks_run(tmp_path: Path) -> None:
     assert "-m benchmarks.all\n" in lines
     sizes = ("--seconds", "0", "--threads", "1", "--lengths", "64,128", "--batch", "1")
     run_benchmark("benchmarks.attention", "--models", "linear,vanilla", *sizes, results=tmp_path)
-    assert list(tmp_path.glob("attention-*.csv"))
+    assert list(tmp_path.glob("attention_*.csv"))
 
 
 @pytest.mark.slow
@@ -144,8 +144,9 @@ def test_all_benchmarks_run_to_their_end(tmp_path: Path) -> None:
     """
     run_benchmark("benchmarks.all", "--tiny", "--threads", "1", results=tmp_path, timeout=1800)
     written = {file.name.rpartition("-")[0].rpartition("-")[0] for file in tmp_path.glob("*.csv")}
-    assert written == {
-        *("startup", "startup_runs", "report", "ortho_gram", "ortho_lengths", "ortho_tasks", "attention"),
+    assert len({name for name in written if name.startswith("attention_")}) > 5
+    assert {name for name in written if not name.startswith("attention_")} == {
+        *("startup", "startup_runs", "report", "ortho_gram", "ortho_lengths", "ortho_tasks"),
         *("train_step_scan", "train_step_sort_of_clevr", "packed_scan", "processes_scan"),
         *("decode_scan", "decode_step", "decode_share", "loading", "cross_entropy", "padding", "targets"),
     }
