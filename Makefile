@@ -26,7 +26,7 @@ train: setup  ## the quick main job on the CPU, under 5 minutes: SCAN, Linear Tr
 test: setup  ## the tests, under 10 minutes on two cores
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: setup  ## also the slow ones: long sequences, every pair of task and model
+test-all: setup  ## also the slow ones, under 30 minutes on two cores: long sequences, compiled steps, benchmarks
 	$(PYTEST) $(ARGS)
 
 bench: setup  ## speed and memory, short form; tables on the screen, csv in benchmarks/results

@@ -2,6 +2,7 @@
 
 python -m benchmarks.all            # make bench
 python -m benchmarks.all --full     # all lengths, more turns: steadier figures
+python -m benchmarks.all --tiny     # does every benchmark run? Its numbers mean nothing
 python -m benchmarks.tables         # the results as markdown; --write puts them into benchmarks/README.md
 """
 
@@ -40,16 +41,43 @@ FULL = (
     "decode --small-batch",
     "targets",
 )
+# Options that come after a line's own and make every benchmark quick; it still measures all that it measures.
+SMALLEST = {
+    "startup": "--seconds 0 --jobs 2",
+    "report": "--seconds 0 --folders 5",
+    "ortho": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
+    "attention": "--seconds 0 --lengths 64 --models linear,vanilla --batch 1",
+    "train_step": f"--seconds 0 --steps 1 --models linear,vanilla {TINY}",
+    "packed": "--seconds 0 --steps 2",
+    "decode": f"--seconds 0 --models linear --batches 1 --tokens 40 --rows 2 {TINY}",
+    "loading": f"--seconds 0 --tasks scan {TINY}",
+    "cross_entropy": "--seconds 0 --tokens 16 --width 8 --vocabulary 100",
+    "padding": "--tasks scan --windows 8",
+    "targets": "",
+}
+
+
+def tiny() -> list[str]:
+    """The short form's lines and the benchmarks that it leaves out, as small as they go."""
+    rest = sorted(set(SMALLEST) - {line.split()[0] for line in SHORT})
+    lines = []
+    for line in (*SHORT, *rest):
+        words = f"{line} {SMALLEST[line.split()[0]]}".split()
+        # argparse takes settings in one piece only
+        lines.append(" ".join(sorted(words, key=lambda word: "=" in word)))
+    return lines
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="the long form")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--full", action="store_true", help="the long form")
+    forms.add_argument("--tiny", action="store_true", help="a few steps of tiny networks, to see that everything runs")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     given = parser.parse_args()
     threads = [] if given.threads is None else ["--threads", str(given.threads)]
     began, failed = time.monotonic(), []
-    for line in FULL if given.full else SHORT:
+    for line in FULL if given.full else tiny() if given.tiny else SHORT:
         module, *arguments = line.split()
         print(f"python -m benchmarks.{line}", flush=True)
         options = threads if module != "targets" else []

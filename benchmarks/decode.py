@@ -65,9 +65,9 @@ def evaluated(lab: Lab, subset: str, numbers: np.ndarray) -> float:
     return time.perf_counter() - begun
 
 
-def evaluation(models: Sequence[str], device: torch.device) -> list[dict[str, object]]:
+def evaluation(models: Sequence[str], given: Namespace) -> list[dict[str, object]]:
     """Part 1: a row a model."""
-    labs = {model: make_endless(make_lab("scan", model, device=device)) for model in models}
+    labs = {model: make_endless(make_lab("scan", model, given.overrides, given.device)) for model in models}
     first = labs[models[0]]
     size, limit = len(first.prepared.subsets[SUBSET]), first.prepared.decode_limits[SUBSET]
     found: dict[str, list[float]] = {name: [] for name in labs}
@@ -136,7 +136,7 @@ def share(task: str, given: Namespace) -> dict[str, object]:
     model = given.models.split(",")[0]
     batch = small_batch(task) if given.small_batch else []
     # SMALL_DATA shortens the generated test sets; published ones count.
-    sizes = ["task.test_questions=10000"] if task == "mathematics" else []
+    sizes = [*(["task.test_questions=10000"] if task == "mathematics" else []), *given.overrides]
     training = make_lab(task, model, [*batch, *sizes], given.device)
     published = make_lab(task, model, sizes, given.device, training.prepared).config.train
     step = interleaved({"step": stepper(training)}, given.seconds, f"step, {task}", least=3).median("step")
@@ -174,19 +174,20 @@ def main() -> None:
     options.add_argument("--tasks", default=",".join(TESTED), help="of part 3 (default: %(default)s)")
     options.add_argument("--batches", type=int, default=5, help="that part 3 decodes of a test set (%(default)s)")
     options.add_argument("--small-batch", action="store_true", help="part 3 trains on batches for two cores")
-    options.add_argument("overrides", nargs="*", metavar="key=value", help="settings of part 2, as for train.py")
+    options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
     place, models, parts = begin(given.threads, given.device), given.models.split(","), given.parts.split(",")
+    words = f" ({' '.join(given.overrides)})" if given.overrides else ""
     if "scan" in parts:
-        title = f"Greedy decoding of SCAN {SUBSET} (cutoff 26), no output ends: worst case"
-        show("decode_scan", title, evaluation(models, given.device), place)
+        title = f"Greedy decoding of SCAN {SUBSET} (cutoff 26){words}, no output ends: worst case"
+        show("decode_scan", title, evaluation(models, given), place)
     if "position" in parts:
-        words = f" ({' '.join(given.overrides)})" if given.overrides else ""
         title = f"One decoding step of {given.rows} sequences of PCFG SET{words}, by position"
         show("decode_step", title, by_position(models, given), place)
     if "share" in parts:
         rows = [share(task, given) for task in tasks_of(given.tasks)]
-        show("decode_share", "One evaluation of the test sets as a share of training, extrapolated", rows, place)
+        title = f"One evaluation of the test sets as a share of training{words}, extrapolated"
+        show("decode_share", title, rows, place)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every conf/model/*.yaml as test parameters, found by globbing: a new yaml is tested the day it is added.
+"""Every model yaml as test parameters, found by globbing: a new yaml is tested the day it is added.
 
 Attentions are built as networks build them (`attnlab.nn.build.make_attention`), at tiny sizes, in float64.
 """
@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 import torch
+from composed import MODELS, composed, distinct
 from exemptions import EXEMPTIONS
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
 from attnlab.config.check import check_config, checked
-from attnlab.config.compose import CONF, compose_config
+from attnlab.config.compose import group_choices
 from attnlab.config.conform import build
 from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.spec import TaskSpec
 from attnlab.nn.build import build_network, make_attention
 
-MODELS = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
 TASKS = ("scan", "sort_of_clevr")
 """two kinds of network with every form of attention between them"""
 SPECS = {
@@ -72,31 +72,32 @@ LONGEST = 512
 
 
 @cache
-def _raw(model: str, task: str) -> dict[str, Any]:
-    return compose_config([f"task={task}", f"model={model}"])
-
-
-@cache
 def config_of(model: str, task: str = "scan") -> Config:
     """The checked configuration of a model yaml on a task yaml."""
-    return checked(_raw(model, task))
+    return checked(composed(model, task))
 
 
 @cache
 def models_for(task: str) -> list[str]:
     """The models that a task can be run with; for the others the check gives an error (test_training.py)."""
-    return [model for model in MODELS if not check_config(_raw(model, task))]
+    return [model for model in MODELS if not check_config(composed(model, task))]
+
+
+@cache
+def distinct_for(task: str) -> list[str]:
+    """Of these, one for all that differ in nothing a law can tell apart (composed.py)."""
+    return distinct(models_for(task))
 
 
 @cache
 def model_of(model: str) -> Model:
     """A model yaml, whatever tasks it is for."""
-    return build(Config, _raw(model, "sort_of_clevr")).model
+    return build(Config, composed(model, "sort_of_clevr")).model
 
 
 def backbone_of(model: str, task: str, **changes: Any) -> Backbone:
     """The task's backbone at tiny sizes without dropout."""
-    return replace(build(Config, _raw(model, task)).backbone, **(TINY | changes))
+    return replace(build(Config, composed(model, task)).backbone, **(TINY | changes))
 
 
 def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> nn.Module:
@@ -110,6 +111,12 @@ def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> 
     name = model if isinstance(model, str) else "linear"
     model = config_of(model, task).model if isinstance(model, str) else model
     return shaken(build_network(backbone_of(name, task, **changes), model, SPECS[task]).double().eval())
+
+
+def one_of_each_mechanism(task: str) -> list[str]:
+    """The first model with each set of attention classes."""
+    models = reversed(models_for(task))
+    return list({frozenset(type(m) for m in network_of(model, task).modules()): model for model in models}.values())
 
 
 def shaken(module: nn.Module, size: float = 0.2) -> nn.Module:
@@ -141,11 +148,18 @@ class Case:
     def path(self) -> str:
         return f"{self.mechanism.__module__}.{self.mechanism.__name__}"
 
-    def make(self, seed: int = 0, longest: int = LONGEST, **changes: Any) -> Attention:
-        """A fresh copy in float64 and evaluation mode; `changes` are fields of the backbone."""
+    def make(self, seed: int = 0, longest: int = LONGEST, penalty: bool = True, **changes: Any) -> Attention:
+        """A fresh copy in float64 and evaluation mode.
+
+        Args:
+            penalty: with the orthogonality loss, where the yaml asks for it.
+            changes: fields of the backbone.
+        """
         torch.manual_seed(seed)
+        model = model_of(self.model)
+        model = model if penalty else replace(model, ortho=replace(model.ortho, weight=0.0))
         backbone = backbone_of(self.model, "sort_of_clevr", positions=self.positions, **changes)
-        made = make_attention(json.loads(self.node), self.place, backbone, model_of(self.model), longest)
+        made = make_attention(json.loads(self.node), self.place, backbone, model, longest)
         return shaken(made.double().eval())
 
     def modes(self) -> Iterator[str]:
@@ -160,25 +174,32 @@ def _made(case: Case) -> Attention:
     return case.make()
 
 
+def places(model: Model) -> list[tuple[str, Mapping[str, Any]]]:
+    """Where a model has which attention node."""
+    groups = [("encoder", group) for group in model.encoder] + [("decoder", group) for group in model.decoder]
+    return [*((place, group.attention) for place, group in groups), ("cross", model.cross)]
+
+
 @cache
 def cases() -> Mapping[str, Case]:
-    """Every distinct attention of the model yamls by a readable name, and each that can with relative positions."""
-    found: dict[str, Case] = {}
-    for name in MODELS:
+    """Every distinct attention of the model yamls by a readable name, and each that can with relative positions.
+
+    Of attentions that differ in nothing but the orthogonality loss, the one with it.
+    """
+    found: dict[str, dict[str, Case]] = {}
+    for name in (*MODELS, *(name for name in group_choices()["model"] if "/" in name)):
         model = model_of(name)
         positions = model.positions or backbone_of(name, "sort_of_clevr").positions
-        nodes = [("encoder", g.attention) for g in model.encoder] + [("decoder", g.attention) for g in model.decoder]
-        for place, node in [*nodes, ("cross", model.cross)]:
-            ortho = model.ortho.weight > 0 and place in model.ortho.where
+        for place, node in places(model):
             text = json.dumps(node, sort_keys=True)
             case = Case(name, place, text, positions)
-            found.setdefault(f"{text}{model.normalization}{ortho}{positions}", case)
-            if case.mechanism.supports_relative_positions:
-                key = f"{text}{model.normalization}{ortho}relative"
-                found.setdefault(key, replace(case, positions="relative"))
+            loss = f"with {model.ortho.form}" if case.orthogonality else ""
+            for each in [case] + [replace(case, positions="relative")] * case.mechanism.supports_relative_positions:
+                found.setdefault(f"{text}{model.normalization}{each.positions}", {}).setdefault(loss, each)
+    chosen = [case for same in found.values() for loss, case in same.items() if loss or len(same) == 1]
     return {
         f"{case.model}-{case.place}{'-relative' if case.positions == 'relative' else ''}-{number}": case
-        for number, case in enumerate(found.values())
+        for number, case in enumerate(chosen)
     }
 
 
@@ -187,23 +208,32 @@ def positions_of(model: str) -> list[str]:
     """Position schemes that make a difference to a model: its own where it names one, else those of the backbone."""
     if own := model_of(model).positions:
         return [own]
-    raw = _raw(model, "scan")
+    raw = composed(model, "scan")
     relative = not check_config(raw | {"backbone": raw["backbone"] | {"positions": "relative"}})
     return ["sinusoidal", "none"] + ["relative"] * relative
 
 
 def every_network() -> Callable:
-    """Parametrises a test by `model` and `positions`, over every model yaml that sequence tasks can be run with."""
-    chosen = [(model, positions) for model in models_for("scan") for positions in positions_of(model)]
+    """Parametrises a test by `model` and `positions`, over every distinct model that sequence tasks can be run with."""
+    chosen = [(model, positions) for model in distinct_for("scan") for positions in positions_of(model)]
     return pytest.mark.parametrize(("model", "positions"), chosen)
 
 
-def every_attention(law: str, *, modes: Sequence[str] = ("bidirectional", "causal", "cross")) -> Callable:
+def every_attention(
+    law: str, *, modes: Sequence[str] = ("bidirectional", "causal", "cross"), normalized: bool = True
+) -> Callable:
     """Parametrises a test by `case` and `mode`, over every attention of every model yaml and the forms it has.
 
     The law of step is for those that declare `supports_step`.
+
+    Args:
+        normalized: with every normalisation of a mechanism's queries and keys; else with the first that a yaml has.
     """
-    chosen = [(name, case, mode) for name, case in cases().items() for mode in case.modes() if mode in modes]
+    found = dict(cases())
+    if not normalized:
+        first = {(case.node, case.positions): name for name, case in reversed(found.items())}
+        found = {name: found[name] for name in reversed(first.values())}
+    chosen = [(name, case, mode) for name, case in found.items() for mode in case.modes() if mode in modes]
     if law == "step":
         chosen = [item for item in chosen if item[1].mechanism.supports_step]
     parameters = [

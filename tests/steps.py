@@ -1,7 +1,8 @@
 """Batches of every kind of task at random, for tests of training steps.
 
 Run by test_compiled.py in a process of its own, without the shape checks of tests/conftest.py (as tracing.py is): then
-it compiles a training step of each task named and prints one line a task: its name, then "ok" or what went wrong.
+it compiles a training step of each pair named (`scan/linear`) and prints a line for it: its name, then "ok" or what
+went wrong.
 """
 
 import sys
@@ -70,12 +71,13 @@ def compare(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], netwo
         torch.testing.assert_close(value, slopes[name], rtol=1e-8, atol=1e-10, msg=name)
 
 
-def main(backend: str, model: str, tasks: list[str]) -> None:
+def main(backend: str, pairs: list[str]) -> None:
     torch.set_num_threads(1)
-    for task in tasks:
-        network = network_of(model, task, n_layers=1)
-        print(task, compiled_problem(task, network, backend), flush=True)
+    for pair in pairs:
+        task, _, model = pair.partition("/")
+        torch.compiler.reset()
+        print(pair, compiled_problem(task, network_of(model, task, n_layers=1), backend), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    main(sys.argv[1], sys.argv[2:])

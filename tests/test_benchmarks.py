@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from runs import ROOT
 
 from attnlab.data.batch import SequenceBatch
+from benchmarks.all import FULL, SHORT, SMALLEST, tiny
 from benchmarks.flops import counted, data_sheet
 from benchmarks.gpu import Part, run
 from benchmarks.lab import places
@@ -20,6 +21,13 @@ from benchmarks.targets import TARGETS, summary
 from benchmarks.train_step import rates
 
 COMMANDS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if "def main(" in file.read_text())
+
+
+def test_the_tiny_form_runs_every_benchmark() -> None:
+    """At once or line by line: `all` is the caller, `tables` shows results, `gpu` has a tiny form of its own."""
+    assert set(SMALLEST) == set(COMMANDS) - {"all", "tables", "gpu"}
+    assert {line.split()[0] for line in (*SHORT, *FULL)} <= set(SMALLEST)
+    assert {line.split()[0] for line in tiny()} == set(SMALLEST) and len(tiny()) > len(SHORT)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

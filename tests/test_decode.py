@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from models import masks, models_for, network_of
+from models import distinct_for, masks, network_of
 from torch import Tensor, nn
 
 from attnlab.attention.base import State
@@ -52,7 +52,7 @@ def lengths_over_seeds(model: str, *seeds: int) -> set[int]:
     return seen
 
 
-@pytest.mark.parametrize("model", models_for("scan"))
+@pytest.mark.parametrize("model", distinct_for("scan"))
 def test_greedy_equals_the_naive_loop(model: str) -> None:
     lengths_over_seeds(model, 12)
 

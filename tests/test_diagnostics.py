@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from models import SPECS, TASKS, models_for, network_of
+from models import SPECS, TASKS, distinct_for, network_of
 from test_networks import two_kinds
 from torch import Tensor, nn
 
@@ -17,7 +17,7 @@ from attnlab.learn.objectives import objective_for
 from attnlab.nn.block import ParallelAttention
 from attnlab.nn.observe import observed
 
-PAIRS = [(task, model) for task in TASKS for model in models_for(task)]
+PAIRS = [(task, model) for task in TASKS for model in distinct_for(task)]
 SCAN_NAMES = [f"encoder.layers.{i}.attention" for i in range(2)] + [
     f"decoder.layers.{i}.{part}" for i in range(2) for part in ("attention", "cross")
 ]

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -46,28 +46,36 @@ def imports(file: Path) -> Iterator[str]:
             yield from (a.name.split(".", 1)[1] for a in node.names if a.name.startswith("attnlab."))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
-def test_imports_point_one_way(file: Path) -> None:
+def wrong_imports(file: Path) -> Iterator[str]:
     room = file.relative_to(SOURCE).parts[0]
-    if room not in MAY_IMPORT:
-        return
-    for module in imports(file):
+    for module in imports(file) if room in MAY_IMPORT else ():
         there = module.split(".")[0]
-        allowed = there == room or there in MAY_IMPORT[room] or module in MAY_IMPORT[room]
-        assert allowed, f"{room} may not import {module}"
+        if not (there == room or there in MAY_IMPORT[room] or module in MAY_IMPORT[room]):
+            yield f"{room} may not import {module}"
         if room == there == "attention" and file.stem not in ATTENTION_PARTS:
-            assert module.split(".")[1] in ATTENTION_PARTS, f"attention files share only {sorted(ATTENTION_PARTS)}"
+            part = module.split(".")[1]
+            if part not in ATTENTION_PARTS:
+                yield f"imports {part}; attention files share only {sorted(ATTENTION_PARTS)}"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
-def test_files_and_functions_stay_small(file: Path) -> None:
+def wrong_sizes(file: Path) -> Iterator[str]:
     text = file.read_text()
-    assert len(text.splitlines()) <= MAX_LINES, "which part wants a room of its own?"
-    assert re.fullmatch(r"[a-z0-9_]+", file.stem)
+    if len(text.splitlines()) > MAX_LINES:
+        yield f"{len(text.splitlines())} lines: which part wants a room of its own?"
+    if not re.fullmatch(r"[a-z0-9_]+", file.stem):
+        yield "file names are lower snake case"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             body = node.end_lineno - node.body[0].lineno + 1
-            assert body <= MAX_FUNCTION, f"{node.name} has {body} lines"
+            if body > MAX_FUNCTION:
+                yield f"{node.name} has {body} lines"
+
+
+@pytest.mark.parametrize("wrong", [wrong_imports, wrong_sizes])
+def test_every_file_keeps_the_rules(wrong: Callable[[Path], Iterator[str]]) -> None:
+    """Which way imports point; sizes of files and functions; names. Every breach is listed."""
+    found = [f"{file.relative_to(SOURCE)}: {problem}" for file in FILES for problem in wrong(file)]
+    assert len(FILES) > 100 and not found, "\n".join(found)
 
 
 def test_names_of_yamls_are_their_files() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models import Case, apply, assert_same, every_attention, every_network, gradients, masks, models_for, network_of
+from models import Case, apply, assert_same, distinct_for, every_attention, every_network, gradients, masks, network_of
 from torch import Tensor
 
 TOLERANCE = 1e-10
@@ -90,7 +90,7 @@ def test_padding_changes_no_sequence_network(model: str, positions: str) -> None
         assert_same(found | {"logits": logits[longer_read_mask]}, expected, TOLERANCE)
 
 
-@pytest.mark.parametrize("model", models_for("sort_of_clevr"))
+@pytest.mark.parametrize("model", distinct_for("sort_of_clevr"))
 def test_padding_changes_no_image_network(model: str) -> None:
     """Its images have no padding; its encoder must bear some all the same."""
     network = network_of(model, "sort_of_clevr")

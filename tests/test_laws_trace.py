@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from exemptions import EXEMPTIONS
-from models import TASKS, every_network, models_for, network_of
+from models import TASKS, distinct_for, every_network, network_of, one_of_each_mechanism
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from tracing import arguments
@@ -23,14 +23,8 @@ def excuse(law: str, network: nn.Module) -> str | None:
     return next((reason for (name, path), reason in EXEMPTIONS.items() if name == law and path in paths), None)
 
 
-def one_of_each_mechanism(task: str) -> list[str]:
-    """The first model with each set of attention classes."""
-    models = reversed(models_for(task))
-    return list({frozenset(type(m) for m in network_of(model, task).modules()): model for model in models}.values())
-
-
 def test_no_sequence_network_has_a_graph_break() -> None:
-    check_tracing("scan", models_for("scan"))
+    check_tracing("scan", distinct_for("scan"))
 
 
 def test_no_image_network_has_a_graph_break() -> None:
@@ -40,7 +34,7 @@ def test_no_image_network_has_a_graph_break() -> None:
 
 @pytest.mark.slow
 def test_no_image_network_of_any_model_has_a_graph_break() -> None:
-    check_tracing("sort_of_clevr", models_for("sort_of_clevr"))
+    check_tracing("sort_of_clevr", distinct_for("sort_of_clevr"))
 
 
 def check_tracing(task: str, models: Sequence[str]) -> None:
@@ -61,7 +55,7 @@ def test_stacked_sequence_networks_equal_single_ones(model: str, positions: str)
 
 
 @ignore_slow_fallback
-@pytest.mark.parametrize("model", models_for("sort_of_clevr"))
+@pytest.mark.parametrize("model", distinct_for("sort_of_clevr"))
 def test_stacked_image_networks_equal_single_ones(model: str) -> None:
     check_stacking(model, "sort_of_clevr", "sinusoidal")
 
@@ -91,7 +85,7 @@ def compare_with_loop(function: Callable[[Mapping[str, Tensor]], object], stacke
             torch.testing.assert_close(found[index], expected, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(("model", "task"), [(model, task) for task in TASKS for model in models_for(task)])
+@pytest.mark.parametrize(("model", "task"), [(model, task) for task in TASKS for model in distinct_for(task)])
 def test_a_forward_leaves_no_trace(model: str, task: str) -> None:
     """The same call twice gives the same, in training mode too, and no parameter or buffer is changed."""
     network, given = network_of(model, task).train(), arguments(task)

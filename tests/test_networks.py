@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import SPECS, backbone_of, config_of, every_network, masks, models_for, network_of
+from models import SPECS, backbone_of, config_of, distinct_for, every_network, masks, models_for, network_of
 from torch import nn
 
 from attnlab.config.schema import LayerGroup, Model
@@ -124,7 +124,7 @@ def test_shared_layers_are_one_layer() -> None:
     torch.testing.assert_close(shared.encoder(x, None, False)[0], expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("model", models_for("scan"))
+@pytest.mark.parametrize("model", distinct_for("scan"))
 def test_a_network_says_how_large_its_state_is(model: str) -> None:
     network = network_of(model, "scan", n_layers=3)
     applied = [network.decoder.layers[index] for index in network.decoder.applications]

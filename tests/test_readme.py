@@ -118,34 +118,37 @@ def test_report_commands_run(tmp_path: Path, tiny_data: Path) -> None:
         assert list(out.glob("*.png"))
 
 
-def test_benchmarks_run() -> None:
-    """What `make bench` calls, the quickest of them for real."""
-    attention = [
-        "--seconds",
-        "0",
-        "--models",
-        "linear,vanilla",
-        "--threads",
-        "1",
-        "--lengths",
-        "64,128",
-        "--batch",
-        "1",
-    ]
-    startup = ["--parts", "answers", "--seconds", "1"]
-    for arguments in (["all", "--help"], ["startup", *startup], ["attention", *attention]):
-        line = [sys.executable, "-m", f"benchmarks.{arguments[0]}", *arguments[1:]]
-        done = subprocess.run(
-            line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False
-        )
-        assert done.returncode == 0, done.stderr
+def run_benchmark(*arguments: str, results: Path, timeout: float = 240) -> None:
+    """A benchmark with one thread, its results into a folder."""
+    line = [sys.executable, "-m", *arguments]
+    env = environment() | {"BENCHMARK_RESULTS": str(results)}
+    done = subprocess.run(line, capture_output=True, text=True, env=env, cwd=ROOT, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_benchmarks_run(tmp_path: Path) -> None:
+    """What `make bench` calls, and one of them for real; the others in make test-all."""
+    lines = subprocess.run(["make", "-n", "bench"], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    assert "-m benchmarks.all\n" in lines
+    sizes = ("--seconds", "0", "--threads", "1", "--lengths", "64,128", "--batch", "1")
+    run_benchmark("benchmarks.attention", "--models", "linear,vanilla", *sizes, results=tmp_path)
+    assert list(tmp_path.glob("attention_*.csv"))
 
 
 @pytest.mark.slow
-def test_make_bench_runs_to_its_end() -> None:
-    line = ["make", "bench"]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, timeout=1800, check=False)
-    assert done.returncode == 0, done.stderr
+def test_all_benchmarks_run_to_their_end(tmp_path: Path) -> None:
+    """Every line of `make bench`, and the benchmarks that it leaves out, at tiny sizes.
+
+    Not `make bench` itself: it measures for minutes, and pip would install the package anew below other tests.
+    """
+    run_benchmark("benchmarks.all", "--tiny", "--threads", "1", results=tmp_path, timeout=1800)
+    written = {file.name.rpartition("-")[0].rpartition("-")[0] for file in tmp_path.glob("*.csv")}
+    assert len({name for name in written if name.startswith("attention_")}) > 5
+    assert {name for name in written if not name.startswith("attention_")} == {
+        *("startup", "startup_runs", "report", "ortho_gram", "ortho_lengths", "ortho_tasks"),
+        *("train_step_scan", "train_step_sort_of_clevr", "packed_scan", "processes_scan"),
+        *("decode_scan", "decode_step", "decode_share", "loading", "cross_entropy", "padding", "targets"),
+    }
 
 
 def test_make_targets_exist() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from models import SPECS, assert_same, backbone_of, config_of, gradients, masks, models_for, network_of
+from models import SPECS, assert_same, backbone_of, config_of, distinct_for, gradients, masks, network_of
 from torch import Tensor, nn
 
 from attnlab.attention.base import TooLong
@@ -17,7 +17,7 @@ from attnlab.nn.heads import Output
 
 LENGTHS = [5, 2, 3]
 TASKS = ("lra_listops", "lra_retrieval", "flip_flop", "wikitext103_masked")
-PAIRS = [(task, model) for task in TASKS for model in models_for(task)]
+PAIRS = [(task, model) for task in TASKS for model in distinct_for(task)]
 
 
 def tokens(*shape: int) -> Tensor:
@@ -51,7 +51,7 @@ def test_padding_changes_nothing(task: str, model: str) -> None:
         assert_same(found | {"out": out}, expected, 1e-10)
 
 
-@pytest.mark.parametrize("model", models_for("flip_flop"))
+@pytest.mark.parametrize("model", distinct_for("flip_flop"))
 def test_steps_equal_the_language_model(model: str) -> None:
     """And so nothing that comes later changes what came before."""
     network, x = network_of(model, "flip_flop"), tokens(3, 6)
@@ -72,7 +72,7 @@ def test_steps_equal_the_language_model(model: str) -> None:
     assert network.state_size(6) > 0
 
 
-@pytest.mark.parametrize("model", models_for("wikitext103_masked"))
+@pytest.mark.parametrize("model", distinct_for("wikitext103_masked"))
 def test_masked_language_models_see_both_sides(model: str) -> None:
     network, x = network_of(model, "wikitext103_masked"), tokens(1, 5)
     mask = masks([5], 5)

@@ -130,11 +130,12 @@ def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Sums, tu
 def token_losses(
     hidden: Float[Tensor, "T E"], weight: Float[Tensor, "V E"], bias: Float[Tensor, " V"], targets: Int[Tensor, " T"]
 ) -> tuple[Float[Tensor, " T"], Bool[Tensor, " T"]]:
-    """The loss at every position, and whether the likeliest token is the target."""
-    losses, right = [hidden.new_zeros(0, dtype=torch.float32)], [targets.new_zeros(0, dtype=torch.bool)]
+    """The loss at every position, in float32 at least, and whether the likeliest token is the target."""
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    losses, right = [hidden.new_zeros(0, dtype=dtype)], [targets.new_zeros(0, dtype=torch.bool)]
     for part in _parts(len(hidden), len(weight)):
         logits = F.linear(hidden[part], weight, bias)
-        losses.append(F.cross_entropy(logits.float(), targets[part], reduction="none"))
+        losses.append(F.cross_entropy(logits.to(dtype), targets[part], reduction="none"))
         right.append(logits.argmax(-1) == targets[part])
     return torch.cat(losses), torch.cat(right)
 

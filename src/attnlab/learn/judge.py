@@ -76,7 +76,7 @@ def sequences_right(
 def _answers(network: nn.Module, batch: Batch, number: bool) -> dict[str, Tensor]:
     """`predicted` and `answer`, and whether they are the same."""
     logits, _ = class_logits(network, batch)
-    predicted = logits[:, 0].float() if number else logits.argmax(-1)
+    predicted = logits[:, 0].to(torch.promote_types(logits.dtype, torch.float32)) if number else logits.argmax(-1)
     return {"predicted": predicted, "answer": batch.answers, "right": predicted == batch.answers}
 
 

@@ -13,9 +13,10 @@ from attnlab.attention.position import sinusoid
 def sinusoidal(length: int, width: int, like: Tensor, first: int = 0) -> Float[Tensor, "length width"]:
     """Sinusoids of positions first .. first + length - 1 (Vaswani et al. 2017, section 3.5), on the device of `like`.
 
-    Computed when asked for, so no length is too long for a trained model.
+    Computed when asked for, so no length is too long for a trained model; in the format of `like`, float32 at least.
     """
-    positions = torch.arange(first, first + length, device=like.device, dtype=torch.float32)
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    positions = torch.arange(first, first + length, device=like.device, dtype=dtype)
     return sinusoid(positions, width).to(like.dtype)
 
 
@@ -25,8 +26,9 @@ def patch_positions(n_patches: int, width: int, like: Tensor) -> Float[Tensor, "
     Column c holds the sine (even c) or cosine (odd c) of position / 10000^(2c / width): frequencies fall twice as fast
     as usual, and sine and cosine of a pair differ in frequency, as in the published code.
     """
-    columns = torch.arange(width, device=like.device, dtype=torch.float32)
-    positions = torch.arange(n_patches, device=like.device, dtype=torch.float32)
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    columns = torch.arange(width, device=like.device, dtype=dtype)
+    positions = torch.arange(n_patches, device=like.device, dtype=dtype)
     angles = positions[:, None] * torch.exp(columns * (-2 * math.log(10000.0) / width))
     table = torch.where(columns % 2 == 0, angles.sin(), angles.cos())
     return (table / (1 + math.exp(-1))).to(like.dtype)

@@ -62,7 +62,7 @@ class Stack:
         self.rows = [nn.Parameter(row) for row in self.flat]
         self.flat.requires_grad_()
         self.buffers = {name: _stacked(name, networks) for name, _ in networks[0].named_buffers()} | {
-            name: torch.tensor(values, dtype=torch.float32, device=like.device) for name, values in rates.items()
+            name: torch.tensor(values, dtype=like.dtype, device=like.device) for name, values in rates.items()
         }
 
     def parts(self, flat: Tensor) -> list[Tensor]:

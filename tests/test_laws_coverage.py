@@ -1,0 +1,66 @@
+"""The laws hold for every model yaml: each is built here and found among what stands for it (composed.py)."""
+
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pytest
+from models import TASKS, Case, backbone_of, cases, distinct_for, model_of, models_for, network_of, places, positions_of
+from torch import nn
+
+from attnlab.config.compose import group_choices
+
+OF_THE_LOSS = ("orthogonality", "ortho_form")
+
+
+@dataclass(frozen=True)
+class Description:
+    """Class, settings and shapes of a module and of all inside it; beside it the form of each orthogonality loss."""
+
+    parts: list[tuple]
+    losses: list[str | None]
+
+    def covers(self, other: "Description") -> bool:
+        """Whether it is the other one, with the loss wherever the other has it."""
+        return self.parts == other.parts and all(
+            theirs in (None, own) for own, theirs in zip(self.losses, other.losses, strict=True)
+        )
+
+
+def described(module: nn.Module) -> Description:
+    parts, losses = [], []
+    for path, part in module.named_modules():
+        settings = {key: repr(value) for key, value in vars(part).items() if not key.startswith("_")}
+        loss, form = (settings.pop(key, None) for key in OF_THE_LOSS)
+        losses.append(f"form {form}" if loss == "True" else None)
+        parts.append((path, type(part), settings, {name: value.shape for name, value in part.state_dict().items()}))
+    return Description(parts, losses)
+
+
+@cache
+def attention(case: Case) -> Description:
+    return described(case.make())
+
+
+@cache
+def network(model: str, task: str, positions: str) -> Description:
+    return described(network_of(model, task, positions=positions))
+
+
+@pytest.mark.parametrize("model", group_choices()["model"])
+def test_every_attention_of_a_yaml_is_in_a_case(model: str) -> None:
+    """With its own positions, and with relative ones where it can have them; these change no cross-attention."""
+    own = model_of(model).positions or backbone_of(model, "sort_of_clevr").positions
+    for place, node in places(model_of(model)):
+        wanted = Case(model, place, json.dumps(node, sort_keys=True), own)
+        relative = [replace(wanted, positions="relative")] * wanted.mechanism.supports_relative_positions
+        for each in (wanted, *relative):
+            stand_ins = [name for name, case in cases().items() if attention(case).covers(attention(each))]
+            assert stand_ins, f"no case stands for {each}"
+
+
+@pytest.mark.parametrize(("task", "model"), [(task, model) for task in TASKS for model in models_for(task)])
+def test_every_network_of_a_yaml_is_in_the_laws(task: str, model: str) -> None:
+    for positions in positions_of(model):
+        others = (other for other in distinct_for(task) if positions in positions_of(other))
+        assert any(network(other, task, positions).covers(network(model, task, positions)) for other in others)

@@ -1,0 +1,74 @@
+"""What is computed in float64 is computed in float64 alone.
+
+A part in float32 leaves its rounding, which differs by machine and by compiler, in every number that follows.
+"""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from models import SPECS, backbone_of, config_of, network_of, one_of_each_mechanism
+from steps import drawn_batch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from attnlab.learn.judge import judge_for
+from attnlab.learn.objectives import objective_for
+from attnlab.nn.build import build_network
+from attnlab.nn.position import patch_positions, sinusoidal
+from attnlab.run.pack.stack import Stack
+
+SHORTER = {torch.float32, torch.float16, torch.bfloat16}
+
+
+class Shorter(TorchDispatchMode):
+    """The operations that give a tensor in a shorter format than float64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        out = operation(*args, **(kwargs or {}))
+        given = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+        self.found |= {f"{operation}: {leaf.dtype}" for leaf in given if leaf.dtype in SHORTER}
+        return out
+
+
+@pytest.mark.parametrize("task", SPECS)
+def test_a_step_and_an_evaluation_in_float64_hold_no_shorter_number(task: str) -> None:
+    """Forward, backward and what is recorded of every example, with every mechanism."""
+    objective, judge = objective_for(SPECS[task]), judge_for(SPECS[task], 8)
+    for model in one_of_each_mechanism(task):
+        network, batch = network_of(model, task, dropout=0.1), drawn_batch(task)
+        with Shorter() as shorter:
+            sum(objective(network.train(), batch)).backward()
+            judge(network.eval(), batch)
+        assert not shorter.found, f"{model}: {sorted(shorter.found)}"
+
+
+def test_a_number_that_is_predicted_keeps_its_format() -> None:
+    spec = replace(SPECS["lra_listops"], n_classes=1)
+    network = build_network(backbone_of("linear", "lra_listops"), config_of("linear", "lra_listops").model, spec)
+    for format, expected in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
+        assert judge_for(spec, 8)(network.to(format), drawn_batch("lra_listops"))["predicted"].dtype == expected
+
+
+def test_position_tables_are_exact_to_float64() -> None:
+    like = torch.zeros((), dtype=torch.float64)
+    table, patches = sinusoidal(300, 6, like), patch_positions(25, 6, like)
+    for row, column in ((299, 0), (299, 1), (24, 2), (24, 5)):
+        wave = math.cos if column % 2 else math.sin
+        assert table[row, column].item() == pytest.approx(wave(row / 10000 ** (column // 2 / 3)), abs=1e-12)
+        if row < 25:
+            expected = wave(row / 10000 ** (column / 3)) / (1 + math.exp(-1))
+            assert patches[row, column].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_rates_of_a_pack_are_exact_to_float64() -> None:
+    networks = [network_of("vanilla", "scan", dropout=rate) for rate in (0.1, 0.3)]
+    stack = Stack(networks, objective_for(SPECS["scan"]))
+    rates = {name: value.tolist() for name, value in stack.buffers.items() if name.endswith(".rate")}
+    assert rates and all(value == [0.1, 0.3] for value in rates.values())
