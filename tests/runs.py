@@ -11,6 +11,7 @@ import pytest
 
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.naming import run_folder
+from attnlab.run.job import run_job
 from attnlab.run.signals import StopRequest
 
 ROOT = CONF.parent
@@ -48,6 +49,13 @@ def settings(folder: Path, *overrides: str, logger: str = "csv") -> list[str]:
 def config_of(folder: Path, *overrides: str, logger: str = "csv") -> dict[str, Any]:
     """The resolved configuration of such a run."""
     return compose_config(settings(folder, *overrides, logger=logger))
+
+
+def two_finished_runs(folder: Path, *overrides: str) -> Path:
+    """Train such a run with seed 0 and with seed 1; the folder."""
+    for seed in (0, 1):
+        assert run_job(config_of(folder, *overrides, f"seed={seed}"), quiet=True) == 0
+    return folder
 
 
 def folder_of(folder: Path, *overrides: str) -> Path:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import ROOT, SMALL_SCAN, config_of, environment, settings
+from runs import ROOT, SMALL_SCAN, config_of, environment, settings, two_finished_runs
 
 from attnlab.config.naming import run_folder
 from attnlab.run import train
@@ -26,10 +26,7 @@ SMALL = (
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two finished runs, of seeds 0 and 1, each tested on eight examples of a subset."""
-    folder = tmp_path_factory.mktemp("finished")
-    for seed in (0, 1):
-        assert run_job(config_of(folder, *SMALL, f"seed={seed}"), quiet=True) == 0
-    return folder
+    return two_finished_runs(tmp_path_factory.mktemp("finished"), *SMALL)
 
 
 def train_without_torch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

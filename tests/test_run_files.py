@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from runs import SMALL_CLEVR, config_of
+from runs import SMALL_CLEVR, config_of, two_finished_runs
 
 from attnlab.config.naming import run_folder
 from attnlab.learn.units import OF_RUNS
@@ -56,10 +56,7 @@ ODD: dict[str, list[dict[Any, Any]]] = {
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two finished runs."""
-    folder = tmp_path_factory.mktemp("finished")
-    for seed in (0, 1):
-        assert run_job(config_of(folder, *SMALL, f"seed={seed}"), quiet=True) == 0
-    return folder
+    return two_finished_runs(tmp_path_factory.mktemp("finished"), *SMALL)
 
 
 @pytest.fixture
