@@ -133,6 +133,12 @@ def test_what_the_network_builder_offers_is_never_filled_in() -> None:
     tree = ast.parse(inspect.getsource(build.make_attention))
     assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
     assert {key.value for key in assigned["offers"].keys} <= {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}
+    for model in MODELS:
+        raw = compose_config([f"model={model}"])["model"]
+        given = {path: node for path, _, node in attention_nodes(raw)}
+        for path, _, node in attention_nodes(completed(compose_config([f"model={model}"]))["model"]):
+            added = node.keys() - given[path].keys()
+            assert not added & {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}, (model, path)
 
 
 def test_the_configuration_shown_is_the_one_that_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

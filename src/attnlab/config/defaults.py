@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any, get_args, get_origin
 
 from attnlab.config.conform import hints, join, section_of
-from attnlab.config.nodes import OFFERED_ARGUMENTS, TASK_KEYS, attention_nodes, attention_options
+from attnlab.config.nodes import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, TASK_KEYS, attention_nodes, attention_options
 from attnlab.config.schema import Config
 from attnlab.config.target import TargetError, read_signature
 
@@ -79,7 +79,8 @@ def class_defaults(path: Any, key: str) -> Iterator[Default]:
         signature = read_signature(str(path))
     except TargetError:
         return
-    others = TASK_KEYS if key == "task" else OFFERED_ARGUMENTS
+    # A class's default of what the builder has a value for would go before the backbone's (backbone.initialization).
+    others = TASK_KEYS if key == "task" else {*OFFERED_ARGUMENTS, *BUILDER_ARGUMENTS}
     for name, argument in (signature.arguments if key == "task" else attention_options(signature)).items():
         if argument.literal and name not in others:
             yield join(key, name), argument.default
