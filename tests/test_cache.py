@@ -175,6 +175,22 @@ def test_any_manifest_but_the_one_written_is_a_fault(tmp_path: Path, manifest: s
     build_once(folder, never, "numbers")
 
 
+def test_an_array_that_the_manifest_does_not_name_is_a_fault(tmp_path: Path) -> None:
+    folder = build_once(tmp_path / "numbers", build, "numbers")
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({name: manifest[name] for name in manifest if name != "first.npy"}))
+    assert sorted(load_arrays(build_once(folder, build, "numbers"))) == ["first", "second"]
+
+
+def test_a_file_in_the_place_of_the_folder_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "numbers"
+    for _ in range(2):
+        folder.write_text("no folder")
+        assert sorted(load_arrays(build_once(folder, build, "numbers"))) == ["first", "second"]
+        assert [path.name for path in tmp_path.glob(".numbers.*")] == []
+        shutil.rmtree(folder)
+
+
 def test_a_process_reads_a_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read, entry = [], cache._entry
     monkeypatch.setattr(cache, "_entry", lambda path: read.append(path.name) or entry(path))

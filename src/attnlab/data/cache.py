@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
         with exclusive(folder.with_name(folder.name + ".lock"), what):
             # whoever held the lock before may have built it; whoever died holding it left these
             for leftover in folder.parent.glob(f".{folder.name}.*"):
-                shutil.rmtree(leftover)
+                _remove(leftover)
             if (fault := _fault(folder)) is not None:
                 _build(folder, build, what, fault)
     return folder
@@ -114,6 +115,9 @@ def _fault(folder: Path) -> str | None:
         return CHANGED if folder.exists() else ABSENT
     if not all(isinstance(entry, list) for entry in manifest.values()):
         return OLD
+    # ._images.npy, as macOS leaves on a foreign disk, is none of ours
+    if any(path.name not in manifest for path in folder.glob("[!.]*.npy")):
+        return CHANGED
     try:
         found = [(folder / name).stat() for name in sorted(manifest)]
         state = [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
@@ -151,7 +155,16 @@ def _build(folder: Path, build: Callable[[Path], None], what: str, fault: str) -
         _sync(folder.parent)
     finally:
         for leftover in (beside, beside.with_name(beside.name + ".old")):
-            shutil.rmtree(leftover, ignore_errors=True)
+            with suppress(OSError):
+                _remove(leftover)
+
+
+def _remove(path: Path) -> None:
+    """A folder, or a file that lay in the place of one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:
