@@ -115,20 +115,23 @@ def _fault(folder: Path) -> str | None:
         return CHANGED if folder.exists() else ABSENT
     if not all(isinstance(entry, list) for entry in manifest.values()):
         return OLD
+    return None if _as_written(folder, manifest) else CHANGED
+
+
+def _as_written(folder: Path, manifest: Mapping[str, list]) -> bool:
+    """Whether the files of a folder are those of its manifest; their content is compared once in a process."""
     # ._images.npy, as macOS leaves on a foreign disk, is none of ours
     if any(path.name not in manifest for path in folder.glob("[!.]*.npy")):
-        return CHANGED
+        return False
     try:
         found = [(folder / name).stat() for name in sorted(manifest)]
         state = [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
-        if _checked.get(folder) == state:
-            return None
-        if any(_entry(folder / name) != entry for name, entry in manifest.items()):
-            return CHANGED
+        same = _checked.get(folder) == state or all(_entry(folder / name) == manifest[name] for name in manifest)
     except OSError:
-        return CHANGED
-    _checked[folder] = state
-    return None
+        return False
+    if same:
+        _checked[folder] = state
+    return same
 
 
 def _entry(path: Path) -> list:
