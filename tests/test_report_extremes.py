@@ -88,6 +88,17 @@ def test_every_output_is_made(
     assert max(map(len, re.findall(r">([^<]*)<", (tmp_path / "page.html").read_text()))) < 5000
 
 
+def test_a_report_without_any_number_is_made(
+    tmp_path: Path, configs: dict[str, Any], capsys: pytest.CaptureFixture
+) -> None:
+    """Every run has diverged: a comparison has nothing to start from."""
+    a_run(tmp_path / "runs" / "scan" / "linear" / "tag" / "seed0", configs["linear"], math.nan)
+    out = tmp_path / "reports" / "x"
+    assert report_main([f"runs={tmp_path / 'runs'}", "columns=test/ood/sequence_accuracy", f"out={out}"]) == 0
+    assert "not finite" in capsys.readouterr().out
+    assert page_main([f"measured={out}", f"reports={out}", f"out={tmp_path / 'page.html'}"]) == 0
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("value", EXTREMES.values(), ids=EXTREMES)
 def test_gradients_of_any_size_are_drawn(value: float, tmp_path: Path, configs: dict[str, Any]) -> None:

@@ -124,12 +124,14 @@ class Table:
             yield from row.values()
 
     def comparisons(self, against: str | None = None) -> list[Comparison]:
-        """Every row less the first one that has a number, or the one named."""
+        """Every row less the first one that has a number, or the one named; none where no row has a number."""
         rows = list(self.cells)
         if against is not None and against not in rows:
             raise TableError(f"against={against}: no such row{hint(nearest(against, rows))}; rows: {listed(rows)}")
         numbered = [row for row in rows if any(cell.values for cell in self.cells[row].values())]
-        base = against or next(iter(numbered), None)
+        if not numbered:
+            return []
+        base = against or numbered[0]
         found = []
         for row in (row for row in rows if row != base):
             for name, cell in self.cells[row].items():
