@@ -17,6 +17,7 @@ from attnlab.run import evaluation
 from attnlab.run.evaluation import evaluate_main
 from attnlab.run.job import run_job
 from attnlab.run.record import RunError
+from attnlab.run.report.cli import report_main
 from attnlab.run.report.diagnose_command import diagnose_main
 
 STEPS = ("train.max_steps=3", "model=linear")
@@ -149,7 +150,7 @@ def test_a_folder_without_its_key_gets_it(
     monkeypatch.chdir(tmp_path)
     for name in ("lr=0.1,n_layers=2/seed0", "run=1", "task.name=x", "a b=1", "plain"):
         Path(name).mkdir(parents=True)
-        for main, key in ((evaluate_main, "run"), (diagnose_main, "diagnose")):
+        for main, key in ((evaluate_main, "run"), (diagnose_main, "diagnose"), (report_main, "runs")):
             if name.startswith(f"{key}="):
                 continue
             assert main([name]) == 2

@@ -31,6 +31,12 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line.strip("`")) for line in lines]
 
 
+def test_commands_of_ours_name_the_allowed_packages_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "mine, yours")
+    assert shlex.split(command_line("python evaluate.py", "run=x"))[0] == "ATTNLAB_PLUGINS=mine, yours"
+    assert command_line("wandb leet", "x") == "wandb leet x"
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_folder_of_any_name_is_read_as_it_is(folder: str) -> None:
     """Said once, and said again with the quotes that Hydra gets."""

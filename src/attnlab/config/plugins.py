@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attnlab.config.modules import find_module, nearest_module
-from attnlab.config.words import hint
+from attnlab.config.words import PLUGINS, hint
 
-VARIABLE = "ATTNLAB_PLUGINS"
 OWN = "attnlab"
 
 
@@ -23,7 +22,7 @@ class TargetError(Exception):
 
 def allowed_packages() -> list[str]:
     """attnlab, and what the environment allows beside it."""
-    words = [word.strip() for word in os.environ.get(VARIABLE, "").split(",")]
+    words = [word.strip() for word in os.environ.get(PLUGINS, "").split(",")]
     return [OWN, *(word for word in words if word)]
 
 
@@ -36,9 +35,11 @@ def require_allowed(path: str) -> None:
     if any(path.startswith(f"{package}.") for package in packages):
         return
     package, module = path.partition(".")[0], path.rpartition(".")[0]
-    if not module or find_module(package) is None:
-        raise TargetError(f"no module {module or path}{hint(nearest_module(module, packages))}")
-    allow = f"{VARIABLE}={','.join([*packages[1:], package])}"
+    if not module:
+        raise TargetError("it names no module; expected <package>.<module>.<class>")
+    if find_module(package) is None:
+        raise TargetError(f"no module {module}{hint(nearest_module(module, packages))}")
+    allow = f"{PLUGINS}={','.join([*packages[1:], package])}"
     raise TargetError(
         f"{package} is outside {OWN}, and no code outside {OWN} is run unless you allow its package; if you trust it, "
         f"begin the command with {allow}"

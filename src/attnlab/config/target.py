@@ -69,7 +69,10 @@ def _read_signature(path: str) -> Signature:
     if module is None:
         raise TargetError(f"no module {module_name}{hint(nearest_module(module_name, allowed_packages()))}")
     if name not in module.classes:
-        raise TargetError(f"no class {name} in {module_name}{choice(name, module.classes, 'there')}")
+        if name in module.imports:
+            source = ".".join(module.imports[name])
+            raise TargetError(f"{module_name} imports {name} from elsewhere; name the module that defines it: {source}")
+        raise TargetError(f"no class {name or 'named'} in {module_name}{choice(name, module.classes, 'there')}")
     arguments: dict[str, Argument] | None = None
     attributes: dict[str, Any] = {}
     methods = {}

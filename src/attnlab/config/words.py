@@ -1,6 +1,7 @@
 """Nearest right words and values as a user would type them: what error messages are made of."""
 
 import difflib
+import os
 import re
 import shlex
 from collections.abc import Iterable
@@ -9,6 +10,8 @@ from typing import Any
 
 from attnlab.config.aliases import key_called
 
+PLUGINS = "ATTNLAB_PLUGINS"
+"""environment variable: packages whose classes a configuration may name (`config.plugins`)"""
 MOST_OFFERED = 8
 """words that a message offers at most, beside the nearest one"""
 SYNONYMS = {
@@ -54,8 +57,13 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
 
 
 def command_line(program: str, *words: str) -> str:
-    """A command to paste into a shell: names of folders hold blanks, brackets and other signs that a shell reads."""
-    return shlex.join([*program.split(), *words])
+    """A command to paste into a shell: names of folders hold blanks, brackets and other signs that a shell reads.
+
+    One of ours begins with the packages that this command was allowed, which its run may need again.
+    """
+    plugins = os.environ.get(PLUGINS, "") if program.startswith("python ") else ""
+    allowed = f"{PLUGINS}={shlex.quote(plugins)} " if plugins else ""
+    return allowed + shlex.join([*program.split(), *words])
 
 
 def hint(word: str | None) -> str:

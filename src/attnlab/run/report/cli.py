@@ -11,6 +11,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.report import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.words import command_line, hint, listed, nearest
+from attnlab.run.asked_run import folder_words
 from attnlab.run.record import RunError, require_writable, write_text
 from attnlab.run.report.account import notes, origin, problems
 from attnlab.run.report.cells import Table, TableError
@@ -91,11 +92,13 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         ConfigError: with every problem.
     """
     own = {word.partition("=")[0]: word.partition("=")[2] for word in argv if word.partition("=")[0] in OWN}
-    words = [word for word in argv if word.partition("=")[0] not in OWN]
+    folders = folder_words(argv, ("runs", "diagnose"))
+    words = [word for word in argv if word.partition("=")[0] not in OWN and word not in folders]
     found = [f"{word}: expected {word}=value" for word in argv if word in OWN]
+    found += [f"{word}: write {instead}" for word, instead in folders.items()]
     found += [f"{key}=: empty" for key, value in own.items() if not value and key not in argv]
     found += [f"{key}: given twice" for key in own if sum(word.startswith(f"{key}=") for word in argv) > 1]
-    if ("experiment" in own) == ("runs" in own):
+    if ("experiment" in own) == ("runs" in own) and not folders:
         near = hint(next(filter(None, (nearest(word.partition("=")[0], (*OWN, *COMMANDS)) for word in words)), None))
         found.append(f"expected one of experiment=..., runs=..., diagnose=... or page{near}")
     elif "runs" in own:
