@@ -54,13 +54,13 @@ def lengths_over_seeds(model: str, *seeds: int) -> set[int]:
 
 @pytest.mark.parametrize("model", distinct_for("scan"))
 def test_greedy_equals_the_naive_loop(model: str) -> None:
-    lengths_over_seeds(model, 12)
+    lengths_over_seeds(model, 2)
 
 
 @pytest.mark.parametrize("model", ["linear", "vanilla"])
 def test_rows_end_early_late_and_never(model: str) -> None:
     """Else the test above would not see finished rows leave the batch on the way."""
-    seen = lengths_over_seeds(model, 12, 16, 18, 20)
+    seen = lengths_over_seeds(model, 0, 2, 3, 5)
     assert {0, 1, 12} <= seen
     assert len(seen) > 4
 
@@ -86,7 +86,7 @@ def test_oracle_lengths_end_each_row_where_they_say(model: str) -> None:
 def test_rows_may_be_counted_now_and_then_only(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: rows that have ended, all of them even, go on for a while and leave nothing behind."""
     monkeypatch.setitem(decode.CHECK_EVERY, "cpu", 5)
-    assert {0, 1, 12} <= lengths_over_seeds(model, 12, 18)
+    assert {0, 1, 12} <= lengths_over_seeds(model, 0, 3)
     network = network_of(model, "scan", tied_output=False)
     oracle = [0, 1, 5, 7, 3, 6, 2, 7, 1, 1, 0, 4]
     assert check(network, 9, oracle) == oracle
