@@ -145,6 +145,12 @@ class Case:
         return _made(self).orthogonality
 
     @property
+    def divides(self) -> bool:
+        """Whether its sums are divided by something, a denominator or a norm; an ablation of Qin et al. has neither."""
+        normalization = model_of(self.model).normalization
+        return normalization.denominator or normalization.kind != "none"
+
+    @property
     def path(self) -> str:
         return f"{self.mechanism.__module__}.{self.mechanism.__name__}"
 
