@@ -20,3 +20,9 @@ from attnlab.config.words import braced
 )
 def test_families_of_numbered_words_are_braced(words: list[str], shown: list[str]) -> None:
     assert braced(words) == shown
+
+
+def test_numbers_are_no_family_of_names() -> None:
+    numbers = ["0.0001", "0.0005", "0.001", "0.005"]
+    assert braced(numbers) == numbers
+    assert braced([f"num1_rep{i}" for i in range(4)]) == ["num1_rep{0,1,2,3}"]

@@ -88,8 +88,10 @@ def braced(words: Iterable[str]) -> list[str]:
         columns = zip(*(re.findall(r"\d+", word) for word in members), strict=True)
         numbers = [list(dict.fromkeys(column)) for column in columns]
         whole = sorted(members) == sorted(_joined(texts, row) for row in product(*numbers))
-        together = whole and len(members) > 3 and any(texts)
-        found += [_joined(texts, [f"{{{','.join(column)}}}" for column in numbers])] if together else members
+        # numbers themselves, as 0.001 and 0.005, are no family of names
+        together = whole and len(members) > 3 and any(map(str.isalpha, "".join(texts)))
+        braces = [f"{{{','.join(column)}}}" if len(column) > 1 else column[0] for column in numbers]
+        found += [_joined(texts, braces)] if together else members
     return found
 
 
