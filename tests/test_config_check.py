@@ -64,6 +64,8 @@ WRONG = {
     "seed=0 seed=1": ["seed=1: seed is already set by seed=0; give it once"],
     "--sede": ["--sede: unknown flag", "--multirun"],
     "--mutlirun": ["--mutlirun: unknown flag; nearest: --multirun"],
+    "--lr=3": ["--lr=3: unknown flag; options are written without dashes: optim.lr=3"],
+    "--batch-size 32": ["--batch-size 32: unknown flag; options are written without dashes: train.batch_size=32"],
     "--train.max_steps=3": ["options are written without dashes: train.max_steps=3"],
     "--cfg jb": ["--cfg jb: expected one of job, hydra, all"],
     "-m --cfg job": ["-m with --cfg"],

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.aliases import key_called
 from attnlab.config.compose import group_choices
-from attnlab.config.nodes import task_yaml
+from attnlab.config.nodes import schema_keys, task_yaml
 from attnlab.config.words import choice, hint, listed, nearest, offered, show
 
 FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
@@ -57,7 +58,8 @@ def read_command(argv: Sequence[str], conf: Path) -> Words:
         if not word.startswith("-"):
             texts.append(word)
         elif name not in FLAGS:
-            words.problems.append(_bad_flag(word))
+            follows = rest and "=" not in word + rest[0] and not rest[0].startswith(("-", "~", "+"))
+            words.problems.append(_bad_flag(word, rest.pop(0) if follows else ""))
         elif name in _WITH_VALUE:
             words.show_only |= name in ("--cfg", "-c")
             value = value or (rest.pop(0) if rest else "")
@@ -81,10 +83,15 @@ def flags_first(argv: Sequence[str]) -> list[str]:
     return [*flags, *words]
 
 
-def _bad_flag(word: str) -> str:
+def _bad_flag(word: str, following: str) -> str:
+    """The problem of an unknown flag; `following` is the word after it, taken for its value."""
     name, equals, value = word.lstrip("-").partition("=")
-    if "." in name or equals:
-        return f"{word}: unknown flag; options are written without dashes: {name}={value or '...'}"
+    word_of_ours = name.replace("-", "_")
+    known = {key.rpartition(".")[2]: key for key in schema_keys()}
+    key = name if "." in name else known.get(word_of_ours) or key_called(word_of_ours)
+    if key or equals or following:
+        text = f"{word} {following}".rstrip()
+        return f"{text}: unknown flag; options are written without dashes: {key or name}={value or following or '...'}"
     flags = [flag for flag in FLAGS if flag.startswith("--")]
     near = nearest(name, [flag.lstrip("-") for flag in flags])
     return f"{word}: unknown flag{hint(near and '--' + near)}; flags: {listed(flags)}; options are written key=value"
