@@ -16,10 +16,11 @@ from attnlab.data.fetch import DataError
 from attnlab.data.order import BatchOrder
 from attnlab.learn.evaluate import precision_context
 from attnlab.learn.module import LabModule
-from attnlab.run.fit import batch_order, quiet_lightning, rounds_lengths, with_steps
+from attnlab.run.fit import batch_order, rounds_lengths, with_steps
 from attnlab.run.resume import TrainStream
 from attnlab.run.session import device_of
 from attnlab.run.setup import make_network, place_data, prepare
+from attnlab.run.trainer import quiet_lightning
 from attnlab.tasks.base import Prepared, make_task
 from benchmarks.place import CPU
 

@@ -13,7 +13,8 @@ import torch
 from attnlab.data.batch import Batch
 from attnlab.learn.module import LabModule
 from attnlab.run import machine
-from attnlab.run.fit import make_loader, make_trainer
+from attnlab.run.fit import make_loader
+from attnlab.run.trainer import make_trainer
 from benchmarks.flops import flops_per_place
 from benchmarks.lab import Lab, make_lab
 from benchmarks.timing import settle

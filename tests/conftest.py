@@ -1,5 +1,7 @@
 """What all tests share: shape and type checks of the numeric packages, one thread a worker, fresh seeds."""
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,17 @@ def _seed() -> None:
     import torch
 
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Signals as in a terminal, also where the tests were begun by nohup or in the background, which ignore some."""
+    former = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT)}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -244,6 +244,7 @@ def test_a_default_that_a_later_version_adds_makes_no_other_run(tmp_path: Path) 
     stored = raw_of(tmp_path)
     del stored["train"]["accumulate"]
     (tmp_path / "config.yaml").write_text(config_text(stored))
-    torch.save({IDENTITY: identity(stored)}, tmp_path / "last.ckpt")
+    saved = {IDENTITY: identity(stored), "global_step": 0, "state_dict": {}, "callbacks": {}}
+    torch.save(saved, tmp_path / "last.ckpt")
     assert completed(stored)["train"]["accumulate"] == 1
-    assert read_checkpoint(tmp_path / "last.ckpt") == {IDENTITY: identity(stored)}
+    assert read_checkpoint(tmp_path / "last.ckpt") == saved

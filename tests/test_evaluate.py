@@ -19,6 +19,7 @@ from attnlab.run.job import run_job
 from attnlab.run.record import RunError
 from attnlab.run.report.cli import report_main
 from attnlab.run.report.diagnose_command import diagnose_main
+from attnlab.run.trained import paths_here
 
 STEPS = ("train.max_steps=3", "model=linear")
 
@@ -65,6 +66,27 @@ def test_data_is_read_where_this_command_says(tmp_path: Path) -> None:
     shutil.rmtree(raw["paths"]["cache"])
     assert evaluate_main([f"run={run_folder(raw)}", f"paths.cache={tmp_path / 'here'}"]) == 0
     assert (tmp_path / "here").exists() and not Path(raw["paths"]["cache"]).exists()
+
+
+def test_folders_of_the_environment_are_read_where_no_other_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ATTNLAB_DATA", "/here")
+    monkeypatch.setenv("ATTNLAB_CACHE", "/here/cache")
+    assert paths_here({"data": "data", "cache": "data/cache"}) == {"data": "/here", "cache": "/here/cache"}
+    assert "note: paths.data is ATTNLAB_DATA=/here; it was data in training" in capsys.readouterr().err
+    chosen = {"data": str(tmp_path), "cache": str(tmp_path)}
+    assert paths_here(chosen) == chosen
+    assert paths_here(chosen | {"data": str(tmp_path / "gone")})["data"] == "/here"
+    assert paths_here({"data": "/here", "cache": "/here/cache"}) == {"data": "/here", "cache": "/here/cache"}
+    capsys.readouterr()
+    monkeypatch.setenv("ATTNLAB_DATA", "")
+    assert paths_here(chosen | {"data": "data"})["data"] == "data" and not capsys.readouterr().err
+
+
+def test_the_environment_names_the_folder_of_official_files(scan_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNLAB_DATA", str(real_data("scan/SCAN.tar.gz").parent.parent))
+    assert evaluate_main([f"run={scan_run}", "task.split=addprim_turn_left", "subset=test"]) == 0
 
 
 def test_examples_of_the_training_set_are_counted(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

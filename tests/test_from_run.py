@@ -2,18 +2,19 @@
 
 import json
 from pathlib import Path
+from shlex import quote
 
 import pytest
 import torch
 from runs import run_command, settings
 from tiny import TINY, raw_of, trained
 
-from attnlab.config.check import check_command, missing_runs
+from attnlab.config.check import check_command
 from attnlab.config.naming import run_folder
 from attnlab.run.cli import train_main
 from attnlab.run.evaluation import evaluate_main
+from attnlab.run.from_run_check import from_run_problems, require_fit
 from attnlab.run.job import run_job
-from attnlab.run.weights import _shape
 
 SAME = ("model=linear_l2", "backbone.norm_placement=pre", "backbone.dropout=0")
 
@@ -95,7 +96,10 @@ def test_a_folder_with_the_words_of_a_tag_is_read(masked: Path, tiny_data: Path,
 
 def test_a_folder_that_is_no_run_is_a_config_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train_main(["task=glue", f"from_run={tmp_path}"]) == 2
-    assert f"from_run={tmp_path}: no run folder (no config.yaml there); expected" in capsys.readouterr().err
+    assert (
+        f"from_run={tmp_path}: it is no run folder (no config.yaml there, and none below); expected"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,9 +112,9 @@ def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.C
     for job in jobs:
         begun = masked[job["from_run"]]
         assert (begun["model"]["name"], begun["seed"]) == (job["model"]["name"], job["seed"])
-        assert _shape(begun) == _shape(job)
+        require_fit("it", begun, job)
         assert job["task"]["from_run"] == job["from_run"]
-    assert len(missing_runs(jobs)) == 4
+    assert len(from_run_problems(jobs)) == 4
     assert train_main(tuned) == 2
     assert "train it first: python train.py experiment=qin2022/table5_pretraining_small" in capsys.readouterr().err
 
@@ -131,6 +135,22 @@ def test_from_run_is_a_key_of_every_task(task: str, tiny_data: Path, tmp_path: P
     results = [json.loads(file.read_text()) for file in (tmp_path / "runs").rglob("result.json")]
     (begun,) = (result["from_run"] for result in results if "from_run" in result)
     assert begun["run"] == str(first) and begun["step"] == 2
+
+
+def test_what_cannot_begin_is_refused_before_anything_starts(
+    tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the configurations of both runs, for every job of a sweep, and without a folder for the new run."""
+    first, _ = trained(tiny_data, tmp_path, "scan", "model=linear")
+    capsys.readouterr()
+    words = [*TINY["scan"], "train.max_steps=1", *settings(tmp_path / "new"), f"from_run={first}"]
+    for more in (["model=linear_l2"], ["-m", "model=linear,linear_l2", "seed=0,1"]):
+        assert train_main([*words, *more]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("1 problem") and "it has another network than this run: model.normalization" in said
+    assert train_main([*words[:-1], f"from_run={first.parent}"]) == 2
+    assert f"holds some: seed0; write {quote(f'from_run={first}')}" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_another_set_is_read_in_the_tokens_of_the_run(masked: Path, tiny_data: Path, tmp_path: Path) -> None:

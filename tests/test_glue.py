@@ -271,7 +271,7 @@ def test_a_run_without_tokens_is_named(tmp_path: Path, content: str | None) -> N
     write("cola", tmp_path / "data/GLUE")
     if content is not None:
         (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(DataError, match=r"task.from_run=.*kept its byte pairs.*tokenizer\.json"):
+    with pytest.raises(DataError, match=r"^from_run=.*kept its byte pairs.*tokenizer\.json"):
         Glue(from_run=str(tmp_path)).prepare(folders_of(tmp_path))
 
 

@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "data": {"config"},
     "attention": {"config"},
     "nn": {"attention", "config"},
-    "tasks": {"data", "config"},
+    # script: `python -m attnlab.tasks` is a command
+    "tasks": {"data", "config", "script"},
     "learn": {"nn", "data", "tasks.base", "config"},
     "run": {"config", "data", "attention", "nn", "tasks", "learn"},
 }

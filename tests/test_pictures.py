@@ -13,7 +13,7 @@ from PIL import Image
 from torch.nn.functional import pad
 
 from attnlab.data.fetch import DataError
-from attnlab.tasks.__main__ import main
+from attnlab.tasks.command import main
 from attnlab.tasks.pictures import sample_grid
 
 

@@ -11,12 +11,13 @@ import pytest
 from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, settings
 from test_report import a_run
 
-from attnlab.config.check import ConfigError, apply_values, check_command, missing_runs
+from attnlab.config.check import ConfigError, apply_values, check_command
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.naming import run_folder
 from attnlab.config.overrides import quoted_folder, read_override
 from attnlab.config.words import command_line
 from attnlab.run.evaluation import ALLOWED, _own_options, _run_config
+from attnlab.run.from_run_check import from_run_problems
 from attnlab.run.report.cli import report_main
 from attnlab.run.report.source import experiment_source
 from attnlab.run.summary import print_run, print_sweep
@@ -107,11 +108,12 @@ def test_runs_that_begin_with_others(tmp_path: Path) -> None:
     config["paths"]["runs"] = str(tmp_path / ODD)
     folder = a_run(run_folder(config), config)
     job = check_command(["task=glue", "task.name=cola", "model=linear", f"from_run={folder}"]).jobs[0]
-    assert job["from_run"] == str(folder) and not missing_runs([job])
+    assert job["from_run"] == job["task"]["from_run"] == str(folder)
+    assert not from_run_problems(check_command([*SMALL_SCAN, "model=linear", f"from_run={folder}"]).jobs)
     words = ["experiment=qin2022/table5_glue_small", f"paths.runs={tmp_path / ODD}", "model=linear", "seed=0"]
     job = check_command(words).jobs[0]
     assert job["from_run"].startswith(f"{tmp_path / ODD}/")
-    (problem,) = missing_runs([job])
+    (problem,) = from_run_problems([job])
     assert check_command(commands(problem)[0][2:]).jobs
     assert apply_values(config, [f"paths.cache={tmp_path / ODD}"], ALLOWED)["paths"]["cache"] == str(tmp_path / ODD)
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from runs import SMALL_CLEVR, SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
 
+pytestmark = pytest.mark.usefixtures("default_signals")
 STEPS = "train.max_steps=40"
 CASES = {
     # Dropout on, a schedule, mid-epoch, gradients summed over two batches, checkpoints off the beat of the metrics.

@@ -22,6 +22,7 @@ from attnlab.run.record import RunFolder
 from attnlab.run.signals import StopRequest
 
 SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=5")
+pytestmark = pytest.mark.usefixtures("default_signals")
 
 
 @pytest.fixture
@@ -171,13 +172,13 @@ def test_a_sweep_in_processes_passes_a_notice_on_to_workers_and_then_to_its_star
     assert worker.wait(10) == -signal.SIGUSR1
 
 
-@pytest.mark.parametrize("script", ["train.py", "evaluate.py", "report.py"])
-def test_ctrl_c_in_the_middle_of_imports_is_one_line(script: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", [["train.py"], ["evaluate.py"], ["report.py"], ["-m", "attnlab.tasks"]])
+def test_ctrl_c_in_the_middle_of_imports_is_one_line(script: list[str], tmp_path: Path) -> None:
     """A module of our own that waits stands in for those that take seconds to load."""
     (tmp_path / "hydra.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
     (tmp_path / "omegaconf.py").write_text((tmp_path / "hydra.py").read_text())
     more = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")])}
-    line = [sys.executable, str(ROOT / script), "run=nowhere"]
+    line = [sys.executable, *script, "run=nowhere"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True, env=environment() | more, cwd=ROOT)
     assert process.stdout.readline() == "here\n"
@@ -185,3 +186,21 @@ def test_ctrl_c_in_the_middle_of_imports_is_one_line(script: str, tmp_path: Path
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, "\nstopped by Ctrl-C\n")
+
+
+def test_ctrl_c_in_the_middle_of_a_composition_is_one_line(tmp_path: Path) -> None:
+    """OmegaConf may raise an error of its own in place of the interrupt, as this stand-in does."""
+    (tmp_path / "omegaconf.py").write_text(
+        "import os, signal\n"
+        "def merge():\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    finally:\n"
+        "        raise AttributeError('lost')\n"
+    )
+    (tmp_path / "composing.py").write_text("import omegaconf\ndef main(argv):\n    omegaconf.merge()\n")
+    begin = "import sys; from attnlab.script import run_script; sys.exit(run_script('composing:main'))"
+    more = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")])}
+    kept = {"capture_output": True, "text": True, "env": environment() | more, "cwd": ROOT}
+    done = subprocess.run([sys.executable, "-c", begin], timeout=60, check=False, **kept)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nstopped by Ctrl-C\n")

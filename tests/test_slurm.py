@@ -1,4 +1,4 @@
-"""Under Slurm a run is the run that it is elsewhere: no file that lies about and no variable of Slurm's changes it."""
+"""Under Slurm a run is the run that it is elsewhere: no file that lies about and no variable changes it."""
 
 import json
 import shutil
@@ -69,6 +69,20 @@ def test_packed_runs_load_none_either(elsewhere: Path, tmp_path: Path, slurm: py
     slurm.chdir(tmp_path / "here")
     assert run_pack(raws) == [0, 0]
     assert [MetricsFile(run_folder(raw) / "metrics.csv").rows()[0][0] for raw in raws] == [1, 1]
+
+
+def test_variables_of_lightning_change_no_run(
+    elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What its Trainer is not given, it takes from PL_TRAINER_*."""
+    for name, value in {"LIMIT_TRAIN_BATCHES": "2", "OVERFIT_BATCHES": "1", "FAST_DEV_RUN": "true"}.items():
+        monkeypatch.setenv(f"PL_TRAINER_{name}", value)
+    raw = config_of(tmp_path, *SMALL)
+    assert run_job(raw, quiet=False) == 0
+    assert MetricsFile(run_folder(raw) / "metrics.csv").rows() == MetricsFile(elsewhere / "metrics.csv").rows()
+    said = capsys.readouterr()
+    names = "PL_TRAINER_FAST_DEV_RUN, PL_TRAINER_LIMIT_TRAIN_BATCHES, PL_TRAINER_OVERFIT_BATCHES"
+    assert f"note: not used: {names}; the configuration alone decides" in said.out + said.err
 
 
 def test_the_second_task_of_a_job_step_leaves_the_run_to_the_first(

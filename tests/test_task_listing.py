@@ -13,8 +13,8 @@ from runs import ROOT, environment
 from attnlab.config.compose import CONF, compose_config, group_choices
 from attnlab.data.fetch import Folders, OfficialFile
 from attnlab.data.trees import Source
-from attnlab.tasks.__main__ import main
 from attnlab.tasks.base import make_task
+from attnlab.tasks.command import main
 from attnlab.tasks.listing import choices, example
 
 SHIPPED = group_choices(CONF)["task"]
@@ -240,7 +240,7 @@ def test_command_lines_that_mean_nothing(
 
 @pytest.mark.parametrize(("argv", "code"), [(["--help"], 0), (["scna"], 2)])
 def test_the_command_answers_without_loading_torch(argv: list[str], code: int) -> None:
-    check = f"import sys; from attnlab.tasks.__main__ import main; assert main({argv}) == {code}"
+    check = f"import sys; from attnlab.tasks.command import main; assert main({argv}) == {code}"
     line = [sys.executable, "-c", f"{check}; assert not {{'torch', 'numpy'}} & set(sys.modules)"]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ import sys
 import termios
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import wandb
@@ -127,7 +128,7 @@ def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: p
 )
 def test_an_id_that_is_none_removes_nothing(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
-    monkeypatch.setattr(wandb, "init", lambda **about: begun.append(about["id"]))
+    monkeypatch.setattr(wandb, "init", lambda **about: begun.append(about["id"]) or SimpleNamespace(dir=tmp_path / "a"))
     run, root = tmp_path / "runs" / "scan" / "seed0", tmp_path / "runs"
     others = [root / "wandb" / "offline-run-1-x", root / "wandb" / "offline-run-2-0123abcd", root / "precious"]
     for folder in (run, *others):
@@ -140,6 +141,22 @@ def test_an_id_that_is_none_removes_nothing(text: str, tmp_path: Path, monkeypat
     assert re.fullmatch("[0-9a-f]{8}", drawn) and begun == [drawn]
     open_run(run, root, LoggerOptions(name="wandb_offline"))
     assert begun == [drawn, drawn]
+
+
+def test_an_id_that_was_copied_from_another_run_is_drawn_anew(tmp_path: Path) -> None:
+    """The history of the other run stays; the id of a run that is begun again is kept."""
+    root, options = tmp_path / "runs", LoggerOptions(name="wandb_offline")
+    one, two = (root / "scan" / f"seed{seed}" for seed in (0, 1))
+    for folder in (one, two):
+        folder.mkdir(parents=True)
+    open_run(one, root, options).finish()
+    shutil.copy(one / "wandb_id.txt", two)
+    open_run(two, root, options).finish()
+    ids = [(folder / "wandb_id.txt").read_text() for folder in (one, two)]
+    assert ids[0] != ids[1]
+    open_run(one, root, options).finish()
+    assert (one / "wandb_id.txt").read_text() == ids[0]
+    assert sorted(folder.name[-8:] for folder in (root / "wandb").glob("offline-run-*")) == sorted(ids)
 
 
 def test_what_lies_elsewhere_is_never_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

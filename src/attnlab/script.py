@@ -10,6 +10,8 @@ import sys
 from types import FrameType
 
 INTERRUPTED = 130
+LOSING = ("importlib._bootstrap", "omegaconf")
+"""modules that may lose an exception which comes in the middle of them, or raise another in its place"""
 
 
 def run_script(command: str) -> int:
@@ -31,9 +33,9 @@ def run_script(command: str) -> int:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """As Python does, but for imports: an exception in the middle of one may be lost there, or come out as another."""
+    """As Python does, but for `LOSING`: there the process ends at once."""
     while frame is not None:
-        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+        if str(frame.f_globals.get("__name__")).startswith(LOSING):
             _say()
             os._exit(INTERRUPTED)
         frame = frame.f_back

@@ -12,12 +12,11 @@ from attnlab.config.defaults import completed
 from attnlab.config.nodes import addable_keys, model_problems, task_problems
 from attnlab.config.overrides import read_overrides
 from attnlab.config.plugins import foreign_targets
-from attnlab.config.resolvers import trained_by
 from attnlab.config.rules import ignored_options, rule_problems
 from attnlab.config.schema import Config
 from attnlab.config.setting import Setter, list_advice
 from attnlab.config.view import View
-from attnlab.config.words import command_line, listed, show
+from attnlab.config.words import listed, show
 
 _MOST_LINES = 40
 
@@ -91,19 +90,6 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     if problems:
         raise ConfigError(problems)
     return command
-
-
-def missing_runs(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Problems of jobs that begin with a run that is not there; training needs it, a table of the jobs does not."""
-    problems = []
-    for folder in dict.fromkeys(job.get("from_run") for job in jobs):
-        if folder is not None and not (Path(folder) / "config.yaml").is_file():
-            experiment = trained_by(folder)
-            expected = "expected one such as experiments/runs/<task>/<model>/<tag>/seed<k>"
-            first = f"train it first: {command_line('python train.py', f'experiment={experiment}')}"
-            advice = expected if experiment is None else first
-            problems.append(f"from_run={folder}: no run folder (no config.yaml there); {advice}")
-    return problems
 
 
 def apply_values(

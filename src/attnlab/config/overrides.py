@@ -18,6 +18,7 @@ FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--r
 """The flags of Hydra's that are offered; those that swap the configuration itself would go past the check."""
 
 _WITH_VALUE = {"--cfg": ("job", "hydra", "all"), "-c": ("job", "hydra", "all"), "--package": (), "-p": ()}
+_OF_HYDRA = ("config-dir", "config-path", "config-name", "cd", "cp", "cn", "experimental-rerun")
 _OPTIONAL_GROUPS = ("experiment", "debug")
 
 
@@ -86,6 +87,8 @@ def flags_first(argv: Sequence[str]) -> list[str]:
 def _bad_flag(word: str, following: str) -> str:
     """The problem of an unknown flag; `following` is the word after it, taken for its value."""
     name, equals, value = word.lstrip("-").partition("=")
+    if name in _OF_HYDRA:
+        return f"{word}: not offered: what is checked here are the yamls of conf/; put yours there"
     word_of_ours = name.replace("-", "_")
     known = {key.rpartition(".")[2]: key for key in schema_keys()}
     key = name if "." in name else known.get(word_of_ours) or key_called(word_of_ours)

@@ -110,7 +110,7 @@ class Train:
     """a GPU's float32 products in TensorFloat-32: factors of 10 bits, sums of 23; null = exact; nothing on a CPU"""
     max_tokens: Count | None = None
     """most padded tokens of a forward pass: a larger batch goes in pieces, its gradient stays the same; null = any"""
-    accumulate: Count = 1
+    accumulate: Annotated[int, "[1, inf) up to 1e5"] = 1
     """batches whose gradients are averaged for one optimiser step"""
     log_every: Count = 50
     """steps between two rows of training metrics"""

@@ -67,7 +67,8 @@ class _Expansion:
         multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
         items = self._with_sweeper_params(settings["params"], given) if multirun else given
         if not multirun and "experiment" not in bad_groups and not self.words.multirun:
-            self.problems += [_not_a_sweep(item, master or {}) for item in given if item.swept]
+            shown = self.words.show_only
+            self.problems += [_not_a_sweep(item, master or {}, shown) for item in given if item.swept]
         self.problems += launcher_problems(settings["launcher"])
         jobs = self._jobs(items, multirun)
         if multirun and master is not None:
@@ -215,8 +216,10 @@ def _product(items: Sequence[Item]) -> Iterator[list[Pair]]:
         yield list(zip(items, combination, strict=True))
 
 
-def _not_a_sweep(item: Item, config: Mapping[str, Any]) -> str:
+def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:
     text = f"{item.key}={','.join(map(show, item.values))}"
+    if shown:
+        return f"{text}: --cfg shows the configuration of one run; give one value{list_advice(item, config)}"
     return f"{text}: several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"
 
 

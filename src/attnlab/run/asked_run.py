@@ -18,6 +18,7 @@ MOST_RUNS = 8
 """run folders that are named at once"""
 LEVELS = 4
 """of folders between paths.runs and a run: task, model, tag, seed"""
+RUN_FOLDER = "experiments/runs/<task>/<model>/<tag>/seed<k>"
 
 
 def asked_config(key: str, folder: Path) -> dict[str, Any]:
@@ -35,12 +36,16 @@ def asked_config(key: str, folder: Path) -> dict[str, Any]:
 
 
 def folder_words(argv: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
-    """Words that are a folder without its key, and what to write; = and commas are part of run folders' names."""
-    return {
-        word: " or ".join(shlex.quote(f"{key}={word}") for key in keys)
-        for word in argv
-        if not word.startswith(tuple(f"{key}=" for key in keys)) and Path(word).is_dir()
-    }
+    """Words that are a folder without its key, and what to write; = and commas are part of run folders' names.
+
+    For keys that take one run, a folder above run folders is written as the first of them.
+    """
+    found = {}
+    for word in argv:
+        if not word.startswith(tuple(f"{key}=" for key in keys)) and Path(word).is_dir():
+            one = word if (Path(word) / "config.yaml").exists() else next(_runs_below(Path(word)), word)
+            found[word] = " or ".join(shlex.quote(f"{key}={word if key == 'runs' else one}") for key in keys)
+    return found
 
 
 def subset_problem(task: Mapping[str, Any], subset: str) -> str | None:
@@ -77,7 +82,7 @@ def _instead(key: str, folder: Path) -> str:
         return f": it is a file{hint(str(folder.parent))}"
     runs = list(islice(_runs_below(folder), MOST_RUNS + 1))
     if not runs:
-        return " (no config.yaml there, and none below)"
+        return f" (no config.yaml there, and none below); expected one such as {RUN_FOLDER}"
     names = ", ".join(str(run.relative_to(folder)) for run in runs[:MOST_RUNS])
     more = ", ..." if len(runs) > MOST_RUNS else ""
     return f", but holds some: {names}{more}; write {shlex.quote(f'{key}={runs[0]}')}"
@@ -86,7 +91,7 @@ def _instead(key: str, folder: Path) -> str:
 def _runs_below(folder: Path) -> Iterator[Path]:
     """Run folders at the first level below a folder that has any, in the order of their names."""
     for level in range(1, LEVELS + 1):
-        found = sorted(file.parent for file in folder.glob("*/" * level + "config.yaml"))
+        found = sorted(file.parent for file in folder.glob("*/" * (level - 1) + "seed*/config.yaml"))
         if found:
             yield from found
             return

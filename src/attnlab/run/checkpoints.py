@@ -3,6 +3,7 @@
 Training, evaluation, figures and runs that begin with another one all read them here.
 """
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,23 +13,38 @@ import torch
 from attnlab.config.naming import identity
 from attnlab.learn.saving import IDENTITY
 from attnlab.learn.validation import saved_best, weights_name
+from attnlab.run.forms import mismatch
 from attnlab.run.record import RunError, RunFolder
 from attnlab.run.run_files import stored_config
 
+CHECKPOINT = {"global_step": int, "state_dict": dict, "callbacks": dict}
+BEST = {"step": int, "network": dict}
+
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A file written by torch, plain types only, of the run whose config.yaml lies beside it.
+    """The checkpoint `last.ckpt` of the run whose config.yaml lies beside it.
 
     Raises:
-        RunError: it is missing, cut short, damaged, or another run's.
+        RunError: it is missing, cut short, damaged, of another kind, or another run's.
     """
+    return _read(path, CHECKPOINT)
+
+
+def _read(path: Path, form: dict[str, Any]) -> dict[str, Any]:
+    """A file written by torch, plain types only, its content compared with the checksums in it."""
     try:
+        # torch.load does not look at them, and changed weights are weights too
+        with zipfile.ZipFile(path) as archive:
+            if changed := archive.testzip():
+                raise zipfile.BadZipFile(changed)
         saved = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise RunError(f"{path} does not exist: the run has saved no weights yet, or they were removed") from None
     except Exception as error:  # whatever is made of damaged bytes
         raise RunError(f"{path} is cut short or damaged ({type(error).__name__}); {_advice(path.parent)}") from error
     _require_own(saved, path)
+    if problem := mismatch(saved, form):
+        raise RunError(f"{path} is another kind of file than its name says ({problem}); {_advice(path.parent)}")
     return saved
 
 
@@ -63,7 +79,7 @@ def best_weights(folder: Path, step: int, rule: str = "") -> dict[str, torch.Ten
     """
     path = folder / weights_name(rule, step)
     _require_best(path)
-    saved = read_checkpoint(path)
+    saved = _read(path, BEST)
     if saved["step"] != step:
         raise RunError(
             f"{path} holds the weights of step {saved['step']}, and last.ckpt names step {step} as best; "

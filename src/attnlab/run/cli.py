@@ -10,11 +10,12 @@ from typing import Any
 
 import yaml
 
-from attnlab.config.check import Command, ConfigError, check_command, missing_runs
+from attnlab.config.check import Command, ConfigError, check_command
 from attnlab.config.compose import CONF
 from attnlab.config.overrides import flags_first, readable
 from attnlab.config.setting import flatten
 from attnlab.config.words import hint, nearest, nearest_key
+from attnlab.run.from_run_check import from_run_problems
 
 USAGE_ERROR = 2
 
@@ -32,8 +33,8 @@ def train_main(argv: Sequence[str]) -> int:
         if shown == "job":
             print(job_text(command.jobs[0], flag_value(argv, "--package", "-p")), end="")
             return 0
-        if not shown and (missing := missing_runs(command.jobs)):
-            raise ConfigError(missing)
+        if not shown and (unfit := from_run_problems(command.jobs)):
+            raise ConfigError(unfit)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR

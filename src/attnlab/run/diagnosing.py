@@ -28,7 +28,7 @@ from attnlab.run.gradient_spread import COLUMN, column
 from attnlab.run.record import MetricsFile, RunError, read_config
 from attnlab.run.setup import choose_device, prepare
 from attnlab.run.summarising import QUANTITIES, Look, choose, summarise
-from attnlab.run.trained import network_with, trained_on
+from attnlab.run.trained import network_with, paths_here, trained_on
 from attnlab.run.weights import run_weights
 from attnlab.tasks.base import Prepared, Task, make_task
 
@@ -159,7 +159,11 @@ class _Loader:
         """What one run's attentions do."""
         raw = read_config(folder / "config.yaml")
         # its weights are this run's own by now; the run it began with may be gone
-        raw |= {"from_run": None, "task": trained_on(folder), "paths": raw["paths"] | dict(self.source.paths)}
+        raw |= {
+            "from_run": None,
+            "task": trained_on(folder),
+            "paths": paths_here(raw["paths"]) | dict(self.source.paths),
+        }
         config = checked(raw)
         # a run made on a GPU can be looked at without one
         wanted = "cpu" if config.trainer.device == "cpu" else "auto"

@@ -17,7 +17,7 @@ from attnlab.learn.units import text
 from attnlab.run.asked_run import asked_config, folder_words, subset_problem, unknown_subset
 from attnlab.run.record import RunError, read_config, require_writable, write_text
 from attnlab.run.report.quantities import whole
-from attnlab.run.trained import network_with, trained_on, with_own_tokens
+from attnlab.run.trained import network_with, paths_here, trained_on, with_own_tokens
 
 HELP = """python evaluate.py run=<run folder> [key=value ...]
 
@@ -126,7 +126,7 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
         raise ConfigError([str(error)], "evaluate.py") from None
     with_own_tokens(raw["task"], Path(own["run"]))
     # its weights are this run's own by now; the run it began with may be gone
-    raw["from_run"] = None
+    raw["from_run"], raw["paths"] = None, paths_here(raw["paths"])
     raw = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
     if "subset" in own and (problem := subset_problem(raw["task"], own["subset"])):
         length = re.search(r"/length_(\d+)$", own["subset"])

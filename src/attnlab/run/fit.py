@@ -1,16 +1,12 @@
 """Training proper: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
-import logging
-import os
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch.utils.data import DataLoader
 
 from attnlab.config.schema import Config
@@ -27,6 +23,7 @@ from attnlab.run.resume import train_loader
 from attnlab.run.run import Run
 from attnlab.run.signals import StopRequest
 from attnlab.run.testing import Tester
+from attnlab.run.trainer import make_trainer
 from attnlab.tasks.base import Prepared
 
 
@@ -99,7 +96,7 @@ def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
     config = run.config
     order = batch_order(config, run.prepared)
     loader = make_loader(config, run.prepared, order, step, run.device, run.reporter.say)
-    trainer = make_trainer(config, run.device, _callbacks(run, sink, tester, order))
+    trainer = make_trainer(config, run.device, _callbacks(run, sink, tester, order), say=run.reporter.say)
     module = LabModule(config, run.network, run.prepared.spec)
     say_what_is_compiled(config, run.reporter.say)
     try:
@@ -139,29 +136,6 @@ def make_loader(
     )
 
 
-def make_trainer(
-    config: Config, device: torch.device, callbacks: Sequence[pl.Callback], plugins: Sequence[Any] = ()
-) -> pl.Trainer:
-    """Lightning's loop with nothing of its own beside it."""
-    return pl.Trainer(
-        # Under Slurm, Lightning would count the job's tasks and requeue it by itself on SIGUSR1.
-        plugins=[LightningEnvironment(), *plugins],
-        # There it also begins with any hpc_ckpt_*.ckpt of this folder, the current one by default; this one holds none.
-        default_root_dir=os.devnull,
-        accelerator="gpu" if device.type == "cuda" else "cpu",
-        devices=1,
-        precision=config.train.precision,
-        max_steps=config.train.max_steps,
-        max_epochs=-1,
-        accumulate_grad_batches=config.train.accumulate,
-        callbacks=list(callbacks),
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-
-
 def say_what_is_compiled(config: Config, say: Callable[[str], None]) -> None:
     """Why the first step takes long, where it does."""
     if not config.trainer.compile:
@@ -169,13 +143,6 @@ def say_what_is_compiled(config: Config, say: Callable[[str], None]) -> None:
     say("compiling the training step: the first one takes about a minute, and so does the first of every new length")
     if (limit := config.train.max_tokens) is not None:
         say(f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled")
-
-
-def quiet_lightning() -> None:
-    """Lightning's advice is about loops we do not use (loader workers, loggers); errors still come through."""
-    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric|torch\.optim\.lr_scheduler")
 
 
 def _callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:

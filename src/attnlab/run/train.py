@@ -9,11 +9,12 @@ from attnlab.config.naming import run_folder
 from attnlab.config.schema import Config
 from attnlab.learn.progress import Reporter
 from attnlab.run.finished import finished_result
-from attnlab.run.fit import fit, quiet_lightning, with_steps
+from attnlab.run.fit import fit, with_steps
 from attnlab.run.record import RunFolder
 from attnlab.run.session import begin, device_of, ended, open_session, record_result, size_line
 from attnlab.run.setup import place_data, prepared_task
 from attnlab.run.signals import StopRequest
+from attnlab.run.trainer import quiet_lightning
 
 
 def train_run(raw: dict[str, Any], stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:

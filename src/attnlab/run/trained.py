@@ -1,5 +1,7 @@
 """A trained run once more: the data it was trained on, and its network with its weights."""
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,25 @@ if TYPE_CHECKING:
 
     from attnlab.config.schema import Config
     from attnlab.config.spec import TaskSpec
+
+
+PLACES = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "data/cache")}
+"""keys of `paths` with the variable that conf/config.yaml reads and the folder without it"""
+
+
+def paths_here(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's folders as this command sees them.
+
+    The environment's folder is read in place of the default one, and of one that is not there (any more). Any other
+    folder was chosen for this run, and may hold other data.
+    """
+    found = dict(paths)
+    for key, (variable, default) in PLACES.items():
+        former, here = str(paths[key]), os.environ.get(variable)
+        if here and here != former and (former == default or not Path(former).expanduser().exists()):
+            print(f"note: paths.{key} is {variable}={here}; it was {former} in training", file=sys.stderr)
+            found[key] = here
+    return found
 
 
 def with_own_tokens(task: dict[str, Any], folder: Path) -> None:

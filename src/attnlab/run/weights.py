@@ -1,16 +1,14 @@
 """Weights of runs: those a run was tested with, and beginning another run with them."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from attnlab.config.naming import differences
-from attnlab.config.plugins import foreign_targets
 from attnlab.learn.validation import saved_best
 from attnlab.run.checkpoints import best_weights, network_weights, read_checkpoint
+from attnlab.run.from_run_check import require_fit
 from attnlab.run.record import RunError, read_config
 
 
@@ -49,15 +47,10 @@ def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[st
         where they are from: folder, checkpoint, step, and how many numbers of the network they fill (`share`).
 
     Raises:
-        RunError: the run has another network (mechanism, widths, norms, positions), vocabulary or longest sequence, or
-            names classes that are not allowed.
+        RunError: it does not fit (`require_fit`), or has another vocabulary or longest sequence.
     """
     given = read_config(folder / "config.yaml")
-    if foreign := foreign_targets(given):
-        raise RunError(f"from_run={folder}: {foreign[0]}")
-    changed = differences(*map(_shape, (given, own)))
-    if changed:
-        raise RunError(f"from_run={folder}: it has another network than this run: {'; '.join(changed)}")
+    require_fit(folder, given, own)
     weights, where = run_weights(folder, "selected", given["train"]["selection"])
     there = {_place(name): value for name, value in weights.items() if _in_body(name)}
     mine = {name: value for name, value in network.state_dict().items() if _in_body(name)}
@@ -73,17 +66,6 @@ def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[st
 
 BODY = ("embedding", "source_embedding", "target_embedding", "encoder", "decoder")
 """Parts of networks that other tasks can go on with; the rest is made for one task's answers."""
-SHAPING = (
-    *("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_feed_forward", "share_layers", "norm_placement"),
-    *("final_norm", "layer_norm", "feed_forward", "positions", "embedding", "attention_bias"),
-)
-"""Keys of the backbone that decide what the body computes; dropout and what belongs to the output do not."""
-
-
-def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides on a network's body, with or without weights that would show it."""
-    model = {key: value for key, value in config["model"].items() if key not in ("name", "ortho", "embedding_dropout")}
-    return {"backbone": {key: config["backbone"].get(key) for key in SHAPING}, "model": model}
 
 
 def _place(name: str) -> str:

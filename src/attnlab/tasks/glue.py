@@ -155,7 +155,7 @@ class Glue(Task):
             BytePair.load(path)
         except DataError as error:
             need = "the folder of a run that kept its byte pairs (wikitext103_masked) is expected"
-            raise DataError(f"task.from_run={self.from_run}: {need}; {error}") from None
+            raise DataError(f"from_run={self.from_run}: {need}; {error}") from None
         return path
 
     def _build(self, folder: Path, rows: Mapping[str, list[Row]], given: Path | None) -> None:

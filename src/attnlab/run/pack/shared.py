@@ -13,7 +13,7 @@ from attnlab.learn.objectives import objective_for
 from attnlab.learn.progress import Reporter, TrainProgress
 from attnlab.learn.stopping import Stopped
 from attnlab.run.checkpoints import read_checkpoint
-from attnlab.run.fit import Listen, batch_order, make_loader, make_trainer, say_what_is_compiled, with_steps
+from attnlab.run.fit import Listen, batch_order, make_loader, say_what_is_compiled, with_steps
 from attnlab.run.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.run.pack.entry import Entry, SharedTime, by_step, fail
 from attnlab.run.pack.member import ForMembers, Member, MemberReporter
@@ -24,6 +24,7 @@ from attnlab.run.record import RunError
 from attnlab.run.session import Session, begin, device_of, open_session, record_result, size_line
 from attnlab.run.setup import place_data, prepared_task, seed_everything
 from attnlab.run.signals import StopRequest
+from attnlab.run.trainer import make_trainer
 
 
 class Shared:
@@ -131,7 +132,7 @@ class Shared:
             PackSaving(checkpoints, train.checkpoint_every, max_steps, self.stop.pending),
         ]
         seed_everything(_seed([(member.run.config.seed, step) for member in members]))
-        trainer = make_trainer(self.config, self.device, callbacks, [checkpoints])
+        trainer = make_trainer(self.config, self.device, callbacks, [checkpoints], self.reporter.say)
         loader = make_loader(self.config, self.prepared, PackOrder(members), step, self.device, self.reporter.say)
         say_what_is_compiled(self.config, self.reporter.say)
         path = str(members[0].run.folder.checkpoint) if step else None

@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from typing import Any
 
 from attnlab.learn.stopping import Stopped
-from attnlab.run.fit import quiet_lightning
 from attnlab.run.job import run_job
 from attnlab.run.pack.entry import Entry, by_step, entries_of, fail
 from attnlab.run.pack.shared import Shared
 from attnlab.run.signals import StopRequest
+from attnlab.run.trainer import quiet_lightning
 
 
 def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> list[int]:
