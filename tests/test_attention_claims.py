@@ -29,6 +29,8 @@ MECHANISMS = {name: kind for name, kind in CLASSES.items() if not inspect.isabst
 ATTEND = """
 import torch
 from attnlab.attention.base import Attention
+from attnlab.attention.linear import LinearAttention
+from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.attention.softmax_core import fused_softmax
 
 
@@ -41,6 +43,21 @@ class Boastful(Minimal):
     supports_step = True
 
 
+class Half(LinearAttention):
+    def attend(self, q, k, v, mask, causal):
+        return super().attend(q, k, v, mask, causal) / 2
+
+
+class Whole(Half):
+    def step(self, x, state):
+        raise NotImplementedError
+
+
+class Softmax(SoftmaxAttention):
+    def attend(self, q, k, v, mask, causal):
+        return super().attend(q, k, v, mask, causal) / 2
+
+
 class Deaf(Minimal):
     supports_relative_positions = True
 
@@ -51,7 +68,7 @@ class Deaf(Minimal):
 
 @pytest.fixture
 def minimal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The path of a module with a class that gives `attend` and nothing else, and two that claim too much."""
+    """The path of a module with a class that gives `attend` and nothing else, and three that claim too much."""
     (tmp_path / "minimal_attention.py").write_text(ATTEND)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("ATTNLAB_PLUGINS", "minimal_attention")
@@ -103,6 +120,12 @@ def test_a_form_works_where_it_is_claimed_and_is_refused_elsewhere(name: str) ->
     [
         ("scan", "Minimal", (), "model.decoder.0.attention=Minimal: has no step form, which a task of kind"),
         ("scan", "Boastful", (), "has no step form (it declares supports_step and gives no step), which a task"),
+        (
+            "scan",
+            "Half",
+            (),
+            "has no step form (it gives an attend of its own and inherits the step of another), which",
+        ),
         ("sort_of_clevr", "Deaf", ("backbone.positions=relative",), "backbone.positions=relative: not possible with"),
         ("sort_of_clevr", "Deaf", ("model.ortho.weight=0.1",), "model.ortho.weight=0.1: Deaf (model vanilla) has no"),
     ],
@@ -114,6 +137,12 @@ def test_a_claim_without_what_it_needs_is_refused(
     where = "model.ortho.where=[encoder]"
     raw = raw_of(tiny_data, tmp_path, task, "model=vanilla", f"model.encoder={attention}", where, *more)
     assert said in "\n".join(check_config(raw))
+
+
+@pytest.mark.parametrize(("name", "can_step"), [("Half", False), ("Whole", True), ("Softmax", True)])
+def test_an_attend_of_its_own_needs_a_step_of_its_own(minimal: str, name: str, can_step: bool) -> None:
+    """But for softmax attention, whose step calls `attend`."""
+    assert can(node_signature({"_target_": f"{minimal}.{name}"}), "supports_step") == can_step
 
 
 def test_attend_alone_trains_what_needs_no_step(minimal: str, tiny_data: Path, tmp_path: Path) -> None:

@@ -70,6 +70,9 @@ WRONG = {
     "--config-dir=mine": ["--config-dir=mine: not offered: what is checked here are the yamls of conf/"],
     "seed=0,1 --cfg job": ["seed=0,1: --cfg shows the configuration of one run; give one value"],
     "train.accumulate=1000000000": ["expected a whole number >= 1; more than 100,000 is taken for a slip"],
+    "-m model=performer,performer_l2 model.cross.detach_stabilizer=true": [
+        "not listed in the yaml files; set it with two: ++model.cross.detach_stabilizer=true"
+    ],
     "--cfg jb": ["--cfg jb: expected one of job, hydra, all"],
     "-m --cfg job": ["-m with --cfg"],
     "-m seed=0,1,0": ["seed=0,1,0: 0 comes twice"],
@@ -144,6 +147,10 @@ WRONG = {
         "backbone.positions=relative: not possible with LinearAttention",
         "vanilla",
     ],
+    "model=relative backbone.embedding_dropout=0.3": [
+        "backbone.embedding_dropout=0.3: model relative has one of its own, which is used: model.embedding_dropout=0.0"
+    ],
+    "model=relative backbone.positions=learned": ["which is used: model.positions=relative; set that"],
     "model=linear model.positions=relative": ["model.positions=relative: not possible with LinearAttention"],
     "model=vanilla model.ortho.weight=0.1": [
         "model.ortho.weight=0.1: model vanilla has no",

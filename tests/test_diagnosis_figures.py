@@ -83,6 +83,7 @@ def test_relative_standard_deviation() -> None:
     # mean 3, population variance (4 + 0 + 4) / 3
     assert relative_sd([1.0, 3.0, 5.0]) == pytest.approx(math.sqrt(8 / 3) / 3)
     assert relative_sd([1.0, math.inf, 3.0, 5.0, math.nan]) == relative_sd([1.0, 3.0, 5.0])
+    assert relative_sd([1e299, 3e299, 5e299]) == pytest.approx(relative_sd([1.0, 3.0, 5.0]))
     assert all(math.isnan(relative_sd(values)) for values in ([], [1.0], [-1.0, 1.0]))
     running = running_relative_sd([1.0, 3.0, 5.0, 5.0], 2)
     assert math.isnan(running[0]) and running[1:] == pytest.approx([0.5, 0.25, 0.0])

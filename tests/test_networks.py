@@ -8,10 +8,14 @@ import torch
 from models import SPECS, backbone_of, config_of, distinct_for, every_network, masks, models_for, network_of
 from torch import nn
 
+from attnlab.config.check import check_config, checked
+from attnlab.config.compose import compose_config
 from attnlab.config.schema import LayerGroup, Model
 from attnlab.nn.block import ParallelAttention
 from attnlab.nn.build import build_network, count_parameters
 from attnlab.nn.heads import EncoderDecoder
+from attnlab.run.record import RunError
+from attnlab.run.setup import make_network
 
 EMBEDDINGS = ("noscale", "upscale_tokens", "downscale_positions", "xavier")
 BACKBONES = (
@@ -175,3 +179,13 @@ def test_an_unknown_task_kind_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no network for a task of kind encoder_decoder and modality image_question"):
         spec = replace(SPECS["scan"], modality="image_question")
         build_network(backbone_of("linear", "scan"), config_of("linear").model, spec)
+
+
+def test_options_that_do_not_go_together_are_one_sentence() -> None:
+    """Where only the constructor of a class knows it."""
+    options = ["task=sort_of_clevr", "model=performer_relu", "+model.encoder.0.attention.detach_stabilizer=true"]
+    raw = compose_config(options)
+    assert check_config(raw) == []
+    said = "model performer_relu cannot be built: detach_stabilizer=true is for kernel=softmax"
+    with pytest.raises(RunError, match=said):
+        make_network(checked(raw), SPECS["sort_of_clevr"])

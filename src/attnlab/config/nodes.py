@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass, replace
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,24 @@ def _unfulfilled(signature: Signature) -> dict[str, str]:
     if ATTENTION not in signature.methods:
         return {}
     lost = {claim: "" for claim, argument in NEEDED_ARGUMENTS.items() if argument not in signature.arguments}
-    own = [name for path, names in signature.methods.items() if path != ATTENTION for name in names]
-    if signature.attributes.get("supports_step") and "step" not in own:
+    own = [names for path, names in signature.methods.items() if path != ATTENTION]
+    if not signature.attributes.get("supports_step"):
+        return lost
+    if not any("step" in names for names in own):
         lost["supports_step"] = " (it declares supports_step and gives no step)"
+    elif _steps_for_another(own):
+        lost["supports_step"] = " (it gives an attend of its own and inherits the step of another)"
     return lost
+
+
+def _steps_for_another(methods: list[frozenset[str]]) -> bool:
+    """Whether a class has an `attend` of its own, and the `step` that a base class gave beside another `attend`.
+
+    Args:
+        methods: of the class and its bases, in Python's order.
+    """
+    together = any({"attend", "step"} <= names for names in methods)
+    return together and any("attend" in names for names in takewhile(lambda names: "step" not in names, methods))
 
 
 def attention_options(signature: Signature) -> dict[str, Argument]:

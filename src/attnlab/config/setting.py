@@ -33,11 +33,13 @@ class Setter:
 
     config:  plain dicts and lists; interpolations may be unresolved.
     addable: keys that are not there and may be set with a plus.
+    plus:    how a key is added: in a sweep over groups, some of whose choices may have it, with two.
     """
 
     config: dict[str, Any]
     addable: set[str]
     conf: Path
+    plus: str = "+"
 
     def set(self, item: Item, value: Any) -> str | None:
         """Set one value; returns the problem if it cannot be set, else None."""
@@ -80,7 +82,8 @@ class Setter:
         group, slash, choice = key.partition("/")
         groups, keys = group_choices(self.conf), [*flatten(self.config), *sorted(self.addable)]
         if key in self.addable and not item.delete:
-            return f"{text}: not listed in the yaml files; set it with a plus: +{text}"
+            by = "a plus" if self.plus == "+" else "two"
+            return f"{text}: not listed in the yaml files; set it with {by}: {self.plus}{text}"
         if slash and group in groups:
             return f"{text}: unknown key; nearest: {group}={choice}"
         section = next((part for part in _parents(key) if any(other.startswith(f"{part}.") for other in keys)), "")

@@ -154,7 +154,7 @@ class _Expansion:
             config, problems = self._job(pairs)
             if config is not None:
                 jobs.append(completed(config))
-                problems = problems + check_config(jobs[-1], self.conf)
+                problems = problems + check_config(jobs[-1], self.conf) + _overruled(pairs, jobs[-1])
             for problem in dict.fromkeys(problems):
                 found[problem] += 1
                 example.setdefault(problem, " ".join(as_text(item, value) for item, value in pairs if item.swept))
@@ -174,7 +174,7 @@ class _Expansion:
         if config is None:
             return None, base.problems + problems
         config = copy.deepcopy(config)
-        return config, base.problems + problems + set_all(Setter(config, base.addable, self.conf), alone)
+        return config, base.problems + problems + set_all(self._setter(config, base.addable), alone)
 
     def _base(self, pairs: Sequence[Pair]) -> _Base | None:
         choices = tuple(as_text(item, value) for item, value in pairs if item.group)
@@ -186,7 +186,7 @@ class _Expansion:
             raw = copy.deepcopy(raw)
             addable = addable_keys(raw)
             fixed = [(item, value) for item, value in pairs if not item.group and not item.swept]
-            problems = set_all(Setter(raw, addable, self.conf), fixed)
+            problems = set_all(self._setter(raw, addable), fixed)
             self.bases[choices] = _Base(raw, addable, problems, references(raw))
         return self.bases[choices]
 
@@ -194,10 +194,15 @@ class _Expansion:
         key = repr([value for _, value in pairs])
         if key not in base.resolved:
             raw = copy.deepcopy(base.raw)
-            problems = set_all(Setter(raw, base.addable, self.conf), pairs)
+            problems = set_all(self._setter(raw, base.addable), pairs)
             config, error = resolve(raw)
             base.resolved[key] = config, [*problems, error] if error else problems
         return base.resolved[key]
+
+    def _setter(self, config: dict[str, Any], addable: set[str]) -> Setter:
+        # ++ is right for choices that have the key and for those that have not
+        swept = any(item.group and item.swept for item in self.words.items)
+        return Setter(config, addable, self.conf, "++" if swept else "+")
 
     def _master_problems(self, master: dict[str, Any], given: Sequence[Item]) -> list[str]:
         """Hydra sets what is not swept on a composition without the swept groups; a key missing there stops it."""
@@ -214,6 +219,18 @@ class _Expansion:
 def _product(items: Sequence[Item]) -> Iterator[list[Pair]]:
     for combination in itertools.product(*(item.values or (None,) for item in items)):
         yield list(zip(items, combination, strict=True))
+
+
+def _overruled(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list[str]:
+    """Problems of words that set a key of the backbone which the model sets too: the model's is read."""
+    problems = []
+    for item, value in pairs:
+        section, _, name = item.key.partition(".")
+        own = config["model"].get(name) if section == "backbone" and isinstance(config.get("model"), Mapping) else None
+        if own is not None and own != value:
+            claim = f"{item.key}={show(value)}: model {show(config['model'].get('name'))} has one of its own"
+            problems.append(f"{claim}, which is used: model.{name}={show(own)}; set that, or leave this out")
+    return problems
 
 
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:

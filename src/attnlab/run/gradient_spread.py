@@ -26,9 +26,12 @@ def relative_sd(values: Iterable[float]) -> float:
     beyond what can be added up.
     """
     finite = [value for value in values if not problem(COLUMN, value)]
-    if len(finite) < 2 or not (mean := fmean(finite)):
+    # of values of 1 at most: the squares of large ones would overflow
+    largest = max(map(abs, finite), default=0.0)
+    scaled = [value / largest for value in finite] if largest else []
+    if len(scaled) < 2 or not (mean := fmean(scaled)):
         return math.nan
-    return pstdev(finite, mean) / mean
+    return pstdev(scaled, mean) / mean
 
 
 def window_length(n: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from attnlab.attention.base import TooLong
 from attnlab.config.schema import Config, Paths
 from attnlab.config.spec import TaskSpec
 from attnlab.data.examples import held_bytes, resident
@@ -117,7 +118,16 @@ def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal[
 
 
 def make_network(config: Config, spec: TaskSpec) -> nn.Module:
-    """A freshly initialised network, a function of config and seed."""
+    """A freshly initialised network, a function of config and seed.
+
+    Raises:
+        RunError: options of a class that do not go together.
+    """
     seed_everything(config.seed)
-    network = build_network(config.backbone, config.model, spec)
+    try:
+        network = build_network(config.backbone, config.model, spec)
+    except TooLong:
+        raise
+    except ValueError as error:
+        raise RunError(f"the network of model {config.model.name} cannot be built: {error}") from error
     return network.double() if config.train.precision == "64-true" else network

@@ -44,8 +44,9 @@ def training(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str
 
 
 def _lines(axis: Axes, row: str, runs: Sequence[Mapping[int, float]], number: int) -> None:
-    look = line_look(number) | {"marker": None}
+    steps = sorted(set.intersection(*(set(points) for points in runs)))
+    # one point alone is no line
+    look = line_look(number) | {"marker": "o" if len(steps) == 1 else None}
     for points in runs if len(runs) > 1 else ():
         axis.plot(list(points), list(points.values()), **look | {"linewidth": 0.4, "linestyle": "-"})
-    steps = sorted(set.intersection(*(set(points) for points in runs)))
     axis.plot(steps, [statistics.median(points[step] for points in runs) for step in steps], **look, label=row)
