@@ -26,9 +26,9 @@ def relative_sd(values: Iterable[float]) -> float:
     beyond what can be added up.
     """
     finite = [value for value in values if not problem(COLUMN, value)]
-    # of values of 1 at most: the squares of large ones would overflow
-    largest = max(map(abs, finite), default=0.0)
-    scaled = [value / largest for value in finite] if largest else []
+    # of values below 1: the squares of large ones would overflow; powers of two leave the digits as they are
+    exponent = math.frexp(max(map(abs, finite), default=0.0))[1]
+    scaled = [math.ldexp(value, -exponent) for value in finite]
     if len(scaled) < 2 or not (mean := fmean(scaled)):
         return math.nan
     return pstdev(scaled, mean) / mean
