@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from real_data import real_data
 from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command
 
+from attnlab.config.compose import CONF
 from attnlab.config.naming import run_folder
 from attnlab.run import evaluation
 from attnlab.run.evaluation import evaluate_main
@@ -19,7 +21,7 @@ from attnlab.run.job import run_job
 from attnlab.run.record import RunError
 from attnlab.run.report.cli import report_main
 from attnlab.run.report.diagnose_command import diagnose_main
-from attnlab.run.trained import paths_here
+from attnlab.run.trained import PLACES, paths_here
 
 STEPS = ("train.max_steps=3", "model=linear")
 
@@ -82,6 +84,13 @@ def test_folders_of_the_environment_are_read_where_no_other_was_chosen(
     capsys.readouterr()
     monkeypatch.setenv("ATTNLAB_DATA", "")
     assert paths_here(chosen | {"data": "data"})["data"] == "data" and not capsys.readouterr().err
+
+
+def test_variables_and_default_folders_are_those_of_training() -> None:
+    written = yaml.safe_load((CONF / "config.yaml").read_text())["paths"]
+    assert {key: f"${{oc.env:{variable},{default}}}" for key, (variable, default) in PLACES.items()} == {
+        key: written[key] for key in PLACES
+    }
 
 
 def test_the_environment_names_the_folder_of_official_files(scan_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

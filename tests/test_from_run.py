@@ -13,7 +13,7 @@ from attnlab.config.check import check_command
 from attnlab.config.naming import run_folder
 from attnlab.run.cli import train_main
 from attnlab.run.evaluation import evaluate_main
-from attnlab.run.from_run_check import from_run_problems, require_fit
+from attnlab.run.from_run_check import fit_problem, from_run_problems
 from attnlab.run.job import run_job
 
 SAME = ("model=linear_l2", "backbone.norm_placement=pre", "backbone.dropout=0")
@@ -112,7 +112,7 @@ def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.C
     for job in jobs:
         begun = masked[job["from_run"]]
         assert (begun["model"]["name"], begun["seed"]) == (job["model"]["name"], job["seed"])
-        require_fit("it", begun, job)
+        assert fit_problem("it", begun, job) is None
         assert job["task"]["from_run"] == job["from_run"]
     assert len(from_run_problems(jobs)) == 4
     assert train_main(tuned) == 2

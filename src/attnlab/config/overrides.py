@@ -12,7 +12,7 @@ from typing import Any
 from attnlab.config.aliases import key_called
 from attnlab.config.compose import group_choices
 from attnlab.config.nodes import schema_keys, task_yaml
-from attnlab.config.words import choice, hint, listed, nearest, offered, show
+from attnlab.config.words import choice, hint, listed, named_key, nearest, offered, show
 
 FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
 """The flags of Hydra's that are offered; those that swap the configuration itself would go past the check."""
@@ -89,9 +89,8 @@ def _bad_flag(word: str, following: str) -> str:
     name, equals, value = word.lstrip("-").partition("=")
     if name in _OF_HYDRA:
         return f"{word}: not offered: what is checked here are the yamls of conf/; put yours there"
-    word_of_ours = name.replace("-", "_")
-    known = {key.rpartition(".")[2]: key for key in schema_keys()}
-    key = name if "." in name else known.get(word_of_ours) or key_called(word_of_ours)
+    ours = name.replace("-", "_")
+    key = name if "." in name else named_key(ours, schema_keys()) or key_called(ours)
     if key or equals or following:
         text = f"{word} {following}".rstrip()
         return f"{text}: unknown flag; options are written without dashes: {key or name}={value or following or '...'}"

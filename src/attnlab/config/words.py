@@ -42,11 +42,8 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
     (`config.aliases`), a like one beside it, or any."""
     keys = list(keys)
     section, _, last = key.rpartition(".")
-    same = [other for other in keys if other.rpartition(".")[2] == last]
-    if same:
-        return difflib.get_close_matches(key, same, n=1, cutoff=0.0)[0]
-    if called := key_called(key, keys):
-        return called
+    if named := named_key(key, keys):
+        return named
     by_last = {other.rpartition(".")[2]: other for other in reversed(keys)}
     beside = {name: f"{section}.{name}" for name in by_last if f"{section}.{name}" in keys}
     for candidates in (beside, by_last):
@@ -54,6 +51,13 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
         if word:
             return candidates[word]
     return None
+
+
+def named_key(key: str, keys: Iterable[str]) -> str | None:
+    """The dotted key with the same last word (lr: optim.lr), else the one that people call so; None without either."""
+    keys, last = list(keys), key.rpartition(".")[2]
+    same = [other for other in keys if other.rpartition(".")[2] == last]
+    return difflib.get_close_matches(key, same, n=1, cutoff=0.0)[0] if same else key_called(key, keys)
 
 
 def command_line(program: str, *words: str) -> str:

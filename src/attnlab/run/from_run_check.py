@@ -24,31 +24,37 @@ def from_run_problems(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
     Args:
         jobs: complete configurations.
     """
-    problems, given = [], {}
-    for folder, job in ((job["from_run"], job) for job in jobs if job["from_run"] is not None):
+    takers: dict[str, list[Mapping[str, Any]]] = {}
+    for job in jobs:
+        if job["from_run"] is not None:
+            takers.setdefault(job["from_run"], []).append(job)
+    problems = []
+    for folder, own in takers.items():
         try:
-            given[folder] = given.get(folder) or _given(folder)
-            require_fit(folder, given[folder], job)
+            given = _given(folder)
         except RunError as error:
             problems.append(str(error))
-    return list(dict.fromkeys(problems))
+        else:
+            problems += dict.fromkeys(filter(None, (fit_problem(folder, given, job) for job in own)))
+    return problems
 
 
-def require_fit(folder: str | Path, given: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Refuse a run whose weights mean something else in the network of another one.
+def fit_problem(folder: str | Path, given: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
+    """Why the weights of a run mean something else in the network of another one; None where they fit.
+
+    They do not where the run has another network (mechanism, widths, norms, positions), or names classes that are not
+    allowed.
 
     Args:
         folder: the run that gives its weights.
         given: its configuration.
         own: the configuration of the run that takes them.
-
-    Raises:
-        RunError: it has another network (mechanism, widths, norms, positions), or names classes that are not allowed.
     """
     if foreign := foreign_targets(given):
-        raise RunError(f"from_run={folder}: {foreign[0]}")
+        return f"from_run={folder}: {foreign[0]}"
     if changed := differences(*map(_shape, (given, own))):
-        raise RunError(f"from_run={folder}: it has another network than this run: {'; '.join(changed)}")
+        return f"from_run={folder}: it has another network than this run: {'; '.join(changed)}"
+    return None
 
 
 def _given(folder: str) -> dict[str, Any]:

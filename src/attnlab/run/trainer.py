@@ -30,7 +30,24 @@ def make_trainer(
 ) -> pl.Trainer:
     """Lightning's loop with nothing of its own beside it."""
     with _without_variables(say):
-        return _trainer(config, device, callbacks, plugins)
+        return pl.Trainer(
+            # Under Slurm, Lightning would count the job's tasks and requeue it by itself on SIGUSR1.
+            plugins=[LightningEnvironment(), *plugins],
+            # There it also begins with any hpc_ckpt_*.ckpt of this folder, the current one by default; this one holds
+            # none.
+            default_root_dir=os.devnull,
+            accelerator="gpu" if device.type == "cuda" else "cpu",
+            devices=1,
+            precision=config.train.precision,
+            max_steps=config.train.max_steps,
+            max_epochs=-1,
+            accumulate_grad_batches=config.train.accumulate,
+            callbacks=list(callbacks),
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
 
 
 @contextmanager
@@ -43,25 +60,3 @@ def _without_variables(say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         os.environ.update(there)
-
-
-def _trainer(
-    config: Config, device: torch.device, callbacks: Sequence[pl.Callback], plugins: Sequence[Any]
-) -> pl.Trainer:
-    return pl.Trainer(
-        # Under Slurm, Lightning would count the job's tasks and requeue it by itself on SIGUSR1.
-        plugins=[LightningEnvironment(), *plugins],
-        # There it also begins with any hpc_ckpt_*.ckpt of this folder, the current one by default; this one holds none.
-        default_root_dir=os.devnull,
-        accelerator="gpu" if device.type == "cuda" else "cpu",
-        devices=1,
-        precision=config.train.precision,
-        max_steps=config.train.max_steps,
-        max_epochs=-1,
-        accumulate_grad_batches=config.train.accumulate,
-        callbacks=list(callbacks),
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )

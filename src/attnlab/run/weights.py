@@ -8,7 +8,7 @@ from torch import nn
 
 from attnlab.learn.validation import saved_best
 from attnlab.run.checkpoints import best_weights, network_weights, read_checkpoint
-from attnlab.run.from_run_check import require_fit
+from attnlab.run.from_run_check import fit_problem
 from attnlab.run.record import RunError, read_config
 
 
@@ -47,10 +47,11 @@ def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[st
         where they are from: folder, checkpoint, step, and how many numbers of the network they fill (`share`).
 
     Raises:
-        RunError: it does not fit (`require_fit`), or has another vocabulary or longest sequence.
+        RunError: it does not fit (`fit_problem`), or has another vocabulary or longest sequence.
     """
     given = read_config(folder / "config.yaml")
-    require_fit(folder, given, own)
+    if problem := fit_problem(folder, given, own):
+        raise RunError(problem)
     weights, where = run_weights(folder, "selected", given["train"]["selection"])
     there = {_place(name): value for name, value in weights.items() if _in_body(name)}
     mine = {name: value for name, value in network.state_dict().items() if _in_body(name)}
