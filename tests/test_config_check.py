@@ -11,12 +11,13 @@ import pytest
 from composed import composed
 
 from attnlab.config.aliases import OTHER_NAMES
-from attnlab.config.check import ConfigError, apply_values, check_command, check_config, checked
+from attnlab.config.check import ConfigError, apply_values, check_config, checked
 from attnlab.config.compose import CONF, compose_config, group_choices
 from attnlab.config.conform import conform, hints
 from attnlab.config.defaults import completed
 from attnlab.config.nodes import attention_nodes, attention_options, schema_keys, task_yaml
 from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
+from attnlab.config.sweep import check_command
 from attnlab.config.target import read_signature
 
 LINEAR, SOFTMAX = "attnlab.attention.linear.LinearAttention", "attnlab.attention.softmax.SoftmaxAttention"
@@ -454,7 +455,8 @@ def test_a_wrong_command_is_quick_and_imports_nothing_heavy() -> None:
     code = """
 import sys
 from attnlab.config.aliases import OTHER_NAMES
-from attnlab.config.check import ConfigError, check_command
+from attnlab.config.check import ConfigError
+from attnlab.config.sweep import check_command
 from attnlab.config.help import help_text
 help_text()
 check_command(["-m", "model=linear,vanilla", "seed=0,1", "hydra/launcher=joblib"])

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from attnlab.config import sweep
-from attnlab.config.check import ConfigError, check_command
+from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF, compose_config, compose_node, compose_with_hydra
 from attnlab.config.defaults import completed
+from attnlab.config.sweep import check_command
 
 SWEEP = """# @package _global_
 defaults:

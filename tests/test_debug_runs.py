@@ -8,9 +8,9 @@ import yaml
 from runs import ROOT, SMALL_SCAN
 from test_report import OOD, a_run
 
-from attnlab.config.check import check_command
 from attnlab.config.compose import compose_config
 from attnlab.config.naming import comparable, run_folder
+from attnlab.config.sweep import check_command
 from attnlab.run.report.cli import report_main
 from attnlab.run.report.source import experiment_source
 

@@ -9,8 +9,8 @@ import torch
 from runs import run_command, settings
 from tiny import TINY, raw_of, trained
 
-from attnlab.config.check import check_command
 from attnlab.config.naming import run_folder
+from attnlab.config.sweep import check_command
 from attnlab.run.cli import train_main
 from attnlab.run.evaluation import evaluate_main
 from attnlab.run.from_run_check import fit_problem, from_run_problems

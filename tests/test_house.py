@@ -19,6 +19,8 @@ from attnlab.config import schema
 
 SOURCE = ROOT / "src" / "attnlab"
 FILES = sorted(SOURCE.rglob("*.py"))
+MODULES = {".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES}
+"""every file by its module: `data.batch`"""
 MAX_LINES, MAX_FUNCTION = 250, 45
 
 # DESIGN: config -> nothing; data -> config; attention -> config; nn -> attention; tasks -> data;
@@ -40,9 +42,9 @@ def imports(file: Path) -> Iterator[str]:
     """Modules of this package that a file imports, at the top or inside functions: `data.batch`."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnlab"):
-            inside = node.module.split(".", 1)[1] if "." in node.module else ""
-            names = [alias.name for alias in node.names]
-            yield from [inside] if "." in inside else [f"{inside}.{name}".strip(".") for name in names]
+            inside = node.module.removeprefix("attnlab").strip(".")
+            names = [f"{inside}.{alias.name}".strip(".") for alias in node.names]
+            yield from [name for name in names if name in MODULES] or [inside]
         elif isinstance(node, ast.Import):
             yield from (a.name.split(".", 1)[1] for a in node.names if a.name.startswith("attnlab."))
 
@@ -77,6 +79,30 @@ def test_every_file_keeps_the_rules(wrong: Callable[[Path], Iterator[str]]) -> N
     """Which way imports point; sizes of files and functions; names. Every breach is listed."""
     found = [f"{file.relative_to(SOURCE)}: {problem}" for file in FILES for problem in wrong(file)]
     assert len(FILES) > 100 and not found, "\n".join(found)
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in turn, at the top or inside functions; empty where there is none."""
+    done: set[str] = set()
+    way: list[str] = []
+
+    def follow(module: str) -> list[str]:
+        if module in way:
+            return [*way[way.index(module) :], module]
+        way.append(module)
+        found = next(filter(None, (follow(other) for other in sorted(graph[module] - done))), [])
+        way.pop()
+        done.add(module)
+        return found
+
+    return next(filter(None, map(follow, sorted(graph))), [])
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {module: set(imports(file)) & MODULES.keys() for module, file in MODULES.items()}
+    assert sum(map(len, graph.values())) > 300
+    assert not (found := circle(graph)), " -> ".join(found)
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
 
 
 def test_names_of_yamls_are_their_files() -> None:

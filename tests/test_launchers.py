@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
 
-from attnlab.config.check import ConfigError, check_command
+from attnlab.config.check import ConfigError
 from attnlab.config.launchers import not_installed
 from attnlab.config.overrides import Item, flags_first
+from attnlab.config.sweep import check_command
 from attnlab.learn.progress import Reporter
 from attnlab.run import jobs as jobs_module
 from attnlab.run import summary

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from attnlab.config.check import check_command
 from attnlab.config.naming import run_folder
 from attnlab.config.packing import Pack, describe, is_own, packs, ranges
 from attnlab.config.setting import flatten
+from attnlab.config.sweep import check_command
 
 
 def jobs_of(*words: str) -> list[dict[str, Any]]:

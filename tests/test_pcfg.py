@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from official.pcfg import CLONE, SMALL, place
 from real_data import real_data
 
-from attnlab.config.check import ConfigError, check_command
+from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_config
 from attnlab.config.naming import run_label
+from attnlab.config.sweep import check_command
 from attnlab.data.cache import load_arrays
 from attnlab.data.fetch import DataError, Folders
 from attnlab.data.ragged import Ragged

@@ -8,10 +8,11 @@ import yaml
 from runs import SMALL_SCAN, config_of
 
 from attnlab.attention.base import Attention
-from attnlab.config.check import check_command, check_config
+from attnlab.config.check import check_config
 from attnlab.config.compose import compose_config
 from attnlab.config.naming import run_folder
 from attnlab.config.plugins import TargetError, load_class
+from attnlab.config.sweep import check_command
 from attnlab.config.target import read_signature
 from attnlab.run.cli import train_main
 from attnlab.run.evaluation import evaluate_main

@@ -13,13 +13,13 @@ import pytest
 import yaml
 from runs import ROOT
 
-from attnlab.config.check import check_command
 from attnlab.config.compose import CONF
 from attnlab.config.naming import run_label
 from attnlab.config.nodes import task_yaml
 from attnlab.config.overrides import read_override
 from attnlab.config.report import Quantity
 from attnlab.config.spec import SEQUENCE_METRICS
+from attnlab.config.sweep import check_command
 from attnlab.config.words import show
 from attnlab.learn.metrics import METRICS
 from attnlab.tasks.glue_sets import DATA_SETS

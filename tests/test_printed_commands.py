@@ -11,10 +11,11 @@ import pytest
 from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, settings
 from test_report import a_run
 
-from attnlab.config.check import ConfigError, apply_values, check_command
+from attnlab.config.check import ConfigError, apply_values
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.naming import run_folder
 from attnlab.config.overrides import quoted_folder, read_override
+from attnlab.config.sweep import check_command
 from attnlab.config.words import command_line
 from attnlab.run.evaluation import ALLOWED, _own_options, _run_config
 from attnlab.run.from_run_check import from_run_problems

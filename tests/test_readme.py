@@ -12,9 +12,9 @@ from real_data import real_data
 from runs import ROOT, environment, run_command, settings
 from tiny import TINY, trained
 
-from attnlab.config.check import check_command
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.shipped import models_that_can
+from attnlab.config.sweep import check_command
 from attnlab.config.view import can
 from attnlab.run.job import run_job
 from attnlab.run.report.cli import report_main

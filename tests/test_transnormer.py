@@ -13,10 +13,11 @@ from tracing import arguments
 
 from attnlab.attention.position import Lrpe
 from attnlab.attention.transnormer import DiagAttention, NormAttention, simple_rms_norm
-from attnlab.config.check import ConfigError, check_command, checked
+from attnlab.config.check import ConfigError, checked
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.defaults import completed
 from attnlab.config.schema import Normalization
+from attnlab.config.sweep import check_command
 from attnlab.nn.block import ParallelAttention
 from attnlab.nn.build import build_network
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +35,6 @@ class ConfigError(Exception):
         return "\n".join([*lines, f"`python {self.program} --help` lists what is allowed."])
 
 
-@dataclass(frozen=True)
-class Command:
-    """A checked command line: one complete, resolved configuration a job, in the order of their numbers.
-
-    launcher: name and options of what runs the jobs of a sweep.
-    """
-
-    multirun: bool
-    jobs: list[dict[str, Any]]
-    launcher: dict[str, Any]
-
-
 def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[str]:
     """Problems of one composed, resolved configuration; empty when it can run."""
     config = completed(config)
@@ -75,21 +62,6 @@ def checked(config: Mapping[str, Any], conf: Path = CONF) -> Config:
     if problems:
         raise ConfigError(problems)
     return build(Config, completed(config))
-
-
-def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
-    """Check a whole command line (without the program's name), and every job of its sweep.
-
-    Raises:
-        ConfigError: with every problem of every word and every job.
-    """
-    # Only here: it imports Hydra, and this module.
-    from attnlab.config.sweep import expand
-
-    command, problems = expand(argv, conf)
-    if problems:
-        raise ConfigError(problems)
-    return command
 
 
 def apply_values(

@@ -8,12 +8,8 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from attnlab.config.resolvers import register_resolvers
-
 CONF = Path(__file__).resolve().parents[3] / "conf"
 """The repository's configuration folder."""
-
-register_resolvers()
 
 
 @cache

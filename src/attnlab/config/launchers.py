@@ -3,9 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from attnlab.config.compose import compose_node
 from attnlab.config.conform import conform, unknown_keys
-from attnlab.config.overrides import Item
+from attnlab.config.overrides import Item, Words
+from attnlab.config.resolving import first_line
 from attnlab.config.schema import Count
+from attnlab.config.words import choice
 
 GROUP = "hydra/launcher"
 _SECTION = "hydra.launcher"
@@ -57,3 +64,50 @@ def _options_by_name() -> dict[str, list[str]]:
     files = store.list(GROUP)
     nodes = {file.removesuffix(".yaml"): store.load(f"{GROUP}/{file}").node for file in files}
     return {name: [str(key) for key in node if key != "_target_"] for name, node in nodes.items()}
+
+
+def hydra_words(words: Words, loader: Any) -> tuple[list[str], list[str]]:
+    """Hydra's own words of a command line that are right, and the problems of the others.
+
+    Choices are checked here, the rest by composing with them.
+
+    Args:
+        loader: Hydra's config loader, of a `hydra_session`.
+    """
+    good, bad_groups, problems = [], [], []
+    for item in (item for item in words.items if item.is_hydra):
+        problem = _choice_problem(item, loader) if "/" in item.key else None
+        if problem:
+            problems.append(problem)
+            bad_groups.append(item.key.replace("/", ".") + ".")
+        elif not item.key.startswith(tuple(bad_groups)):
+            good.append(item)
+    texts = [item.text for item in good]
+    if not good or _error(texts) is None:
+        return texts, problems
+    choices = [item.text for item in good if "/" in item.key]
+    errors = [_error(list(dict.fromkeys([*choices, text]))) for text in texts]
+    wrong = [(item, error) for item, error in zip(good, errors, strict=True) if error]
+    problems += [unknown_option(item, good) or f"{item.text}: {error}" for item, error in wrong]
+    return [text for text, error in zip(texts, errors, strict=True) if not error], problems
+
+
+def _choice_problem(item: Item, loader: Any) -> str | None:
+    choices = loader.get_group_options(item.key, ObjectType.CONFIG)
+    if item.values and item.values[0] in choices:
+        return None
+    if problem := not_installed(item):
+        return problem
+    if choices:
+        word = str(item.values[0]) if item.values else ""
+        return f"{item.text}: no such choice{choice(word, choices, item.key)}"
+    groups = [f"hydra/{name}" for name in loader.get_group_options("hydra", ObjectType.GROUP)]
+    return f"{item.text}: unknown key{choice(item.key, groups, 'groups')}"
+
+
+def _error(texts: Sequence[str]) -> str | None:
+    try:
+        compose_node(texts)
+    except (HydraException, OmegaConfBaseException) as error:
+        return first_line(error)
+    return None

@@ -1,4 +1,7 @@
-"""What yaml files can ask for in `${name:...}`, besides Hydra's own: a value by case, and the folder of another run."""
+"""Resolvers of yaml files, `${name:...}`, besides Hydra's own: a value by case, and the folder of another run.
+
+Importing this module makes them known to OmegaConf; modules that resolve an experiment's configuration import it.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -6,14 +9,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from attnlab.config.compose import choice_named, compose_config
+from attnlab.config.naming import run_folder
+
 _trained_by: dict[str, str] = {}
 """Of run folders that were asked for, the experiment that trains them; for messages alone."""
-
-
-def register_resolvers() -> None:
-    """Make `choose` and `run_of` known to OmegaConf."""
-    OmegaConf.register_new_resolver("choose", choose, replace=True)
-    OmegaConf.register_new_resolver("run_of", run_of, replace=True)
 
 
 def choose(case: Any, values: Mapping[Any, Any], otherwise: Any) -> Any:
@@ -29,8 +29,6 @@ def run_of(experiment: str, model: str, seed: int, runs: str) -> str:
 
     `${run_of:qin2022/table5_pretraining,${model.name},${seed},${paths.runs}}`
     """
-    from attnlab.config.naming import run_folder
-
     config = _composed(experiment, model)
     folder = str(run_folder(config | {"seed": seed, "paths": config["paths"] | {"runs": runs}}))
     _trained_by[folder] = experiment
@@ -44,6 +42,8 @@ def trained_by(folder: str) -> str | None:
 
 @cache
 def _composed(experiment: str, model: str) -> dict[str, Any]:
-    from attnlab.config.compose import choice_named, compose_config
-
     return compose_config([f"experiment={experiment}", f"model={choice_named('model', model)}"])
+
+
+OmegaConf.register_new_resolver("choose", choose, replace=True)
+OmegaConf.register_new_resolver("run_of", run_of, replace=True)

@@ -8,19 +8,43 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.check import Command, check_config
-from attnlab.config.compose import compose_node, hydra_session, unresolved
+import attnlab.config.resolvers  # noqa: F401  registers choose and run_of
+from attnlab.config.check import ConfigError, check_config
+from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
 from attnlab.config.defaults import completed
-from attnlab.config.launchers import launcher_problems, not_installed, unknown_option
+from attnlab.config.launchers import hydra_words, launcher_problems
 from attnlab.config.nodes import addable_keys
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
 from attnlab.config.resolving import Pair, as_text, first_line, followed_by_none, references, resolve, set_all
 from attnlab.config.setting import Setter, list_advice
-from attnlab.config.words import choice, listed, show
+from attnlab.config.words import listed, show
+
+
+@dataclass(frozen=True)
+class Command:
+    """A checked command line: one complete, resolved configuration a job, in the order of their numbers.
+
+    launcher: name and options of what runs the jobs of a sweep.
+    """
+
+    multirun: bool
+    jobs: list[dict[str, Any]]
+    launcher: dict[str, Any]
+
+
+def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
+    """Check a whole command line (without the program's name), and every job of its sweep.
+
+    Raises:
+        ConfigError: with every problem of every word and every job.
+    """
+    command, problems = expand(argv, conf)
+    if problems:
+        raise ConfigError(problems)
+    return command
 
 
 def expand(argv: Sequence[str], conf: Path) -> tuple[Command, list[str]]:
@@ -54,7 +78,8 @@ class _Expansion:
         self.bases: dict[tuple[str, ...], _Base | None] = {}
 
     def run(self) -> tuple[Command, list[str]]:
-        self.hydra_texts = self._hydra_texts()
+        self.hydra_texts, problems = hydra_words(self.words, self.loader)
+        self.problems += problems
         given, bad_groups = [], set()
         for item in (item for item in self.words.items if not item.is_hydra):
             problems = group_problems(item, self.conf) if item.group else []
@@ -74,44 +99,6 @@ class _Expansion:
         if multirun and master is not None:
             self.problems += self._master_problems(master, given)
         return Command(multirun, jobs, settings["launcher"]), list(dict.fromkeys(self.problems))
-
-    def _hydra_texts(self) -> list[str]:
-        """Hydra's own words that are right: choices are checked here, the rest by composing with them."""
-        good, bad_groups = [], []
-        for item in (item for item in self.words.items if item.is_hydra):
-            problem = self._hydra_choice_problem(item) if "/" in item.key else None
-            if problem:
-                self.problems.append(problem)
-                bad_groups.append(item.key.replace("/", ".") + ".")
-            elif not item.key.startswith(tuple(bad_groups)):
-                good.append(item)
-        texts = [item.text for item in good]
-        if not good or self._error(texts) is None:
-            return texts
-        choices = [item.text for item in good if "/" in item.key]
-        errors = [self._error(list(dict.fromkeys([*choices, text]))) for text in texts]
-        wrong = [(item, error) for item, error in zip(good, errors, strict=True) if error]
-        self.problems += [unknown_option(item, good) or f"{item.text}: {error}" for item, error in wrong]
-        return [text for text, error in zip(texts, errors, strict=True) if not error]
-
-    def _hydra_choice_problem(self, item: Item) -> str | None:
-        choices = self.loader.get_group_options(item.key, ObjectType.CONFIG)
-        if item.values and item.values[0] in choices:
-            return None
-        if problem := not_installed(item):
-            return problem
-        if choices:
-            word = str(item.values[0]) if item.values else ""
-            return f"{item.text}: no such choice{choice(word, choices, item.key)}"
-        groups = [f"hydra/{name}" for name in self.loader.get_group_options("hydra", ObjectType.GROUP)]
-        return f"{item.text}: unknown key{choice(item.key, groups, 'groups')}"
-
-    def _error(self, texts: Sequence[str]) -> str | None:
-        try:
-            compose_node(texts)
-        except (HydraException, OmegaConfBaseException) as error:
-            return first_line(error)
-        return None
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices, and Hydra's settings; kept."""

@@ -10,10 +10,11 @@ from typing import Any
 
 import yaml
 
-from attnlab.config.check import Command, ConfigError, check_command
+from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF
 from attnlab.config.overrides import flags_first, readable
 from attnlab.config.setting import flatten
+from attnlab.config.sweep import Command, check_command
 from attnlab.config.words import hint, nearest, nearest_key
 from attnlab.run.from_run_check import from_run_problems
 

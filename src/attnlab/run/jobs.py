@@ -9,9 +9,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from attnlab.config.check import Command
 from attnlab.config.naming import run_folder
 from attnlab.config.packing import describe, ranges
+from attnlab.config.sweep import Command
 from attnlab.run.finished import is_finished, of_run
 from attnlab.run.job import FAILED, run_job, start_line
 from attnlab.run.workers import Worker

@@ -10,9 +10,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from attnlab.config.check import ConfigError, check_command
+from attnlab.config.check import ConfigError
 from attnlab.config.naming import run_folder
 from attnlab.config.setting import flatten
+from attnlab.config.sweep import check_command
 from attnlab.config.words import command_line, show
 from attnlab.learn.units import text
 from attnlab.run.record import RunError, RunFolder

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.check import ConfigError, check_command
+from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
 from attnlab.config.conform import build
 from attnlab.config.naming import NOT_IDENTITY, run_folder
 from attnlab.config.report import Report
+from attnlab.config.sweep import check_command
 from attnlab.config.words import command_line, hint, listed, nearest_key, show
 from attnlab.learn.units import spread_of
 from attnlab.run.report.cells import TableError
