@@ -3,7 +3,7 @@
 python -m benchmarks.all            # make bench
 python -m benchmarks.all --full     # all lengths, more turns: steadier figures
 python -m benchmarks.all --tiny     # does every benchmark run? Its numbers mean nothing
-python -m benchmarks.tables         # the results as markdown; --write puts them into benchmarks/README.md
+python -m benchmarks.harness.tables         # the results as markdown; --write puts them into benchmarks/README.md
 """
 
 import argparse
@@ -84,7 +84,7 @@ def main() -> int:
         command = [sys.executable, "-m", f"benchmarks.{module}", *options, *arguments]
         if subprocess.run(command, cwd=ROOT, check=False).returncode:
             failed.append(line)
-    print(f"{time.monotonic() - began:.0f} s in all; as markdown: python -m benchmarks.tables")
+    print(f"{time.monotonic() - began:.0f} s in all; as markdown: python -m benchmarks.harness.tables")
     for line in failed:
         print(f"failed: python -m benchmarks.{line}", file=sys.stderr)
     return 1 if failed else 0

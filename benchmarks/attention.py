@@ -23,12 +23,12 @@ from typing import Any
 import torch
 
 from attnlab.config.compose import group_choices
-from benchmarks.contestants import Contestant, Shape, contestants
-from benchmarks.memory import memory_kept, peak_of
-from benchmarks.naive import BASELINE, FLA, PUBLISHED
-from benchmarks.place import begin, parser
-from benchmarks.tables import show
-from benchmarks.timing import Timings, interleaved
+from benchmarks.harness.baselines import BASELINE, FLA, PUBLISHED
+from benchmarks.harness.contestants import Contestant, Shape, contestants
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.peak_memory import memory_kept, peak_of
+from benchmarks.harness.tables import show
+from benchmarks.harness.timing import Timings, interleaved
 
 MODES = {False: "bidirectional", True: "causal"}
 PARTS = ("forward", "forward + backward")

@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 
 from attnlab.learn.cross_entropy import chunked_cross_entropy
-from benchmarks.memory import peak_of
-from benchmarks.place import begin, parser
-from benchmarks.tables import show
-from benchmarks.timing import interleaved
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.peak_memory import peak_of
+from benchmarks.harness.tables import show
+from benchmarks.harness.timing import interleaved
 
 
 def contestants(tokens: int, width: int, vocabulary: int, device: torch.device) -> dict[str, Callable[[], object]]:

@@ -26,11 +26,11 @@ import numpy as np
 import torch
 
 from attnlab.learn.evaluate import evaluate, evaluating, precision_context
-from benchmarks import synthetic
-from benchmarks.lab import Lab, make_lab, small_batch, stepper, tasks_of
-from benchmarks.place import begin, parser
-from benchmarks.tables import show
-from benchmarks.timing import Timings, interleaved, progress, settle
+from benchmarks.harness import synthetic_data
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.setup import Lab, make_lab, small_batch, stepper, tasks_of
+from benchmarks.harness.tables import show
+from benchmarks.harness.timing import Timings, interleaved, progress, settle
 
 SUBSET, WINDOW = "test/ood", 32
 TESTED = {"scan": ("test/ood",), "pcfg": ("test",), "mathematics": ("test/iid", "test/ood")}
@@ -113,7 +113,7 @@ def one_pass(labs: Mapping[str, Lab], tokens: int, rows: int) -> dict[str, list[
 
 def by_position(models: Sequence[str], given: Namespace) -> list[dict[str, object]]:
     """Part 2: a row a model."""
-    prepared = synthetic.longest_of_pcfg(given.rows)
+    prepared = synthetic_data.longest_of_pcfg(given.rows)
     labs = {model: make_lab("pcfg", model, given.overrides, given.device, prepared) for model in models}
     one_pass(labs, WINDOW, given.rows)
     passes = [one_pass(labs, given.tokens, given.rows) for _ in range(given.passes)]

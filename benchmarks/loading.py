@@ -12,10 +12,10 @@ import statistics
 
 import torch
 
-from benchmarks.lab import Lab, make_lab, stepper
-from benchmarks.place import begin, parser
-from benchmarks.tables import show
-from benchmarks.timing import interleaved
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.setup import Lab, make_lab, stepper
+from benchmarks.harness.tables import show
+from benchmarks.harness.timing import interleaved
 
 TASKS = "scan,sort_of_clevr,mathematics,pcfg,lra_listops,lra_text,lra_image,flip_flop"
 

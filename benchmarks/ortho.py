@@ -1,10 +1,11 @@
 """The orthogonality loss: O(N D min(N, D)) against the N x N Gram matrix, and what it adds to a training step.
 
-1. Forward and backward of `attnlab.attention.orthogonality` and of the plain Gram form, in turns, on random values of
-   head width 32, 4 heads, about 4,096 positions altogether (157 sequences of 26, one of 4,096). Both must agree.
+1. Forward and backward of `attnlab.attention.core.value_orthogonality` and of the plain Gram form, in turns, on random
+   values of head width 32, 4 heads, about 4,096 positions altogether (157 sequences of 26, one of 4,096). Both must
+   agree.
 2. A training step of `linear_l2_ortho` on every task whose data is there, and on random bytes of one length at the
    sizes of LRA's text task (two layers of width 64, 16,384 positions a batch). The step is the manual one of
-   `benchmarks.lab`, without Lightning; "values" shows batch and sizes of the first loss.
+   `benchmarks.harness.setup`, without Lightning; "values" shows batch and sizes of the first loss.
 
    adds %    the losses of one step alone (all covered layers, its own values and masks, forward and backward) against
              the rest of that step: precise. On a GPU short kernels alone take longer than among others: an upper bound.
@@ -19,12 +20,12 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from attnlab.attention.orthogonality import EPS, orthogonality_loss
-from benchmarks import synthetic
-from benchmarks.lab import COMPILED, Lab, make_lab, small_batch, stepper, tasks_of
-from benchmarks.place import begin, parser
-from benchmarks.tables import show
-from benchmarks.timing import interleaved
+from attnlab.attention.core.value_orthogonality import EPS, orthogonality_loss
+from benchmarks.harness import synthetic_data
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.setup import COMPILED, Lab, make_lab, small_batch, stepper, tasks_of
+from benchmarks.harness.tables import show
+from benchmarks.harness.timing import interleaved
 
 HEADS, WIDTH, POSITIONS = 4, 32, 4096
 PLAIN, ORTHO = "linear_l2", "linear_l2_ortho"
@@ -101,7 +102,7 @@ def of_task(task: str, overrides: Sequence[str], seconds: float, device: torch.d
 def of_length(length: int, seconds: float, device: torch.device) -> dict[str, object]:
     """At one length, with as many sequences as make `STEP_POSITIONS` positions."""
     batch = max(1, STEP_POSITIONS // length)
-    prepared = synthetic.classes_of(length, 2 * batch)
+    prepared = synthetic_data.classes_of(length, 2 * batch)
     plain, ortho = (
         make_lab("lra_text", model, [f"train.batch_size={batch}"], device, prepared) for model in (PLAIN, ORTHO)
     )

@@ -3,7 +3,7 @@
 Members differ in their seed alone. All ways take turns (A B A B ...); a time is one training step of every member.
 
 single     a step without Lightning of one run, eager and compiled; the yardsticks
-packed     `attnlab.run.pack`: all members as one computation, gathering to optimiser step
+packed     `attnlab.launch.pack`: all members as one computation, gathering to optimiser step
 processes  the simple way: one process a run, all at once on one device, by the real `pl.Trainer`, with threads /
            members each; against one such process alone with all threads
 
@@ -25,14 +25,14 @@ from types import SimpleNamespace
 
 import torch
 
-from attnlab.learn.module import LabModule
 from attnlab.learn.objectives import objective_for
-from benchmarks.lab import COMPILED, Lab, make_lab, step_of, stepper
-from benchmarks.memory import peak_of
-from benchmarks.place import begin, parser
-from benchmarks.processes import Contestant, Job
-from benchmarks.tables import show
-from benchmarks.timing import Timings, interleaved, progress
+from attnlab.learn.training_module import LabModule
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.interleaved_training import Contestant, Job
+from benchmarks.harness.peak_memory import peak_of
+from benchmarks.harness.setup import COMPILED, Lab, make_lab, step_of, stepper
+from benchmarks.harness.tables import show
+from benchmarks.harness.timing import Timings, interleaved, progress
 
 SINGLE = "single"
 FORMS = {"no": (False,), "yes": (True,), "both": (False, True)}
@@ -43,9 +43,9 @@ def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
 
     Whether it is compiled stands in their configuration.
     """
-    from attnlab.run.pack.module import PackModule
-    from attnlab.run.pack.shared import PackOrder
-    from attnlab.run.pack.stack import Stack
+    from attnlab.launch.pack.network_stack import Stack
+    from attnlab.launch.pack.packed_module import PackModule
+    from attnlab.launch.pack.trainer import PackOrder
 
     first = labs[0]
     # What the module asks of its members; their folders and metrics are not measured.

@@ -8,11 +8,11 @@ measured, so the table is the same on every machine.
     python -m benchmarks.padding --tasks pcfg task.split=small_10k
 """
 
-from attnlab.data.order import BatchOrder
-from attnlab.data.padding import LengthBuckets, padding_share
-from benchmarks.lab import Lab, make_lab
-from benchmarks.place import begin, parser
-from benchmarks.tables import show
+from attnlab.data.batch_order import BatchOrder
+from attnlab.data.length_buckets import LengthBuckets, padding_share
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.setup import Lab, make_lab
+from benchmarks.harness.tables import show
 
 TASKS = "scan,mathematics,pcfg,lra_listops,lra_text,glue"
 

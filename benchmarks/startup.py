@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.place import begin, parser
-from benchmarks.tables import show
-from benchmarks.timing import interleaved, progress
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.tables import show
+from benchmarks.harness.timing import interleaved, progress
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = {

@@ -106,7 +106,7 @@ def prepare_here(file: Path, words: list[str]) -> None:
     """The body of the process that prepares: seconds, memory and size on disk, into a file."""
     from attnlab.config.check import checked
     from attnlab.config.compose import compose_config
-    from attnlab.run.setup import prepare
+    from attnlab.run.runtime import prepare
     from attnlab.tasks.base import make_task
 
     config = checked(compose_config(words))

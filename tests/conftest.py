@@ -39,8 +39,8 @@ def default_signals() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny data folder in it and room for a cache (tests/tiny.py)."""
-    from tiny import place
+    """A folder with a tiny data folder in it and room for a cache (tests/support/tiny_tasks.py)."""
+    from support.tiny_tasks import place
 
     folder = tmp_path_factory.mktemp("tiny")
     place(folder / "data")
@@ -49,7 +49,7 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Names the laws that a mechanism is excused from, so that no exemption is forgotten."""
-    from exemptions import EXEMPTIONS
+    from support.law_exemptions import EXEMPTIONS
 
     for (law, mechanism), reason in EXEMPTIONS.items():
         terminalreporter.write_line(f"exempt from the law of {law}: {mechanism} ({reason})")

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
-from official import python2
+from support.layout_writers import python2
 
-from attnlab.data.arrays_only import read_pickle
-from attnlab.data.fetch import DataError
+from attnlab.data.files.arrays_only import read_pickle
+from attnlab.data.files.fetch import DataError
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),

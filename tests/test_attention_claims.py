@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import raw_of
+from support.tiny_tasks import raw_of
 
 from attnlab.attention.base import Attention
 from attnlab.config.check import check_config
 from attnlab.config.compose import CONF
 from attnlab.config.naming import run_folder
-from attnlab.config.nodes import NEEDED_ARGUMENTS, node_signature
+from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
 from attnlab.config.view import CAPABILITIES, can
-from attnlab.run.job import run_job
+from attnlab.launch.run_job import run_job
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
 MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]
@@ -31,7 +31,7 @@ import torch
 from attnlab.attention.base import Attention
 from attnlab.attention.linear import LinearAttention
 from attnlab.attention.softmax import SoftmaxAttention
-from attnlab.attention.softmax_core import fused_softmax
+from attnlab.attention.core.softmax_core import fused_softmax
 
 
 class Minimal(Attention):

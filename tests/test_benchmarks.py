@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from runs import ROOT
+from support.small_runs import ROOT
 
 from attnlab.data.batch import SequenceBatch
 from benchmarks.all import FULL, SHORT, SMALLEST, tiny
 from benchmarks.flops import counted, data_sheet
-from benchmarks.gpu import Part, run
-from benchmarks.lab import places
-from benchmarks.processes import Account, Turn
-from benchmarks.tables import PLACE, markdown
-from benchmarks.targets import TARGETS, summary
+from benchmarks.gpu_suite import Part, run
+from benchmarks.harness.interleaved_training import Account, Turn
+from benchmarks.harness.setup import places
+from benchmarks.harness.tables import PLACE, markdown
+from benchmarks.harness.targets import TARGETS, summary
 from benchmarks.train_step import rates
 
 COMMANDS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if "def main(" in file.read_text())

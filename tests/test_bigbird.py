@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 import test_laws_finite
 import torch
-from models import apply, assert_same, gradients, masks, shaken
-from published import assert_golden, golden, with_weights
 from reference.bigbird import seen_by
-from runs import ROOT, environment
+from support.golden_outputs import assert_golden, golden, with_weights
+from support.model_cases import apply, assert_same, gradients, masks, shaken
+from support.small_runs import ROOT, environment
 from test_laws_reference import compare
 from test_laws_trace import ignore_slow_fallback
 from torch import Tensor
@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from attnlab.attention.base import Attention
 from attnlab.attention.bigbird import BigBirdAttention
-from attnlab.attention.softmax_core import fused_softmax
+from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.config.check import check_config
 from attnlab.config.compose import compose_config
 
@@ -243,7 +243,7 @@ def test_stacked_parameters_equal_single_ones() -> None:
 
 @pytest.mark.slow
 def test_the_sparse_form_has_no_graph_break() -> None:
-    """In a process without shape checks, as in tests/tracing.py."""
+    """In a process without shape checks, as in tests/support/compile_networks.py."""
     code = """
 import torch
 from attnlab.attention.bigbird import BigBirdAttention

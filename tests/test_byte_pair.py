@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from attnlab.data import byte_pair
 from attnlab.data.byte_pair import SAMPLE, BytePair, join_spellings
-from attnlab.data.fetch import DataError
+from attnlab.data.files.fetch import DataError
 
 TEXTS = ["the cat sat on the mat", "the cat and the hat", "", " a  cat's \t hat — déjà vu 雪 "] * 3
 

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from attnlab.data import cache
-from attnlab.data.cache import MANIFEST, build_once, cache_key, load_arrays, save_arrays
-from attnlab.data.fetch import DataError, FileLock
+from attnlab.data.files import cache
+from attnlab.data.files.cache import MANIFEST, build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.fetch import DataError, FileLock
 
 BUILDER = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from attnlab.data.cache import build_once, save_arrays
+from attnlab.data.files.cache import build_once, save_arrays
 
 def build(place):
     save_arrays(place, first=np.arange(5))

@@ -4,13 +4,13 @@ from itertools import product
 
 import pytest
 import torch
-from models import apply, gradients, masks, shaken
-from published import assert_golden, golden, with_weights
+from support.golden_outputs import assert_golden, golden, with_weights
+from support.model_cases import apply, gradients, masks, shaken
 from test_laws_reference import compare
 from torch import Tensor
 
 from attnlab.attention.compositional import CompositionalAttention
-from attnlab.attention.orthogonality import orthogonality_loss
+from attnlab.attention.core.value_orthogonality import orthogonality_loss
 from attnlab.attention.softmax import SoftmaxAttention
 
 MODES = ("bidirectional", "causal", "cross")

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from composed import composed
+from support.composed_models import composed
 
-from attnlab.config.aliases import OTHER_NAMES
 from attnlab.config.check import ConfigError, apply_values, check_config, checked
 from attnlab.config.compose import CONF, compose_config, group_choices
-from attnlab.config.conform import conform, hints
 from attnlab.config.defaults import completed
-from attnlab.config.nodes import attention_nodes, attention_options, schema_keys, task_yaml
+from attnlab.config.key_aliases import OTHER_NAMES
 from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
+from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
-from attnlab.config.target import read_signature
+from attnlab.config.target_validation import attention_nodes, attention_options, schema_keys, task_yaml
+from attnlab.config.type_check import conform, hints
 
 LINEAR, SOFTMAX = "attnlab.attention.linear.LinearAttention", "attnlab.attention.softmax.SoftmaxAttention"
 
@@ -404,7 +404,7 @@ def test_a_class_that_lacks_a_form_is_refused_where_it_is_needed(
 ) -> None:
     (tmp_path / "limited.py").write_text(
         "from attnlab.attention.base import Attention\n"
-        "from attnlab.attention.softmax_core import CachedAttention\n"
+        "from attnlab.attention.core.softmax_core import CachedAttention\n"
         "class OneWay(CachedAttention):\n    supports_cross = False\n    supports_bidirectional = False\n"
         "class Parallel(Attention):\n    supports_orthogonality = False\n    def attend(self): ...\n"
     )
@@ -454,7 +454,7 @@ def test_wrong_values_for_a_finished_run(override: str, message: str) -> None:
 def test_a_wrong_command_is_quick_and_imports_nothing_heavy() -> None:
     code = """
 import sys
-from attnlab.config.aliases import OTHER_NAMES
+from attnlab.config.key_aliases import OTHER_NAMES
 from attnlab.config.check import ConfigError
 from attnlab.config.sweep import check_command
 from attnlab.config.help import help_text
@@ -471,7 +471,7 @@ except ConfigError:
 
 def test_an_option_that_costs_a_form_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "optional.py").write_text(
-        "from attnlab.attention.softmax_core import CachedAttention\n"
+        "from attnlab.attention.core.softmax_core import CachedAttention\n"
         "class Sometimes(CachedAttention):\n"
         "    limits = {'shared': {True: ['supports_causal', 'supports_step']}}\n"
         "    def __init__(self, d_model: int, n_heads: int, *, shared: bool = False): ...\n"

@@ -10,10 +10,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from attnlab.config.compose import CONF, choice_named, compose_config, group_choices
-from attnlab.config.conform import accepts, conform, describe
 from attnlab.config.help import help_text
-from attnlab.config.layers import layer_plan
-from attnlab.config.target import TargetError, read_signature
+from attnlab.config.layer_plan import layer_plan
+from attnlab.config.signatures import TargetError, read_signature
+from attnlab.config.type_check import accepts, conform, describe
 
 MODULE = """
 raise RuntimeError("imported")

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 import torch
-from models import apply, config_of, masks, network_of, shaken
-from published import assert_golden, golden, with_weights
+from support.golden_outputs import assert_golden, golden, with_weights
+from support.model_cases import apply, config_of, masks, network_of, shaken
 from test_laws_reference import compare
 
 from attnlab.attention.cosformer import CosformerAttention
@@ -145,7 +145,7 @@ def test_the_published_length_has_no_step_form() -> None:
 
 @pytest.mark.parametrize(("task", "length"), [("scan", 100), ("sort_of_clevr", 5)])
 def test_networks_take_the_longest_sequence_of_the_task(task: str, length: int) -> None:
-    """100 tokens by tests/models.py; the class token and four patches of a 30 x 30 image."""
+    """100 tokens by tests/support/model_cases.py; the class token and four patches of a 30 x 30 image."""
     found = [m for m in network_of("cosformer", task).modules() if isinstance(m, CosformerAttention)]
     assert found and {attention.max_length for attention in found} == {length}
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import SPECS, gradients, network_of
-from steps import drawn_batch
+from support.model_cases import SPECS, gradients, network_of
+from support.random_batches import drawn_batch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils._python_dispatch import TorchDispatchMode

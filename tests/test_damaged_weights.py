@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import SMALL_CLEVR, config_of
+from support.small_runs import SMALL_CLEVR, config_of
 
 from attnlab.config.naming import run_folder
-from attnlab.run.evaluation import evaluate_main
-from attnlab.run.job import run_job
-from attnlab.run.pack.train import run_pack
-from attnlab.run.report.cli import report_main
+from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.launch.pack.run_pack import run_pack
+from attnlab.launch.run_job import run_job
+from attnlab.report.cli import report_main
 
 SMALL = (*SMALL_CLEVR, "model=linear", "train.max_steps=4", "train.validate_every=2", "train.checkpoint_every=2")
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from runs import ROOT, SMALL_SCAN
+from support.small_runs import ROOT, SMALL_SCAN
 from test_report import OOD, a_run
 
 from attnlab.config.compose import compose_config
 from attnlab.config.naming import comparable, run_folder
 from attnlab.config.sweep import check_command
-from attnlab.run.report.cli import report_main
-from attnlab.run.report.source import experiment_source
+from attnlab.report.cli import report_main
+from attnlab.report.run_selection import experiment_source
 
 CHOICES = sorted((ROOT / "conf" / "debug").glob("*.yaml"))
 

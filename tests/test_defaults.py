@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 import yaml
-from models import MODELS
-from runs import ROOT, SMALL_SCAN, config_of, environment
+from support.model_cases import MODELS
+from support.small_runs import ROOT, SMALL_SCAN, config_of, environment
 
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.defaults import class_defaults, completed
 from attnlab.config.naming import comparable, differences, run_folder, run_tag
-from attnlab.config.nodes import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, attention_nodes, attention_options
-from attnlab.config.target import read_signature
-from attnlab.nn import build
-from attnlab.run.cli import train_main
-from attnlab.run.job import run_job
-from attnlab.run.record import read_config
+from attnlab.config.signatures import read_signature
+from attnlab.config.target_validation import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, attention_nodes, attention_options
+from attnlab.launch.run_job import run_job
+from attnlab.launch.train_cli import train_main
+from attnlab.nn import build_network
+from attnlab.run.run_folder import read_config
 
 MODEL = """\
 name: short
@@ -35,7 +35,7 @@ cross: {_target_: attnlab.attention.linear.LinearAttention}
 TASK = """\
 # @package _global_
 task:
-  _target_: attnlab.tasks.scan.Scan
+  _target_: attnlab.tasks.scan.task.Scan
   name: brief
 backbone:
   {d_model: 16, n_heads: 2, n_layers: 1, d_feed_forward: 16, dropout: 0.0, attention_dropout: 0.0,
@@ -45,9 +45,9 @@ train: {max_steps: 2, batch_size: 16, eval_batch_size: 2048}
 """
 COMMANDS = """
 import sys
-from attnlab.run.cli import train_main
-from attnlab.run.evaluation import evaluate_main
-from attnlab.run.report.cli import report_main
+from attnlab.launch.train_cli import train_main
+from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.report.cli import report_main
 
 words = ["task=brief", "model=short", "logger=wandb_offline", "trainer=cpu", "trainer.threads=1"]
 if sys.argv[1] == "train":
@@ -130,7 +130,7 @@ def test_every_default_of_a_shipped_class_is_known_without_an_import() -> None:
 
 def test_what_the_network_builder_offers_is_never_filled_in() -> None:
     """A constructor's `normalization=None` written into a node would win over the model's."""
-    tree = ast.parse(inspect.getsource(build.make_attention))
+    tree = ast.parse(inspect.getsource(build_network.make_attention))
     assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
     assert {key.value for key in assigned["offers"].keys} <= {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}
     for model in MODELS:

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
-from models import network_of
+from support.model_cases import network_of
 from torch import Tensor
 
-from attnlab.nn.block import BlockShape, FeedForward
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.heads import Output
-from attnlab.nn.position import patch_positions, sinusoidal
+from attnlab.nn.encoder_decoder import Output
+from attnlab.nn.positional_encoding import patch_positions, sinusoidal
+from attnlab.nn.transformer_block import BlockShape, FeedForward
 
 VOCABULARY, WIDTH = 400, 64
 XAVIER_RANGE = math.sqrt(6 / (VOCABULARY + WIDTH))

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from real_data import real_data
-from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command
+from support.real_data import real_data
+from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command
 
 from attnlab.config.compose import CONF
 from attnlab.config.naming import run_folder
-from attnlab.run import evaluation
-from attnlab.run.evaluation import evaluate_main
-from attnlab.run.job import run_job
-from attnlab.run.record import RunError
-from attnlab.run.report.cli import report_main
-from attnlab.run.report.diagnose_command import diagnose_main
-from attnlab.run.trained import PLACES, paths_here
+from attnlab.launch import evaluate_cli
+from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.launch.run_job import run_job
+from attnlab.report.cli import report_main
+from attnlab.report.diagnose.cli import diagnose_main
+from attnlab.run.load_run import PLACES, paths_here
+from attnlab.run.run_folder import RunError
 
 STEPS = ("train.max_steps=3", "model=linear")
 
@@ -130,8 +130,8 @@ def test_a_read_only_folder_is_known_before_the_work(
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda place, mode: scan_run not in Path(place).parents and allowed(place, mode))
     evaluated: list[object] = []
-    own = evaluation.evaluate_run
-    monkeypatch.setattr(evaluation, "evaluate_run", lambda *asked: (evaluated.append(asked), own(*asked))[1])
+    own = evaluate_cli.evaluate_run
+    monkeypatch.setattr(evaluate_cli, "evaluate_run", lambda *asked: (evaluated.append(asked), own(*asked))[1])
     words = [f"run={scan_run}", "subset=test/ood"]
     assert evaluate_main(words) == 1
     said = capsys.readouterr().err
@@ -149,7 +149,7 @@ def test_numbers_are_shown_before_they_are_written(
     def full(*_: object) -> None:
         raise RunError("cannot write: no space left")
 
-    monkeypatch.setattr(evaluation, "write_text", full)
+    monkeypatch.setattr(evaluate_cli, "write_text", full)
     assert evaluate_main([f"run={scan_run}", "subset=test/ood"]) == 1
     said = capsys.readouterr()
     assert "test/ood/sequence_accuracy" in said.out and "written to" not in said.out
@@ -192,7 +192,7 @@ def test_a_folder_without_its_key_gets_it(
 
 def test_a_wrong_subset_is_refused_before_anything_loads(scan_run: Path) -> None:
     words = [f"run={scan_run}", "subset=test/length_30"]
-    code = f"import sys; from attnlab.run.evaluation import evaluate_main; assert evaluate_main({words!r}) == 2; "
+    code = f"import sys; from attnlab.launch.evaluate_cli import evaluate_main; assert evaluate_main({words!r}) == 2; "
     code += "heavy = {'torch', 'numpy', 'pytorch_lightning'} & set(sys.modules); assert not heavy, heavy"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()

@@ -7,22 +7,22 @@ from typing import get_args
 
 import pytest
 import torch
-from models import models_for
-from runs import run_command, settings, stop_after
-from tiny import TINY, raw_of, trained
+from support.model_cases import models_for
+from support.small_runs import run_command, settings, stop_after
+from support.tiny_tasks import TINY, raw_of, trained
 
 from attnlab.config.check import checked
 from attnlab.config.compose import group_choices
 from attnlab.config.naming import run_folder
-from attnlab.config.target import read_signature
-from attnlab.run.asked_run import declared_subsets
-from attnlab.run.evaluation import evaluate_main
-from attnlab.run.job import run_job
-from attnlab.run.record import MetricsFile
-from attnlab.run.setup import prepare
+from attnlab.config.signatures import read_signature
+from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.launch.run_job import run_job
+from attnlab.run.run_argument import declared_subsets
+from attnlab.run.run_folder import MetricsFile
+from attnlab.run.runtime import prepare
 from attnlab.tasks.base import make_task
-from attnlab.tasks.glue_sets import DATA_SETS
-from attnlab.tasks.pcfg import Pcfg
+from attnlab.tasks.glue.data_sets import DATA_SETS
+from attnlab.tasks.pcfg.task import Pcfg
 
 MODELS = ("vanilla", "linear_l2_ortho")
 TESTED = {

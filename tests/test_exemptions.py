@@ -2,7 +2,7 @@
 
 import importlib
 
-from exemptions import EXEMPTIONS, LAWS
+from support.law_exemptions import EXEMPTIONS, LAWS
 
 
 def test_exemptions_name_laws_and_classes() -> None:

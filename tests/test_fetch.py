@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.data.fetch import DataError, OfficialFile, disk_errors, fetch
+from attnlab.data.files.fetch import DataError, OfficialFile, disk_errors, fetch
 
 CONTENT = bytes(range(256)) * 2000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -193,7 +193,7 @@ def test_full_disk_while_downloading(server: Server, tmp_path: Path) -> None:
 
 def test_processes_that_fetch_together_download_once(server: Server, tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from attnlab.data.fetch import OfficialFile, fetch; p = pathlib.Path(sys.argv[2]);"
+        "import sys, pathlib; from attnlab.data.files.fetch import OfficialFile, fetch; p = pathlib.Path(sys.argv[2]);"
         f"fetch(OfficialFile(path='task/file.bin', url=sys.argv[1], sha256='{SHA256}'), p, p)"
     )
     command = [sys.executable, "-c", code, server.url, str(tmp_path)]

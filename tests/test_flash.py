@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from models import apply, network_of, shaken
-from published import assert_golden, golden
+from support.golden_outputs import assert_golden, golden
+from support.model_cases import apply, network_of, shaken
 from test_laws_reference import compare
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
+from attnlab.attention.core.score_position import RotaryBias, TableBias, rotated_halves
 from attnlab.attention.flash import Flash, FlashQuad
-from attnlab.attention.position import RotaryBias, TableBias, rotated_halves
-from attnlab.nn.block import FeedForward
+from attnlab.nn.transformer_block import FeedForward
 
 QUAD = ({}, {"divisor": "keys"}, {"max_length": 3}, {"max_length": 4, "position_bias": "rotary"})
 MIXED = ({}, {"chunk_size": 1}, {"chunk_size": 4}, {"chunk_size": 3, "position_bias": "rotary"})

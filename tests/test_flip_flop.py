@@ -9,9 +9,9 @@ import pytest
 
 from attnlab.config.check import check_config
 from attnlab.config.compose import compose_config
-from attnlab.config.nodes import TASK_KEYS
-from attnlab.config.target import read_signature
-from attnlab.data.fetch import DataError, Folders
+from attnlab.config.signatures import read_signature
+from attnlab.config.target_validation import TASK_KEYS
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks import flip_flop
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.flip_flop import CHUNK, STREAMS, WORDS, FlipFlop, FlipFlopSequences, generate

@@ -11,14 +11,15 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from official.glue import place
-from real_data import real_data
+from support.layout_writers.glue import place
+from support.real_data import real_data
 
 from attnlab.data.byte_pair import BytePair
-from attnlab.data.fetch import DataError, Folders
-from attnlab.tasks import glue, glue_sets
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.glue import Glue, cut, framed
+from attnlab.tasks.glue import data_sets
+from attnlab.tasks.glue import task as glue
+from attnlab.tasks.glue.task import Glue, cut, framed
 
 # header and line of the official files; {0}, {1} texts, {2} label
 PLAIN = ("index\tsentence1\tsentence2\tlabel", "7\t{0}\t{1}\t{2}")
@@ -108,7 +109,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Files]:
         splits = {}
         for file, rows in there[name].items():
             number = np.float32 if name == "stsb" else labels.index
-            columns = {column: [row[i] for row in rows] for i, column in enumerate(HUB_TEXTS.get(name, glue_sets.PAIR))}
+            columns = {column: [row[i] for row in rows] for i, column in enumerate(HUB_TEXTS.get(name, data_sets.PAIR))}
             columns |= {"label": [number(row[2]) for row in rows], "idx": list(range(len(rows)))}
             split = file.removesuffix(".tsv").replace("dev", "validation")
             splits[split] = datasets.Dataset.from_dict(columns)
@@ -120,13 +121,13 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Files]:
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glue_sets, "ADDRESS", "http://127.0.0.1:9/")
+    monkeypatch.setattr(data_sets, "ADDRESS", "http://127.0.0.1:9/")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 def test_the_table_and_the_options_name_the_same_sets() -> None:
     options = Glue.__init__.__annotations__["dataset"].__args__
-    assert set(options) == set(glue_sets.DATA_SETS) == set(LAYOUT)
+    assert set(options) == set(data_sets.DATA_SETS) == set(LAYOUT)
 
 
 @pytest.mark.parametrize("name", LAYOUT)
@@ -136,12 +137,12 @@ def test_the_official_layout_is_read(name: str, tmp_path: Path) -> None:
     prepared = task.prepare(folders_of(tmp_path))
     tests = ["test/matched", "test/mismatched"] if name == "mnli" else ["test"]
     assert list(prepared.subsets) == ["train", *tests]
-    classes = glue_sets.DATA_SETS[name].classes
+    classes = data_sets.DATA_SETS[name].classes
     for (file, rows), (subset, found) in zip(files_of(name).items(), shown(task, prepared).items(), strict=True):
         labels = LABELS.get(name, ("0", "1"))
         for row, example in zip(rows, found, strict=True):
             texts, label = example.split("\n")[:-1], example.split("\n")[-1]
-            names = HUB_TEXTS.get(name, glue_sets.PAIR)
+            names = HUB_TEXTS.get(name, data_sets.PAIR)
             assert texts == [f"{column}: {text}" for column, text in zip(names, row, strict=False)], (file, subset)
             right = f"{float(row[2]):g}" if name == "stsb" else classes[labels.index(row[2])]
             assert label == f"label: {right}"
@@ -165,7 +166,7 @@ def test_the_hub_gives_the_same_rows(name: str, tmp_path: Path, hub: dict[str, F
 
 
 def test_the_official_metrics() -> None:
-    metrics = {name: one.metrics for name, one in glue_sets.DATA_SETS.items()}
+    metrics = {name: one.metrics for name, one in data_sets.DATA_SETS.items()}
     assert metrics.pop("cola") == ("matthews_correlation",)
     assert metrics.pop("stsb") == ("pearson", "spearman")
     assert metrics.pop("mrpc") == metrics.pop("qqp") == ("f1", "accuracy")
@@ -295,8 +296,8 @@ def test_about_tells_partial_files_from_whole_ones(tmp_path: Path, monkeypatch: 
     write("rte", tmp_path / "data/GLUE")
     about = Glue(dataset="rte").prepare(folders_of(tmp_path)).about
     assert "train 4, test 4" in about and "the official one has train 2,490, test 277" in about
-    monkeypatch.setitem(glue_sets.DATA_SETS["rte"].sizes, "train", 4)
-    monkeypatch.setitem(glue_sets.DATA_SETS["rte"].sizes, "test", 4)
+    monkeypatch.setitem(data_sets.DATA_SETS["rte"].sizes, "train", 4)
+    monkeypatch.setitem(data_sets.DATA_SETS["rte"].sizes, "test", 4)
     about = Glue(dataset="rte").prepare(folders_of(tmp_path)).about
     assert about.endswith("test is the official development set, for GLUE's test labels are not public.")
 
@@ -406,7 +407,7 @@ def test_a_hub_out_of_reach_says_where_the_files_are(tmp_path: Path, monkeypatch
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     with pytest.raises(DataError) as error:
         Glue(dataset="qnli").prepare(folders_of(tmp_path))
-    for part in ("ConnectionError: Couldn't reach 'nyu-mll/glue'", f"{glue_sets.ADDRESS}QNLIv2.zip", "data/GLUE/QNLI"):
+    for part in ("ConnectionError: Couldn't reach 'nyu-mll/glue'", f"{data_sets.ADDRESS}QNLIv2.zip", "data/GLUE/QNLI"):
         assert part in str(error.value)
     assert "more" not in str(error.value)
     write("qnli", tmp_path / "data/GLUE")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from models import assert_same, gradients, masks, shaken
+from support.model_cases import assert_same, gradients, masks, shaken
 from test_laws_reference import compare
 
 from attnlab.attention.informer import DRAW_BITS, InformerAttention

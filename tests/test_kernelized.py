@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from models import apply, masks, shaken
+from support.model_cases import apply, masks, shaken
 from test_laws_reference import compare
 from torch import Tensor
 

@@ -11,17 +11,17 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
+from support.small_runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
 
 from attnlab.config.check import ConfigError
-from attnlab.config.launchers import not_installed
+from attnlab.config.launcher_validation import not_installed
 from attnlab.config.overrides import Item, flags_first
 from attnlab.config.sweep import check_command
-from attnlab.learn.progress import Reporter
-from attnlab.run import jobs as jobs_module
-from attnlab.run import summary
-from attnlab.run.cli import train_main
-from attnlab.run.workers import Worker, joblib_words, run_with_workers
+from attnlab.launch import console_summary
+from attnlab.launch import hydra_jobs as jobs_module
+from attnlab.launch.joblib_workers import Worker, joblib_words, run_with_workers
+from attnlab.launch.train_cli import train_main
+from attnlab.learn.training_progress import Reporter
 
 Calls = list[tuple[str, list[tuple[str, int]]]]
 
@@ -37,7 +37,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return 0
 
     monkeypatch.setattr(jobs_module, "run_job", run_job)
-    monkeypatch.setattr(summary, "print_sweep", lambda jobs: 0)
+    monkeypatch.setattr(console_summary, "print_sweep", lambda jobs: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     packs_with(monkeypatch, lambda raws: [0] * len(raws), found)
     return found
@@ -50,10 +50,10 @@ def packs_with(monkeypatch: pytest.MonkeyPatch, codes: Callable[[Sequence[Any]],
         calls.append((f"packed {max_packed}", [(raw["model"]["name"], raw["seed"]) for raw in raws]))
         return codes(raws)
 
-    package, module = ModuleType("attnlab.run.pack"), ModuleType("attnlab.run.pack.train")
+    package, module = ModuleType("attnlab.launch.pack"), ModuleType("attnlab.launch.pack.run_pack")
     module.run_pack = run_pack
-    monkeypatch.setitem(sys.modules, "attnlab.run.pack", package)
-    monkeypatch.setitem(sys.modules, "attnlab.run.pack.train", module)
+    monkeypatch.setitem(sys.modules, "attnlab.launch.pack", package)
+    monkeypatch.setitem(sys.modules, "attnlab.launch.pack.run_pack", module)
 
 
 def sweep(folder: Path, *words: str) -> int:

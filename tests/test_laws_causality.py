@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 import torch
-from models import Case, apply, every_attention, masks
+from support.model_cases import Case, apply, every_attention, masks
 from torch import Tensor
 
 from attnlab.attention.base import State

@@ -1,11 +1,22 @@
-"""The laws hold for every model yaml: each is built here and found among what stands for it (composed.py)."""
+"""The laws hold for every model yaml: each is built here and found among what stands for it."""
 
 import json
 from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
-from models import TASKS, Case, backbone_of, cases, distinct_for, model_of, models_for, network_of, places, positions_of
+from support.model_cases import (
+    TASKS,
+    Case,
+    backbone_of,
+    cases,
+    distinct_for,
+    model_of,
+    models_for,
+    network_of,
+    places,
+    positions_of,
+)
 from torch import nn
 
 from attnlab.config.compose import group_choices

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from models import Case, apply, every_attention, gradients, masks
+from support.model_cases import Case, apply, every_attention, gradients, masks
 from torch import Tensor
 
 from attnlab.attention.base import Attention

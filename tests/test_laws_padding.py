@@ -2,7 +2,17 @@
 
 import pytest
 import torch
-from models import Case, apply, assert_same, distinct_for, every_attention, every_network, gradients, masks, network_of
+from support.model_cases import (
+    Case,
+    apply,
+    assert_same,
+    distinct_for,
+    every_attention,
+    every_network,
+    gradients,
+    masks,
+    network_of,
+)
 from torch import Tensor
 
 TOLERANCE = 1e-10

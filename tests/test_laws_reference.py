@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import Case, apply, assert_same, every_attention, gradients, masks
+from support.model_cases import Case, apply, assert_same, every_attention, gradients, masks
 from torch import Tensor
 from torch.func import functional_call
 

@@ -1,7 +1,7 @@
 """Diagnostics say what the mechanism does: the weights written out, times the values, are what `attend` gives."""
 
 import torch
-from models import Case, apply, every_attention, masks
+from support.model_cases import Case, apply, every_attention, masks
 from torch import Tensor
 
 from attnlab.attention.base import Attention, Observation

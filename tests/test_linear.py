@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 import torch
-from models import apply, shaken
+from support.model_cases import apply, shaken
 from test_laws_reference import compare
 
+from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.linear import LinearAttention
-from attnlab.attention.normalization import HeadNorm
 from attnlab.config.schema import Normalization
 
 KINDS = ("none", "l1", "l2", "rms")

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 import torch
-from models import SPECS, apply, backbone_of, config_of, masks, shaken
-from published import assert_golden, golden
+from support.golden_outputs import assert_golden, golden
+from support.model_cases import SPECS, apply, backbone_of, config_of, masks, shaken
 from test_laws_reference import compare
 from test_networks import check_steps
 from torch import nn
@@ -15,7 +15,7 @@ from attnlab.attention.linformer import LinformerAttention
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.check import check_config
 from attnlab.config.compose import compose_config
-from attnlab.nn.build import build_network
+from attnlab.nn.build_network import build_network
 
 TARGET = "attnlab.attention.linformer.LinformerAttention"
 

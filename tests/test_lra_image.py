@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from official import python2
-from official.cifar10 import place as place_real
-from real_data import real_data
+from support.layout_writers import python2
+from support.layout_writers.cifar10 import place as place_real
+from support.real_data import real_data
 
-from attnlab.data.fetch import DataError, Folders
-from attnlab.tasks import lra_image
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.lra_image import BATCHES, CLASSES, PLACES, LraImage, parse_batch, to_grey
+from attnlab.tasks.lra import image as lra_image
+from attnlab.tasks.lra.image import BATCHES, CLASSES, PLACES, LraImage, parse_batch, to_grey
 
 TRAINING = [name for name in BATCHES if name.startswith("data")]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from official.lra_listops import place
-from real_data import real_data
+from support.layout_writers.lra_listops import place
+from support.real_data import real_data
 
-from attnlab.data.fetch import DataError, Folders
-from attnlab.tasks import lra_listops
-from attnlab.tasks.lra_listops import HEADER, LENGTH_BINS, LraListops, parse, parse_line
-from attnlab.tasks.lra_listops_generator import CLOSE_ID, DEEPEST, MIN, TOKENS, ZERO, Shape, evaluate, expressions
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.tasks.lra import listops
+from attnlab.tasks.lra.listops import HEADER, LENGTH_BINS, LraListops, parse, parse_line
+from attnlab.tasks.lra.listops_generator import CLOSE_ID, DEEPEST, MIN, TOKENS, ZERO, Shape, evaluate, expressions
 
 PUBLISHED = Shape(min_length=500, max_length=2000, max_depth=10, max_args=10)
 LINES = {  # a file in the official format for each subset
@@ -153,7 +153,7 @@ def test_a_depth_that_no_tree_reaches_costs_nothing(tmp_path: Path) -> None:
 def test_the_docstring_shows_a_real_example(tmp_path: Path) -> None:
     task = LraListops(**SMALL)
     prepared = task.prepare(Folders(data=tmp_path, cache=tmp_path))
-    shown = next(line.strip() for line in lra_listops.__doc__.splitlines() if "->" in line)
+    shown = next(line.strip() for line in listops.__doc__.splitlines() if "->" in line)
     assert task.example(prepared, "train", 26) == shown
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from official.pathfinder import place
 from PIL import Image
+from support.layout_writers.pathfinder import place
 
-from attnlab.data.fetch import DataError, Folders
-from attnlab.data.trees import Folder
-from attnlab.tasks import lra_pathfinder
+from attnlab.data.files.archive import Folder
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.lra_pathfinder import LraPathfinder, Release, parse_labels
+from attnlab.tasks.lra import pathfinder
+from attnlab.tasks.lra.pathfinder import LraPathfinder, Release, parse_labels
 
 HARD = "curv_contour_length_14"
 N = 120
@@ -165,7 +165,7 @@ def test_changed_lists_are_read_anew(small: Folders) -> None:
 
 
 def test_the_docstring_shows_a_line_of_the_release() -> None:
-    line = next(line.strip() for line in lra_pathfinder.__doc__.splitlines() if line.startswith("    "))
+    line = next(line.strip() for line in pathfinder.__doc__.splitlines() if line.startswith("    "))
     assert list(parse_labels(io.BytesIO(line.encode()), "docstring")) == [("imgs/0/sample_0.png", 0, 1)]
 
 

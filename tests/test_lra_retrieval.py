@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from official.aan import place
+from support.layout_writers.aan import place
 
-from attnlab.data.fetch import DataError, Folders
-from attnlab.tasks import lra_retrieval
-from attnlab.tasks.lra_retrieval import LraRetrieval
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.tasks.lra import retrieval
+from attnlab.tasks.lra.retrieval import LraRetrieval
 
 LINES = {
     "train": [b"1.0\tA\tB\tone text\tthe other", b"0.0\tA\tC\tx\ty\xff", b"1\tB\tC\tlong enough to be cut\tz"],
@@ -135,5 +135,5 @@ def test_the_stand_in(tmp_path: Path) -> None:
 def test_the_docstring_shows_a_line_of_the_stand_in(tmp_path: Path) -> None:
     place(None, tmp_path)
     line = (tmp_path / "lra_release/tsv_data/new_aan_pairs.train.tsv").read_text().splitlines()[380]
-    shown = next(line.strip() for line in lra_retrieval.__doc__.splitlines() if "<TAB>" in line)
+    shown = next(line.strip() for line in retrieval.__doc__.splitlines() if "<TAB>" in line)
     assert shown.replace("<TAB>", "\t") == line

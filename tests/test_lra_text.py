@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from official.imdb import place
-from real_data import real_data
+from support.layout_writers.imdb import place
+from support.real_data import real_data
 
-from attnlab.data.fetch import DataError, Folders, OfficialFile
-from attnlab.tasks import lra_text
+from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.lra_text import LraText, held_out
+from attnlab.tasks.lra import text as lra_text
+from attnlab.tasks.lra.text import LraText, held_out
 
 REVIEWS = {  # in the order in which they are read: by number, then label
     "train/neg/0_3.txt": b"Dull.",

@@ -14,15 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from official.mathematics import place
-from real_data import real_data
+from support.layout_writers.mathematics import place
+from support.real_data import real_data
 
-from attnlab.data.fetch import DataError, Folders
-from attnlab.tasks import mathematics
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.mathematics import ARCHIVE, SOURCE, TOP, Mathematics
-from attnlab.tasks.mathematics_files import CHARACTERS, extrapolated
-from attnlab.tasks.mathematics_generator import (
+from attnlab.tasks.mathematics import task as mathematics
+from attnlab.tasks.mathematics.files import CHARACTERS, extrapolated
+from attnlab.tasks.mathematics.generator import (
     DIFFICULTIES,
     ENTROPY,
     LARGEST_ENTROPY,
@@ -31,6 +30,7 @@ from attnlab.tasks.mathematics_generator import (
     draw_questions,
     entropy_range,
 )
+from attnlab.tasks.mathematics.task import ARCHIVE, SOURCE, TOP, Mathematics
 
 ARCHIVE_HERE = "mathematics/mathematics_dataset-subset-seed1.tar.gz"
 PARTS = (*DIFFICULTIES, "interpolate", "extrapolate")

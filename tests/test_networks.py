@@ -5,17 +5,26 @@ from typing import Any
 
 import pytest
 import torch
-from models import SPECS, backbone_of, config_of, distinct_for, every_network, masks, models_for, network_of
+from support.model_cases import (
+    SPECS,
+    backbone_of,
+    config_of,
+    distinct_for,
+    every_network,
+    masks,
+    models_for,
+    network_of,
+)
 from torch import nn
 
 from attnlab.config.check import check_config, checked
 from attnlab.config.compose import compose_config
 from attnlab.config.schema import LayerGroup, Model
-from attnlab.nn.block import ParallelAttention
-from attnlab.nn.build import build_network, count_parameters
-from attnlab.nn.heads import EncoderDecoder
-from attnlab.run.record import RunError
-from attnlab.run.setup import make_network
+from attnlab.nn.build_network import build_network, count_parameters
+from attnlab.nn.encoder_decoder import EncoderDecoder
+from attnlab.nn.transformer_block import ParallelAttention
+from attnlab.run.run_folder import RunError
+from attnlab.run.runtime import make_network
 
 EMBEDDINGS = ("noscale", "upscale_tokens", "downscale_positions", "xavier")
 BACKBONES = (

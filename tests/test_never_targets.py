@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from models import SPECS, backbone_of, config_of, gradients, masks, shaken
-from steps import drawn_batch
+from support.model_cases import SPECS, backbone_of, config_of, gradients, masks, shaken
+from support.random_batches import drawn_batch
 from torch import Tensor, nn
 
-from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import SequenceBatch
-from attnlab.data.fetch import Folders
-from attnlab.learn.decode import greedy
-from attnlab.learn.judge import judge_for
+from attnlab.data.files.fetch import Folders
+from attnlab.data.task_spec import TaskSpec
+from attnlab.learn.example_scores import judge_for
+from attnlab.learn.greedy_decoding import greedy
 from attnlab.learn.objectives import objective_for
-from attnlab.nn.build import build_network
+from attnlab.nn.build_network import build_network
 from attnlab.tasks.flip_flop import FlipFlop
-from attnlab.tasks.scan import Scan
+from attnlab.tasks.scan.task import Scan
 
 NEVER = {
     "scan": replace(SPECS["scan"], never_targets=(0, 2)),

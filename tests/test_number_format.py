@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from models import SPECS, backbone_of, config_of, network_of, one_of_each_mechanism
-from steps import drawn_batch
+from support.model_cases import SPECS, backbone_of, config_of, network_of, one_of_each_mechanism
+from support.random_batches import drawn_batch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlab.learn.judge import judge_for
+from attnlab.launch.pack.network_stack import Stack
+from attnlab.learn.example_scores import judge_for
 from attnlab.learn.objectives import objective_for
-from attnlab.nn.build import build_network
-from attnlab.nn.position import patch_positions, sinusoidal
-from attnlab.run.pack.stack import Stack
+from attnlab.nn.build_network import build_network
+from attnlab.nn.positional_encoding import patch_positions, sinusoidal
 
 SHORTER = {torch.float32, torch.float16, torch.bfloat16}
 

@@ -5,14 +5,14 @@ from itertools import product
 
 import pytest
 import torch
-from models import masks, shaken
-from published import assert_golden, golden, with_weights
+from support.golden_outputs import assert_golden, golden, with_weights
+from support.model_cases import masks, shaken
 from test_laws_reference import compare
 from torch import Tensor
 
 from attnlab.attention.base import Attention
+from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.nystrom import NystromAttention, SkyformerAttention, segments
-from attnlab.attention.softmax_core import fused_softmax
 
 BOTH = (NystromAttention, SkyformerAttention)
 

@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from runs import ROOT
-from sample_report import draw, sample_report, write_report
+from support.sample_report import draw, sample_report, write_report
+from support.small_runs import ROOT
 
-from attnlab.run.page.command import page_main
-from attnlab.run.page.sources import REPORT, mismatch
+from attnlab.report.page.cli import page_main
+from attnlab.report.page.contents import REPORT, mismatch
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 EMPTY = {"img", "meta", "br", "hr"}

@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from official.pcfg import CLONE, SMALL, place
-from real_data import real_data
+from support.layout_writers.pcfg import CLONE, SMALL, place
+from support.real_data import real_data
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_config
 from attnlab.config.naming import run_label
 from attnlab.config.sweep import check_command
-from attnlab.data.cache import load_arrays
-from attnlab.data.fetch import DataError, Folders
-from attnlab.data.ragged import Ragged
-from attnlab.tasks import pcfg, pcfg_files
+from attnlab.data.files.cache import load_arrays
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.ragged_arrays import Ragged
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.pcfg import DEPTHS, LENGTH_BINS, Pcfg, by_depth
-from attnlab.tasks.pcfg_interpreter import EXCEPTIONS, MAX_INPUT, MAX_OUTPUT, SYMBOLS, WORDS, exceptions, interpret
+from attnlab.tasks.pcfg import files as pcfg_files
+from attnlab.tasks.pcfg import task as pcfg
+from attnlab.tasks.pcfg.interpreter import EXCEPTIONS, MAX_INPUT, MAX_OUTPUT, SYMBOLS, WORDS, exceptions, interpret
+from attnlab.tasks.pcfg.task import DEPTHS, LENGTH_BINS, Pcfg, by_depth
 
 MEANINGS = {
     "copy A1 B2 C3": "A1 B2 C3",

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 import torch
-from models import apply, masks, shaken
-from published import assert_golden, golden
+from support.golden_outputs import assert_golden, golden
+from support.model_cases import apply, masks, shaken
 from test_laws_reference import compare
 from torch import Tensor
 

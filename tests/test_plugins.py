@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-from runs import SMALL_SCAN, config_of
+from support.small_runs import SMALL_SCAN, config_of
 
 from attnlab.attention.base import Attention
 from attnlab.config.check import check_config
 from attnlab.config.compose import compose_config
 from attnlab.config.naming import run_folder
 from attnlab.config.plugins import TargetError, load_class
+from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
-from attnlab.config.target import read_signature
-from attnlab.run.cli import train_main
-from attnlab.run.evaluation import evaluate_main
-from attnlab.run.job import run_job
-from attnlab.run.report.cli import report_main
+from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.launch.run_job import run_job
+from attnlab.launch.train_cli import train_main
+from attnlab.report.cli import report_main
 from attnlab.tasks.base import make_task
 
 SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=1")
@@ -27,7 +27,7 @@ from pathlib import Path
 Path({sentinel!r}).write_text("imported")
 
 from attnlab.attention.linear import LinearAttention
-from attnlab.tasks.scan import Scan
+from attnlab.tasks.scan.task import Scan
 
 
 class Mine(LinearAttention):
@@ -139,7 +139,7 @@ def test_a_package_of_ones_own_is_used_where_it_is_allowed(
 
 
 def test_a_class_of_another_kind_is_none(sentinel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scan = "model.cross._target_=attnlab.tasks.scan.Scan"
+    scan = "model.cross._target_=attnlab.tasks.scan.task.Scan"
     problem = f"{scan}: expected a class that extends attnlab.attention.base.Attention"
     assert problem in check_config(compose_config([scan]))
     monkeypatch.setenv("ATTNLAB_PLUGINS", "own_package")

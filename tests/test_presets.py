@@ -11,18 +11,18 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from runs import ROOT
+from support.small_runs import ROOT
 
 from attnlab.config.compose import CONF
 from attnlab.config.naming import run_label
-from attnlab.config.nodes import task_yaml
 from attnlab.config.overrides import read_override
-from attnlab.config.report import Quantity
-from attnlab.config.spec import SEQUENCE_METRICS
+from attnlab.config.report_schema import Quantity
+from attnlab.config.suggest import show
 from attnlab.config.sweep import check_command
-from attnlab.config.words import show
+from attnlab.config.target_validation import task_yaml
+from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metrics import METRICS
-from attnlab.tasks.glue_sets import DATA_SETS
+from attnlab.tasks.glue.data_sets import DATA_SETS
 
 HEADINGS = ("Claim", "Measured", "Cost", "Command")
 EXPERIMENTS = CONF / "experiment"

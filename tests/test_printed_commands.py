@@ -8,20 +8,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, settings
+from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, settings
 from test_report import a_run
 
 from attnlab.config.check import ConfigError, apply_values
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.naming import run_folder
 from attnlab.config.overrides import quoted_folder, read_override
+from attnlab.config.suggest import command_line
 from attnlab.config.sweep import check_command
-from attnlab.config.words import command_line
-from attnlab.run.evaluation import ALLOWED, _own_options, _run_config
-from attnlab.run.from_run_check import from_run_problems
-from attnlab.run.report.cli import report_main
-from attnlab.run.report.source import experiment_source
-from attnlab.run.summary import print_run, print_sweep
+from attnlab.launch.console_summary import print_run, print_sweep
+from attnlab.launch.evaluate_cli import ALLOWED, _own_options, _run_config
+from attnlab.report.cli import report_main
+from attnlab.report.run_selection import experiment_source
+from attnlab.run.warm_start_check import from_run_problems
 
 ODD = "my runs (1) [2]"
 FOLDERS = [ODD, "x=1,y=2", "it's", "a\\", "a\\'b", "a{b}$c;d&e|f", "[/bold]", "ü ß", "'", 'say "so"', "a  b "]

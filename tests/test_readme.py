@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from official import pcfg
-from real_data import real_data
-from runs import ROOT, environment, run_command, settings
-from tiny import TINY, trained
+from support.layout_writers import pcfg
+from support.real_data import real_data
+from support.small_runs import ROOT, environment, run_command, settings
+from support.tiny_tasks import TINY, trained
 
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.shipped import models_that_can
 from attnlab.config.sweep import check_command
 from attnlab.config.view import can
-from attnlab.run.job import run_job
-from attnlab.run.report.cli import report_main
+from attnlab.launch.run_job import run_job
+from attnlab.report.cli import report_main
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)

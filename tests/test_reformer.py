@@ -5,8 +5,8 @@ import sys
 
 import pytest
 import torch
-from models import apply, assert_same, gradients, masks, shaken
-from published import golden, with_weights
+from support.golden_outputs import golden, with_weights
+from support.model_cases import apply, assert_same, gradients, masks, shaken
 from test_laws_reference import compare
 from torch.func import functional_call, stack_module_state, vmap
 
@@ -170,7 +170,7 @@ def test_stacked_attentions_equal_single_ones_across_chunks() -> None:
 
 
 def test_it_compiles_across_chunks() -> None:
-    """In a process without shape checks, as in test_laws_trace.py; the networks of the law have one chunk."""
+    """In a process without shape checks, as in test_laws_compile.py; the networks of the law have one chunk."""
     done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

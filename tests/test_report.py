@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 import yaml
-from runs import ROOT, SMALL_SCAN, config_of, environment
+from support.small_runs import ROOT, SMALL_SCAN, config_of, environment
 
 import attnlab
 from attnlab.config.compose import compose_config
 from attnlab.config.defaults import completed
 from attnlab.config.naming import run_folder
-from attnlab.config.report import Average, Picture, Report
-from attnlab.learn.units import lower_is_better, unit_of
-from attnlab.run.report.cells import TableError
-from attnlab.run.report.cli import report_main
-from attnlab.run.report.published import Published, PublishedError, Value, published_table
-from attnlab.run.report.runs import Unreadable, look, run_folders
-from attnlab.run.report.source import glob_source, plain_report
-from attnlab.run.report.statistics import bimodal, interval, mean, paired, sd
-from attnlab.run.report.table import make_table
-from attnlab.run.report.writers import latex, mean_and_sd
+from attnlab.config.report_schema import Average, Picture, Report
+from attnlab.learn.metric_units import lower_is_better, unit_of
+from attnlab.report.build_table import make_table
+from attnlab.report.cli import report_main
+from attnlab.report.published_numbers import Published, PublishedError, Value, published_table
+from attnlab.report.read_runs import Unreadable, look, run_folders
+from attnlab.report.run_selection import glob_source, plain_report
+from attnlab.report.statistics import bimodal, interval, mean, paired, sd
+from attnlab.report.table_types import TableError
+from attnlab.report.table_writers import latex, mean_and_sd
 
 OOD, IID = "test/ood/sequence_accuracy", "test/iid/sequence_accuracy"
 EXPERIMENT = "park2024/table4_scan_small"
@@ -237,7 +237,7 @@ def test_words_that_change_an_experiment_leave_the_published_values_out(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     small = ["experiment=park2024/table4_scan", f"paths.runs={tmp_path / 'seeds'}", "model=linear", "seed=0"]
-    for words, said in (([], "46.9"), (["train.max_steps=7"], "not at the preset's settings: train.max_steps=7")):
+    for words, said in (([], "46.9"), (["train.max_steps=7"], "not at the preset's settings: train_run.max_steps=7")):
         own = compose_config([*small, *words])
         own.pop("report")
         a_run(run_folder(own), own, 0.25)
@@ -309,7 +309,7 @@ def test_an_experiment_names_what_is_missing(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_curves_need_their_key_among_the_rows(made: Make, configs: dict, tmp_path: Path) -> None:
-    from attnlab.run.draw.tables import draw
+    from attnlab.report.figures.bar_charts import draw
 
     for number, weight in enumerate((0.0, 0.01, 0.1)):
         ortho = configs["linear"]["model"]["ortho"] | {"weight": weight}
@@ -369,18 +369,18 @@ def test_broken_folders_are_skipped_by_name(made: Make, tmp_path: Path, capsys: 
 def test_no_torch_for_a_table(made: Make, tmp_path: Path) -> None:
     made("linear", 0)
     words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
-    code = f"import sys; from attnlab.run.report.cli import report_main; assert report_main({words!r}) == 0; "
+    code = f"import sys; from attnlab.report.cli import report_main; assert report_main({words!r}) == 0; "
     code += "heavy = {'torch', 'wandb', 'pytorch_lightning'} & set(sys.modules); assert not heavy, heavy"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
 
 
 def test_the_report_block_reaches_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attnlab.run import train
-    from attnlab.run.job import run_job
+    from attnlab.launch.run_job import run_job
+    from attnlab.run import train_run
 
     trained = []
-    monkeypatch.setattr(train, "train_run", lambda raw, *_: (trained.append(raw), ({}, False))[1])
+    monkeypatch.setattr(train_run, "train_run", lambda raw, *_: (trained.append(raw), ({}, False))[1])
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     assert run_job(config | {"report": {"title": "t", "columns": {"ood": OOD}}}, quiet=True) == 0
     assert trained == [completed(config)]

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import SMALL_SCAN
+from support.small_runs import SMALL_SCAN
 from test_report import a_run
 
 from attnlab.config.compose import compose_config
-from attnlab.learn.units import number, text
-from attnlab.run.page.command import page_main
-from attnlab.run.report.cli import report_main
-from attnlab.run.report.diagnose_command import diagnose_main
+from attnlab.learn.metric_units import number, text
+from attnlab.report.cli import report_main
+from attnlab.report.diagnose.cli import diagnose_main
+from attnlab.report.page.cli import page_main
 
 PERPLEXITY, ACCURACY = "test/word_perplexity", "test/accuracy"
 EXTREMES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import SMALL_CLEVR, SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 STEPS = "train.max_steps=40"

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 from filelock import FileLock
-from runs import SMALL_CLEVR, SMALL_SCAN, config_of
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of
 
 from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
-from attnlab.config.spec import SEQUENCE_METRICS
-from attnlab.learn.saving import SaveError, save_atomically
-from attnlab.run.job import run_job
-from attnlab.run.record import MetricsFile, RunError, write_text
-from attnlab.run.setup import prepare
+from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.launch.run_job import run_job
+from attnlab.learn.atomic_write import SaveError, save_atomically
+from attnlab.run.run_folder import MetricsFile, RunError, write_text
+from attnlab.run.runtime import prepare
 from attnlab.tasks.base import make_task
 
 SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=3")

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_data import real_data
+from support.real_data import real_data
 
-from attnlab.data.fetch import DataError, Folders
-from attnlab.data.trees import open_archive
-from attnlab.tasks import scan
+from attnlab.data.files.archive import open_archive
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.scan import Scan, parse_pairs
-from attnlab.tasks.scan_grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, all_pairs, interpret
-from attnlab.tasks.scan_splits import FILES, Split, drawing, file_path
+from attnlab.tasks.scan import task as scan
+from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, all_pairs, interpret
+from attnlab.tasks.scan.splits import FILES, Split, drawing, file_path
+from attnlab.tasks.scan.task import Scan, parse_pairs
 
 FIXTURE = Path(__file__).parent / "fixtures" / "scan" / "SCAN"
 PAIRS = list(all_pairs())

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from models import SPECS, assert_same, backbone_of, config_of, distinct_for, gradients, masks, network_of
+from support.model_cases import SPECS, assert_same, backbone_of, config_of, distinct_for, gradients, masks, network_of
 from torch import Tensor, nn
 
 from attnlab.attention.base import TooLong
 from attnlab.data.batch import LanguageBatch
 from attnlab.learn.objectives import hide_tokens
-from attnlab.nn.build import build_network
+from attnlab.nn.build_network import build_network
 from attnlab.nn.classifier import ClassHead, SequenceEncoder
-from attnlab.nn.heads import Output
+from attnlab.nn.encoder_decoder import Output
 
 LENGTHS = [5, 2, 3]
 TASKS = ("lra_listops", "lra_retrieval", "flip_flop", "wikitext103_masked")

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from models import MODELS, SPECS, TASKS, backbone_of, config_of, masks, network_of, shaken
+from support.model_cases import MODELS, SPECS, TASKS, backbone_of, config_of, masks, network_of, shaken
 from torch import Tensor, nn
 
-from attnlab.attention.position import RelativePositions, sinusoid
+from attnlab.attention.core.score_position import RelativePositions, sinusoid
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.check import checked
 from attnlab.config.compose import compose_config
-from attnlab.nn.build import build_network, count_parameters
+from attnlab.nn.build_network import build_network, count_parameters
 
 UNIVERSAL, RELATIVE = ("universal", "relative_universal"), ("relative", "relative_universal")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import SMALL_SCAN, config_of
+from support.small_runs import SMALL_SCAN, config_of
 
 from attnlab.config.naming import run_folder
-from attnlab.run.job import run_job
-from attnlab.run.pack.train import run_pack
-from attnlab.run.record import MetricsFile, RunFolder
+from attnlab.launch.pack.run_pack import run_pack
+from attnlab.launch.run_job import run_job
+from attnlab.run.run_folder import MetricsFile, RunFolder
 
 SLURM = {
     "SLURM_JOB_ID": "4711",

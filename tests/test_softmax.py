@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from models import apply, masks, shaken
+from support.model_cases import apply, masks, shaken
 from test_laws_reference import compare
 
-from attnlab.attention.position import RelativePositions, sinusoid
+from attnlab.attention.core.score_position import RelativePositions, sinusoid
 from attnlab.attention.softmax import SoftmaxAttention
 
 

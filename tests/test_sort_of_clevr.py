@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from real_data import real_data
+from support.real_data import real_data
 
-from attnlab.data.fetch import Folders
-from attnlab.tasks import sort_of_clevr, sort_of_clevr_scene
-from attnlab.tasks.sort_of_clevr import KINDS, ImageQuestions, SortOfClevr, generate
-from attnlab.tasks.sort_of_clevr_scene import NO_COLOR, answer_questions, paint, question_bits
+from attnlab.data.files.fetch import Folders
+from attnlab.tasks.sort_of_clevr import scene
+from attnlab.tasks.sort_of_clevr import task as sort_of_clevr
+from attnlab.tasks.sort_of_clevr.scene import NO_COLOR, answer_questions, paint, question_bits
+from attnlab.tasks.sort_of_clevr.task import KINDS, ImageQuestions, SortOfClevr, generate
 
 TINY = {"train_images": 6, "val_images": 2, "test_images": 3, "questions_per_kind": 4}
 
@@ -73,16 +74,16 @@ def test_own_shape_when_no_other_is_near() -> None:
     centers = np.array([[[5, 5], [69, 69], [69, 50], [50, 69], [60, 60], [40, 60]]])
     shapes = np.array([[1, 0, 0, 0, 0, 0]])
     question = np.array([[[0, NO_COLOR, 1, 0]]])
-    assert answer_questions(centers, shapes, question).tolist() == [[sort_of_clevr_scene.ANSWER_DISC]]
+    assert answer_questions(centers, shapes, question).tolist() == [[scene.ANSWER_DISC]]
     centers[0, 1] = 5 + 30, 5
-    assert answer_questions(centers, shapes, question).tolist() == [[sort_of_clevr_scene.ANSWER_SQUARE]]
+    assert answer_questions(centers, shapes, question).tolist() == [[scene.ANSWER_SQUARE]]
 
 
 def test_points_on_a_line_make_no_obtuse_triangle() -> None:
     centers = np.array([[[10, 10], [30, 30], [50, 50], [20, 20], [10, 30], [60, 9]]])
     question = np.array([[[0, 1, 2, 2]]])
     # (50, 50) and (20, 20) are on the line; (10, 30) makes a right angle; (60, 9) an obtuse one
-    assert answer_questions(centers, np.zeros((1, 6)), question).tolist() == [[sort_of_clevr_scene.COUNT + 2]]
+    assert answer_questions(centers, np.zeros((1, 6)), question).tolist() == [[scene.COUNT + 2]]
 
 
 def test_scenes_and_questions_are_drawn_as_published(ours: dict[str, np.ndarray]) -> None:
@@ -164,8 +165,8 @@ def test_a_cut_picture_file_is_made_anew(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_processes_that_prepare_together_agree(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from attnlab.tasks.sort_of_clevr import SortOfClevr;"
-        "from attnlab.data.fetch import Folders;"
+        "import sys, pathlib; from attnlab.tasks.sort_of_clevr.task import SortOfClevr;"
+        "from attnlab.data.files.fetch import Folders;"
         "p = pathlib.Path(sys.argv[1]); t = SortOfClevr(300, 5, 5, 10, 1); print(t.prepare(Folders(p, p)).data_hash())"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

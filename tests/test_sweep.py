@@ -5,12 +5,12 @@ from pathlib import Path
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.plugins.sweeper import Sweeper
-from runs import SMALL_SCAN, config_of, folder_of, run_command, settings
+from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, settings
 
 from attnlab.config.check import checked
-from attnlab.run.setup import prepare, prepared_task
-from attnlab.run.signals import StopRequest
-from attnlab.run.train import train_run
+from attnlab.learn.stop_signals import StopRequest
+from attnlab.run.runtime import prepare, prepared_task
+from attnlab.run.train_run import train_run
 
 SWEEP = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
 AXES = ("model=linear,vanilla", "seed=0,1", "model.ortho.weight=0")
@@ -68,6 +68,6 @@ def test_jobs_on_the_same_data_share_it_and_leave_it_as_it_was(tmp_path: Path) -
 
 
 def test_hydra_still_has_the_check_that_sweeps_do_without() -> None:
-    """`run.cli` puts it out of work, since every job has been composed by then."""
+    """`launch.train_cli` puts it out of work, since every job has been composed by then."""
     assert callable(Sweeper.validate_batch_is_legal)
     assert issubclass(BasicSweeper, Sweeper)

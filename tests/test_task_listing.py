@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import ROOT, environment
+from support.small_runs import ROOT, environment
 
 from attnlab.config.compose import CONF, compose_config, group_choices
-from attnlab.data.fetch import Folders, OfficialFile
-from attnlab.data.trees import Source
+from attnlab.data.files.archive import Source
+from attnlab.data.files.fetch import Folders, OfficialFile
+from attnlab.launch.task_listing import choices, example
+from attnlab.launch.tasks_cli import main
 from attnlab.tasks.base import make_task
-from attnlab.tasks.command import main
-from attnlab.tasks.listing import choices, example
 
 SHIPPED = group_choices(CONF)["task"]
 NEEDY = '''\
@@ -35,12 +35,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from attnlab.config.spec import TaskSpec
-from attnlab.data.cache import build_once, cache_key, load_arrays, save_arrays
-from attnlab.data.fetch import OfficialFile
-from attnlab.data.labelled import LabelledSequences
-from attnlab.data.ragged import Ragged
-from attnlab.data.trees import Source
+from attnlab.data.task_spec import TaskSpec
+from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.fetch import OfficialFile
+from attnlab.data.labelled_sequences import LabelledSequences
+from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.files.archive import Source
 from attnlab.tasks.base import Prepared, Task
 
 
@@ -240,7 +240,7 @@ def test_command_lines_that_mean_nothing(
 
 @pytest.mark.parametrize(("argv", "code"), [(["--help"], 0), (["scna"], 2)])
 def test_the_command_answers_without_loading_torch(argv: list[str], code: int) -> None:
-    check = f"import sys; from attnlab.tasks.command import main; assert main({argv}) == {code}"
+    check = f"import sys; from attnlab.launch.tasks_cli import main; assert main({argv}) == {code}"
     line = [sys.executable, "-c", f"{check}; assert not {{'torch', 'numpy'}} & set(sys.modules)"]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

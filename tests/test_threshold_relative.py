@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from models import apply, config_of, masks, network_of, shaken
-from published import assert_golden, golden, with_weights
+from support.golden_outputs import assert_golden, golden, with_weights
+from support.model_cases import apply, config_of, masks, network_of, shaken
 from test_laws_reference import compare
 from test_networks import check_steps
 from torch import Tensor

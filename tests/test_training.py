@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from models import MODELS, models_for
-from runs import SMALL_CLEVR, SMALL_SCAN, config_of
+from support.model_cases import MODELS, models_for
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of
 
 from attnlab.config.check import check_config
 from attnlab.config.naming import run_folder
-from attnlab.config.spec import SEQUENCE_METRICS
-from attnlab.run.job import run_job
-from attnlab.run.record import MetricsFile
-from attnlab.tasks.sort_of_clevr import KINDS
+from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.launch.run_job import run_job
+from attnlab.run.run_folder import MetricsFile
+from attnlab.tasks.sort_of_clevr.task import KINDS
 
 SMALL = {"scan": SMALL_SCAN, "sort_of_clevr": SMALL_CLEVR}
 TESTED = {

@@ -5,21 +5,21 @@ from itertools import product
 
 import pytest
 import torch
-from models import SPECS, config_of, masks, shaken
-from published import assert_golden, golden, with_weights
+from support.compile_networks import arguments
+from support.golden_outputs import assert_golden, golden, with_weights
+from support.model_cases import SPECS, config_of, masks, shaken
 from test_laws_reference import compare
 from torch import Tensor
-from tracing import arguments
 
-from attnlab.attention.position import Lrpe
+from attnlab.attention.core.score_position import Lrpe
 from attnlab.attention.transnormer import DiagAttention, NormAttention, simple_rms_norm
 from attnlab.config.check import ConfigError, checked
 from attnlab.config.compose import CONF, compose_config
 from attnlab.config.defaults import completed
 from attnlab.config.schema import Normalization
 from attnlab.config.sweep import check_command
-from attnlab.nn.block import ParallelAttention
-from attnlab.nn.build import build_network
+from attnlab.nn.build_network import build_network
+from attnlab.nn.transformer_block import ParallelAttention
 
 MODES = ("bidirectional", "causal", "cross")
 LRPE = ("none", "rotary", "householder_rotary")

@@ -14,9 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.data import guard, trees
-from attnlab.data.fetch import DataError, Folders, OfficialFile
-from attnlab.data.trees import Folder, Source, Tar, Tree, Zip, bad_line, find_tree, natural, open_archive, text_lines
+from attnlab.data.files import archive, archive_safety
+from attnlab.data.files.archive import (
+    Folder,
+    Source,
+    Tar,
+    Tree,
+    Zip,
+    bad_line,
+    find_tree,
+    natural,
+    open_archive,
+    text_lines,
+)
+from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 
 FILES = {"a.txt": b"one\r\ntwo\n", "deep/b.bin": bytes(range(256)) * 300, "deep/er/c.txt": b""}
 BOMB = 3 * 2**20
@@ -206,14 +217,14 @@ def test_links_in_a_zip_are_refused_under_wanted_names_only(tmp_path: Path, mode
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "LARGEST", BOMB - 1)
-    monkeypatch.setattr(guard, "LARGEST_WHOLE", BOMB // 2)
+    monkeypatch.setattr(archive_safety, "LARGEST", BOMB - 1)
+    monkeypatch.setattr(archive_safety, "LARGEST_WHOLE", BOMB // 2)
 
 
 def claiming(folder: Path) -> Path:
     """A tar of 1,536 bytes with a member that claims more than is allowed."""
     member = tarfile.TarInfo("top/a")
-    member.size = guard.LARGEST + 1
+    member.size = archive_safety.LARGEST + 1
     (folder / "hostile").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
     return folder / "hostile"
 
@@ -228,7 +239,9 @@ def zip_that_claims(folder: Path, claim: int) -> Path:
 
 
 def test_a_member_that_claims_too_much_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"hostile: top/a claims {guard.LARGEST + 1} bytes, above {guard.LARGEST}"):
+    with pytest.raises(
+        DataError, match=rf"hostile: top/a claims {archive_safety.LARGEST + 1} bytes, above {archive_safety.LARGEST}"
+    ):
         Tar(claiming(tmp_path)).read(["a"])
 
 
@@ -249,7 +262,7 @@ def test_a_gz_that_expands_without_end_is_refused(tmp_path: Path) -> None:
         for _, _, file in Folder(path).walk(lambda name: name == "a"):
             while part := file.read(100_000):
                 read += len(part)
-    assert read <= guard.LARGEST
+    assert read <= archive_safety.LARGEST
 
 
 @pytest.mark.parametrize("claim", [10, BOMB // 3])
@@ -339,8 +352,8 @@ def test_a_zip_with_a_password_is_named(tmp_path: Path) -> None:
 
 
 def test_many_members_do_not_stay_in_memory(tmp_path: Path) -> None:
-    with tarfile.open(make(tmp_path, "tar", {str(n): b"" for n in range(50)}), tarinfo=guard.Header) as tar:
-        assert [len(tar.members) for _ in guard.members(tar)] == [1] * 50
+    with tarfile.open(make(tmp_path, "tar", {str(n): b"" for n in range(50)}), tarinfo=archive_safety.Header) as tar:
+        assert [len(tar.members) for _ in archive_safety.members(tar)] == [1] * 50
 
 
 def test_a_pipe_in_a_folder_is_refused_not_waited_for(tmp_path: Path) -> None:
@@ -368,7 +381,7 @@ def test_files_and_folders_that_cannot_be_read_are_named(tmp_path: Path, monkeyp
         patch.setattr(os, "scandir", refuse)
         everything(path)
     with monkeypatch.context() as patch, pytest.raises(DataError, match=r"a\.txt cannot be read \(Permission denied\)"):
-        patch.setattr(trees, "open", refuse, raising=False)
+        patch.setattr(archive, "open", refuse, raising=False)
         everything(path)
 
 

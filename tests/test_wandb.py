@@ -16,18 +16,18 @@ from types import SimpleNamespace
 
 import pytest
 import wandb
-from runs import SMALL_SCAN, config_of
-from sample_report import write_report
-from wandb_server import Arrived, server
+from support.sample_report import write_report
+from support.small_runs import SMALL_SCAN, config_of
+from support.wandb_server import Arrived, server
 
 import attnlab
 from attnlab.config.naming import run_folder
 from attnlab.config.schema import LoggerOptions
-from attnlab.learn.module import LabModule
-from attnlab.run.job import run_job
-from attnlab.run.pack.train import run_pack
-from attnlab.run.record import MetricsFile, RunError, RunFolder
-from attnlab.run.report.wandb_report import log_report
+from attnlab.launch.pack.run_pack import run_pack
+from attnlab.launch.run_job import run_job
+from attnlab.learn.training_module import LabModule
+from attnlab.report.wandb_report import log_report
+from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.run.wandb_mirror import WandbMirror
 from attnlab.run.wandb_run import _remove_earlier, open_run
 

@@ -9,18 +9,19 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from official.wikitext import place
-from real_data import real_data
+from support.layout_writers.wikitext import place
+from support.real_data import real_data
 
-from attnlab.data.blocks import MaskedBlocks, TextBlocks
 from attnlab.data.byte_pair import BytePair
-from attnlab.data.fetch import DataError, Folders
-from attnlab.tasks import wikitext2, wikitext103, wikitext103_masked, wikitext_files
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.text_blocks import MaskedBlocks, TextBlocks
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.wikitext2 import Wikitext2
-from attnlab.tasks.wikitext103 import Wikitext103
-from attnlab.tasks.wikitext103_masked import Wikitext103Masked
-from attnlab.tasks.wikitext_files import CORPORA, HubText
+from attnlab.tasks.wikitext import files as wikitext_files
+from attnlab.tasks.wikitext import wikitext2, wikitext103, wikitext103_masked
+from attnlab.tasks.wikitext.files import CORPORA, HubText
+from attnlab.tasks.wikitext.wikitext2 import Wikitext2
+from attnlab.tasks.wikitext.wikitext103 import Wikitext103
+from attnlab.tasks.wikitext.wikitext103_masked import Wikitext103Masked
 
 PARTS = {
     "train": " \n = Cats = \n \n The cat sat on the <unk> . \n The cat @-@ house , é 雪 . \n \n",

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.orthogonality import orthogonality_loss
+from attnlab.attention.core.value_orthogonality import orthogonality_loss
 from attnlab.config.schema import OrthoForm
 
 Initialization = Literal["xavier", "torch"]

@@ -23,8 +23,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
-from attnlab.attention.linear_core import chunks
-from attnlab.attention.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
+from attnlab.attention.core.linear_core import chunks
+from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
 from attnlab.config.schema import Count, Natural
 
 PRIME = 2**31 - 1

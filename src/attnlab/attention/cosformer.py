@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization, TooLong
-from attnlab.attention.linear_core import FEATURE_MAPS, FeatureMapAttention, LinearState, PositiveFeatureMap
+from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, LinearState, PositiveFeatureMap
 from attnlab.config.schema import Count, Normalization
 
 

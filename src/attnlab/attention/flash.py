@@ -25,10 +25,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, State
-from attnlab.attention.linear_core import chunks, key_value_sum
-from attnlab.attention.position import DistanceBias, make_distance_bias, rotated_halves
-from attnlab.attention.precision import full_precision, projected, saturated
-from attnlab.attention.softmax_core import CachedAttention, dropped, kept
+from attnlab.attention.core.linear_core import chunks, key_value_sum
+from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
+from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
+from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.config.schema import Count
 
 

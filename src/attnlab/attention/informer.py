@@ -26,8 +26,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
-from attnlab.attention.precision import full_precision
-from attnlab.attention.softmax_core import fused_softmax
+from attnlab.attention.core.softmax_core import fused_softmax
+from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
 
 # Draws are integers below 2**DRAW_BITS: a model cast to another number format would round fractions.

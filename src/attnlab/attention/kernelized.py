@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.precision import full_precision, saturated
-from attnlab.attention.softmax_core import CachedAttention, dropped, kept
+from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
+from attnlab.attention.core.sum_precision import full_precision, saturated
 
 
 class KernelizedAttention(CachedAttention):

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.linear_core import FEATURE_MAPS, FeatureMapAttention, PositiveFeatureMap
+from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, PositiveFeatureMap
 from attnlab.config.schema import Count, Normalization
 
 

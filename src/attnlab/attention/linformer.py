@@ -21,8 +21,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, TooLong
-from attnlab.attention.precision import full_precision
-from attnlab.attention.softmax_core import KeyValueState, fused_softmax
+from attnlab.attention.core.softmax_core import KeyValueState, fused_softmax
+from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
 
 

@@ -26,8 +26,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
-from attnlab.attention.precision import full_precision, saturated
-from attnlab.attention.softmax_core import fused_softmax, softmax_weights
+from attnlab.attention.core.softmax_core import fused_softmax, softmax_weights
+from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.config.schema import Count
 
 # Random numbers are whole, below 2^31: a buffer of them survives a cast of the module to half precision.

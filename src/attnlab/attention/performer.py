@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.linear_core import FeatureMapAttention, LinearState
+from attnlab.attention.core.linear_core import FeatureMapAttention, LinearState
 from attnlab.config.schema import Count, NonNegative, Normalization
 
 MAX_EXPONENT = 40.0

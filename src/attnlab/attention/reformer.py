@@ -27,8 +27,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
-from attnlab.attention.precision import full_precision
-from attnlab.attention.softmax_core import dropped
+from attnlab.attention.core.softmax_core import dropped
+from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
 
 # Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.

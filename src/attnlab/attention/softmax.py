@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.position import RelativePositions
-from attnlab.attention.softmax_core import (
+from attnlab.attention.core.score_position import RelativePositions
+from attnlab.attention.core.softmax_core import (
     CachedAttention,
     dropped,
     fused_softmax,

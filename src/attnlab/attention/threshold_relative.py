@@ -22,8 +22,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.precision import full_precision
-from attnlab.attention.softmax_core import CachedAttention, Rate, dropped, kept, softmax_weights
+from attnlab.attention.core.softmax_core import CachedAttention, Rate, dropped, kept, softmax_weights
+from attnlab.attention.core.sum_precision import full_precision
 
 EPS = 1e-6
 

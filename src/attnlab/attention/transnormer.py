@@ -25,10 +25,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, State
-from attnlab.attention.linear_core import FEATURE_MAPS, FeatureMap, FeatureMapAttention, mask_keys
-from attnlab.attention.position import Lrpe
-from attnlab.attention.precision import full_precision
-from attnlab.attention.softmax_core import dropped, fused_softmax, kept, softmax_weights
+from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMap, FeatureMapAttention, mask_keys
+from attnlab.attention.core.score_position import Lrpe
+from attnlab.attention.core.softmax_core import dropped, fused_softmax, kept, softmax_weights
+from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count, Normalization
 
 LrpeKind = Literal["none", "rotary", "householder_rotary"]
@@ -57,7 +57,7 @@ class NormAttention(FeatureMapAttention):
         normalization: kind and placement as in FeatureMapAttention; there is no denominator, whatever it says.
         feature_map: phi, also such as can be negative.
         norm: rms_norm = the norm above; layer_norm = LayerNorm with gain and bias. Either over all heads together.
-        lrpe: positions worked into the features (attnlab.attention.position).
+        lrpe: positions worked into the features (attnlab.attention.core.score_position).
         chunk_size: as in FeatureMapAttention.
     """
 

@@ -9,10 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any, get_args, get_origin
 
-from attnlab.config.conform import hints, join, section_of
-from attnlab.config.nodes import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, TASK_KEYS, attention_nodes, attention_options
 from attnlab.config.schema import Config
-from attnlab.config.target import TargetError, read_signature
+from attnlab.config.signatures import TargetError, read_signature
+from attnlab.config.target_validation import (
+    BUILDER_ARGUMENTS,
+    OFFERED_ARGUMENTS,
+    TASK_KEYS,
+    attention_nodes,
+    attention_options,
+)
+from attnlab.config.type_check import hints, join, section_of
 
 Default = tuple[str, Any]
 """A dotted key and its default."""

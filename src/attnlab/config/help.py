@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attnlab.config import schema
 from attnlab.config.compose import CONF, group_choices
-from attnlab.config.conform import hints
+from attnlab.config.type_check import hints
 
 _WIDTH = 100
 _KEYS = (

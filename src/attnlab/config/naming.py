@@ -17,9 +17,9 @@ from omegaconf import OmegaConf
 
 from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
 from attnlab.config.defaults import class_defaults, completed, defaults, filled
-from attnlab.config.layers import filled_shares
+from attnlab.config.layer_plan import filled_shares
 from attnlab.config.setting import flatten
-from attnlab.config.words import show
+from attnlab.config.suggest import show
 
 NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "debug", "report")
 """Parts of the configuration that do not change what is trained; the seed has a folder level of its own. What debug=...

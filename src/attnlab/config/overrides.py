@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.aliases import key_called
 from attnlab.config.compose import group_choices
-from attnlab.config.nodes import schema_keys, task_yaml
-from attnlab.config.words import choice, hint, listed, named_key, nearest, offered, show
+from attnlab.config.key_aliases import key_called
+from attnlab.config.suggest import choice, hint, listed, named_key, nearest, offered, show
+from attnlab.config.target_validation import schema_keys, task_yaml
 
 FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
 """The flags of Hydra's that are offered; those that swap the configuration itself would go past the check."""

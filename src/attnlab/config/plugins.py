@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attnlab.config.modules import find_module, nearest_module
-from attnlab.config.words import PLUGINS, hint
+from attnlab.config.module_source import find_module, nearest_module
+from attnlab.config.suggest import PLUGINS, hint
 
 OWN = "attnlab"
 

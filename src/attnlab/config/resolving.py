@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from attnlab.config.compose import plain
 from attnlab.config.overrides import Item
 from attnlab.config.setting import Setter, flatten
-from attnlab.config.words import show
+from attnlab.config.suggest import show
 
 Pair = tuple[Item, Any]
 """An override and the value it has in one job."""

@@ -1,13 +1,13 @@
 """The typed configuration: every key a user can set outside `task.*` options and attention arguments.
 
-Those two are typed by the classes their `_target_` names (`attnlab.config.target`). Nothing here imports torch.
+Those two are typed by the classes their `_target_` names (`attnlab.config.signatures`). Nothing here imports torch.
 """
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from attnlab.config.intervals import Count, Depth, Natural, NonNegative, Passes, Positive, Probability, Threads, Width
-from attnlab.config.report import Report
+from attnlab.config.report_schema import Report
 
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
 Positions = Literal["sinusoidal", "learned", "relative", "none"]

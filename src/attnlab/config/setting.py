@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.aliases import key_called
 from attnlab.config.compose import group_choices
-from attnlab.config.conform import hints, join, not_a_section
-from attnlab.config.nodes import schema_keys
+from attnlab.config.key_aliases import key_called
 from attnlab.config.overrides import Item
 from attnlab.config.schema import Config
-from attnlab.config.words import MOST_OFFERED, hint, listed, nearest, nearest_key, offered, show
+from attnlab.config.suggest import MOST_OFFERED, hint, listed, nearest, nearest_key, offered, show
+from attnlab.config.target_validation import schema_keys
+from attnlab.config.type_check import hints, join, not_a_section
 
 _MISSING = object()
 

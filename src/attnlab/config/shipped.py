@@ -8,9 +8,9 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from attnlab.config.compose import group_choices, load_yaml, plain, unresolved
-from attnlab.config.nodes import attention_nodes, node_signature
-from attnlab.config.target import TargetError
-from attnlab.config.words import listed
+from attnlab.config.signatures import TargetError
+from attnlab.config.suggest import listed
+from attnlab.config.target_validation import attention_nodes, node_signature
 
 
 def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.layers import filled_shares
-from attnlab.config.nodes import attention_nodes, node_signature
-from attnlab.config.target import Signature, TargetError
+from attnlab.config.layer_plan import filled_shares
+from attnlab.config.signatures import Signature, TargetError
+from attnlab.config.target_validation import attention_nodes, node_signature
 
 CAPABILITIES = {
     "supports_bidirectional": True,

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from attnlab.data.fetch import DataError
+from attnlab.data.files.fetch import DataError
 
 REMEMBERED = 2**20
 """words whose ids are kept at a time"""

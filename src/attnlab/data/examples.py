@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from attnlab.data.batch import Batch
-from attnlab.data.ragged import Ragged
-from attnlab.data.store import DeviceStore
+from attnlab.data.device_cache import DeviceStore
+from attnlab.data.ragged_arrays import Ragged
 
 
 class Examples(ABC):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from attnlab.data.fetch import DataError
+from attnlab.data.files.fetch import DataError
 
 
 class Vocabulary:

@@ -1,6 +1,6 @@
 """What happens beside a training step: metrics, validation, checkpoints, random states, stopping.
 
-Order matters and is fixed in `run/train.py`: metrics and validation come before the checkpoint, so that a checkpoint
+Order matters and is fixed in `run/fit.py`: metrics and validation come before the checkpoint, so that a checkpoint
 holds all that was recorded up to its step, and a resumed run repeats what came after it.
 """
 
@@ -15,9 +15,9 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning import Callback
 
-from attnlab.learn.module import LabModule
-from attnlab.learn.saving import IDENTITY, save_atomically
-from attnlab.learn.stopping import Stopped
+from attnlab.learn.atomic_write import IDENTITY, save_atomically
+from attnlab.learn.stop_signals import Stopped
+from attnlab.learn.training_module import LabModule
 
 Metrics = dict[str, float]
 

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnlab.config.spec import TaskSpec
 from attnlab.data.examples import Examples
-from attnlab.learn.judge import judge_for
+from attnlab.data.task_spec import TaskSpec
+from attnlab.learn.example_scores import judge_for
 from attnlab.learn.metrics import summarise
 
 MIXED = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from attnlab.config.spec import SEQUENCE_METRICS
-from attnlab.learn.units import lower_is_better
+from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.learn.metric_units import lower_is_better
 
 Records = Mapping[str, np.ndarray]
-"""what evaluation recorded of every example, by name, [n] each (attnlab.learn.judge)"""
+"""what evaluation recorded of every example, by name, [n] each (attnlab.learn.example_scores)"""
 
 
 def _mean(name: str) -> Callable[[Records], float]:

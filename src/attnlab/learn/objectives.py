@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
-from attnlab.data.blocks import SHARE_MASKED, SHARE_RANDOM
+from attnlab.data.task_spec import TaskSpec
+from attnlab.data.text_blocks import SHARE_MASKED, SHARE_RANDOM
 from attnlab.learn.cross_entropy import chunked_cross_entropy
 
 Objective = Callable[[nn.Module, Batch], tuple[Float[Tensor, ""], Float[Tensor, ""]]]

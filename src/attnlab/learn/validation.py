@@ -8,10 +8,10 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
+from attnlab.learn.atomic_write import IDENTITY, save_atomically
 from attnlab.learn.callbacks import Metrics, MetricsSink, StepCallback
 from attnlab.learn.metrics import improves
-from attnlab.learn.module import LabModule
-from attnlab.learn.saving import IDENTITY, save_atomically
+from attnlab.learn.training_module import LabModule
 
 
 class Validation(StepCallback):

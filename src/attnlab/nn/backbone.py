@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnlab.nn.block import Layer
+from attnlab.nn.transformer_block import Layer
 
 
 class Stack(nn.Module):
     """Layers applied one after another.
 
     Args:
-        plan: for each application the kind of its layer (a hashable from `config.layers.layer_plan`).
+        plan: for each application the kind of its layer (a hashable from `config.layer_plan.layer_plan`).
         make_layer: builds a layer of a kind.
         share: applications of the same kind share one layer (Universal Transformer without halting).
         norm: after the last layer, or None.

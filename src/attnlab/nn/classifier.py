@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attnlab.nn.backbone import Stack
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.heads import Undecoded, mean_penalty
+from attnlab.nn.encoder_decoder import Undecoded, mean_penalty
 
 Pooling = Literal["mean", "first", "class_token"]
 

@@ -10,20 +10,19 @@ import torch
 from torch.utils.data import DataLoader
 
 from attnlab.config.schema import Config
-from attnlab.data.order import BatchOrder
-from attnlab.data.padding import padding_share
+from attnlab.data.batch_order import BatchOrder
+from attnlab.data.length_buckets import padding_share
 from attnlab.learn import callbacks
-from attnlab.learn.module import LabModule
-from attnlab.learn.progress import TrainProgress
-from attnlab.learn.redraw import Redraw, redrawn_modules
-from attnlab.learn.stopping import Stopped
+from attnlab.learn.feature_redraw import Redraw, redrawn_modules
+from attnlab.learn.lightning_trainer import make_trainer
+from attnlab.learn.stop_signals import Stopped, StopRequest
+from attnlab.learn.train_stream import train_loader
+from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_progress import TrainProgress
 from attnlab.learn.validation import Validation
-from attnlab.run.figures import Figures, PictureSink
-from attnlab.run.resume import train_loader
-from attnlab.run.run import Run
-from attnlab.run.signals import StopRequest
-from attnlab.run.testing import Tester
-from attnlab.run.trainer import make_trainer
+from attnlab.run.evaluator import Tester
+from attnlab.run.figure_callback import Figures, PictureSink
+from attnlab.run.run_context import Run
 from attnlab.tasks.base import Prepared
 
 

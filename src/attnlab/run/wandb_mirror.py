@@ -11,7 +11,7 @@ from typing import Any
 import attnlab
 from attnlab.config.naming import run_label, run_tag
 from attnlab.config.schema import LoggerOptions
-from attnlab.learn.units import lower_is_better
+from attnlab.learn.metric_units import lower_is_better
 from attnlab.run.wandb_run import open_run
 
 SUMMARY = ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnlab.config.schema import LoggerOptions
-from attnlab.run.record import write_text
-from attnlab.run.run_files import Unreadable, plain_bytes
+from attnlab.run.read_run_files import Unreadable, plain_bytes
+from attnlab.run.run_folder import write_text
 
 if TYPE_CHECKING:
     from wandb import Run

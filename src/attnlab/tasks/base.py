@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attnlab.config.nodes import TASK_KEYS
 from attnlab.config.plugins import load_class
-from attnlab.config.spec import Kind, Modality, TaskSpec
+from attnlab.config.target_validation import TASK_KEYS
 from attnlab.data.examples import Examples
-from attnlab.data.fetch import Folders
-from attnlab.data.trees import Source
+from attnlab.data.files.archive import Source
+from attnlab.data.files.fetch import Folders
+from attnlab.data.task_spec import Kind, Modality, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class Task(ABC):
         """Generate or fetch the data once (safe when several processes start together) and load it.
 
         Raises:
-            attnlab.data.fetch.DataError: files missing, cut short or changed: what, where, what to do.
+            attnlab.data.files.fetch.DataError: files missing, cut short or changed: what, where, what to do.
         """
 
 

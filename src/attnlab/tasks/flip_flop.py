@@ -28,14 +28,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab.config.spec import TaskSpec
 from attnlab.data.batch import LanguageBatch
-from attnlab.data.cache import build_once, cache_key, load_arrays
+from attnlab.data.batch_gathering import sent, take
 from attnlab.data.examples import Examples
-from attnlab.data.fetch import DataError, Folders
-from attnlab.data.gather import sent, take
-from attnlab.data.overlap import count_shared, row_keys, shared_in_words
-from attnlab.data.progress import track
+from attnlab.data.files.cache import build_once, cache_key, load_arrays
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.progress import track
+from attnlab.data.task_spec import TaskSpec
+from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
 from attnlab.tasks.base import Prepared, Task
 
 WORDS = ("<pad>", "<end>", "w", "r", "i", "0", "1")

@@ -15,7 +15,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
 if TYPE_CHECKING:
-    from attnlab.run.jobs import Jobs
+    from attnlab.launch.hydra_jobs import Jobs
 
 
 @dataclass
@@ -42,11 +42,11 @@ class PackedLauncher(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context, self.config = hydra_context, config
-        # What `attnlab.run.cli` gives to hydra.main: Hydra calls it for one job, this launcher also for several.
+        # What `attnlab.launch.train_cli` gives to hydra.main: Hydra calls it for one job, this launcher for many.
         self.jobs: Jobs = task_function
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        from attnlab.config.packing import packs
+        from attnlab.config.pack_grouping import packs
 
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)

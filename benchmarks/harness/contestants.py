@@ -1,0 +1,112 @@
+"""What `benchmarks.attention` compares: every shipped mechanism once, and the forms that other code uses."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnlab.attention.base import Attention
+from attnlab.config.compose import compose_config
+from attnlab.config.schema import Config
+from attnlab.config.type_check import build
+from attnlab.nn.build_network import make_attention
+from benchmarks.harness.baselines import Form, yardsticks
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of the comparison: B samples, H heads of width D; and where it takes place."""
+
+    batch: int
+    heads: int
+    width: int
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One form of attention in one mode.
+
+    inputs: fresh leaf tensors for a number of positions.
+    form: the output of those.
+    """
+
+    name: str
+    inputs: Callable[[int], Sequence[Tensor]]
+    form: Callable[[Sequence[Tensor]], Tensor]
+
+    def forward(self, tensors: Sequence[Tensor]) -> Callable[[], object]:
+        """A call without gradients."""
+
+        def run() -> Tensor:
+            with torch.no_grad():
+                return self.form(tensors)
+
+        return run
+
+    def forward_backward(self, tensors: Sequence[Tensor]) -> Callable[[], object]:
+        """A call and the gradients with respect to its inputs."""
+
+        def run() -> None:
+            for x in tensors:
+                x.grad = None
+            self.form(tensors).sum().backward()
+
+        return run
+
+
+def contestants(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> list[Contestant]:
+    """Yardsticks first, then the mechanisms of the models that have this form."""
+    chosen = [_yardstick(name, form, causal, shape) for name, form in yardsticks(causal, shape.device).items()]
+    for name, mechanism in mechanisms(models, causal, shape, longest).items():
+        if mechanism.supports_causal if causal else mechanism.supports_bidirectional:
+            chosen.append(_mechanism(f"attnlab {name}", mechanism, causal, shape))
+    return chosen
+
+
+def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> dict[str, Attention]:
+    """Every attention that encoders (causal: decoders) of these models use, once; named by the first that has it."""
+    found: dict[str, tuple[str, Attention]] = {}
+    for name in models:
+        # Without the rules: a causal mechanism is refused by the task, not by this benchmark.
+        config = build(Config, compose_config([f"model={name}"]))
+        model = dataclasses.replace(config.model, ortho=dataclasses.replace(config.model.ortho, weight=0.0))
+        backbone = dataclasses.replace(
+            config.backbone,
+            d_model=shape.heads * shape.width,
+            n_heads=shape.heads,
+            attention_dropout=0.0,
+            positions=model.positions or config.backbone.positions,
+        )
+        groups = model.decoder if causal else model.encoder
+        for place, group in enumerate(groups, start=1):
+            relative = backbone.positions == "relative"
+            same = json.dumps([group.attention, dataclasses.asdict(model.normalization), relative])
+            label = name if len(groups) == 1 else f"{name}, group {place}"
+            if same not in found:
+                made = make_attention(group.attention, "encoder", backbone, model, longest)
+                found[same] = (label, made.to(shape.device).eval())
+    return dict(found.values())
+
+
+def _yardstick(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:
+    def inputs(length: int) -> list[Tensor]:
+        size = (shape.batch, shape.heads, length, shape.width)
+        return [torch.randn(size, device=shape.device, requires_grad=True) for _ in range(3)]
+
+    return Contestant(name, inputs, lambda tensors: form(*tensors, causal))
+
+
+def _mechanism(name: str, mechanism: Attention, causal: bool, shape: Shape) -> Contestant:
+    """`attend` from projected queries, keys and values."""
+
+    def inputs(length: int) -> list[Tensor]:
+        x = torch.randn(shape.batch, length, shape.heads * shape.width, device=shape.device)
+        with torch.no_grad():
+            made = mechanism.queries(x), *mechanism.keys_values(x)
+        return [t.contiguous().requires_grad_() for t in made]
+
+    return Contestant(name, inputs, lambda tensors: mechanism.attend(*tensors, None, causal))

@@ -1,0 +1,74 @@
+"""Where a figure was measured, and the options all benchmarks have."""
+
+import argparse
+import os
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from attnlab.run import provenance
+
+CPU = torch.device("cpu")
+
+
+def parser(description: str | None, seconds: float, devices: bool = False) -> argparse.ArgumentParser:
+    """A command line with the options all benchmarks have.
+
+    Args:
+        description: the module's docstring.
+        seconds: default time budget of what the benchmark says it times.
+        devices: whether it runs on a GPU as well.
+    """
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads (default: torch's own)")
+    made.add_argument("--seconds", type=float, default=seconds, help="time for each comparison (default: %(default)s)")
+    if devices:
+        found = "cuda" if torch.cuda.is_available() else "cpu"
+        made.add_argument("--device", type=device_of, default=found, help="cpu or cuda (default here: %(default)s)")
+    return made
+
+
+def device_of(name: str) -> torch.device:
+    """The device of `--device`; what argparse shows where there is none."""
+    if name not in ("cpu", "cuda"):
+        raise argparse.ArgumentTypeError(f"{name!r} is no device: cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise argparse.ArgumentTypeError("torch sees no usable GPU here: use cpu")
+    return torch.device(name)
+
+
+def begin(threads: int, device: torch.device = CPU) -> dict[str, object]:
+    """Set the threads; what a figure depends on besides the code, one row beside every row of results."""
+    torch.set_num_threads(threads)
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"note: this machine is busy (load {load:.1f}); take the figures as rough", file=sys.stderr)
+    git, hardware = provenance.git_state(), provenance.hardware(device)
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+        "device": hardware["gpu"] or "cpu",
+        "cpu": hardware["cpu"],
+        "threads": threads,
+        "load_before": round(load, 1),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda or "",
+        "fla": installed("fla-core"),
+        "commit": f"{(git['commit'] or 'none')[:10]}{' + changes' if git['dirty'] else ''}",
+        "command": _command(),
+    }
+
+
+def installed(package: str) -> str:
+    """The version of a package; nothing where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _command() -> str:
+    module = Path(sys.argv[0]).stem
+    return " ".join([f"python -m benchmarks.{module}", *sys.argv[1:]])

@@ -1,0 +1,159 @@
+"""Trainings by the real `pl.Trainer`, each in a process of its own, that wait for their turn."""
+
+import multiprocessing
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+from attnlab.data.batch import Batch
+from attnlab.learn.lightning_trainer import make_trainer
+from attnlab.learn.training_module import LabModule
+from attnlab.run import provenance
+from attnlab.run.fit import make_loader
+from benchmarks.flops import flops_per_place
+from benchmarks.harness.setup import Lab, make_lab
+from benchmarks.harness.timing import settle
+
+WARM_UP_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process trains: a task and a model on a device, with overrides; `steps` make a turn."""
+
+    task: str
+    model: str
+    overrides: Sequence[str]
+    steps: int
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn: seconds in all, of them seconds in the data loader, and real tokens and places that were read."""
+
+    seconds: float
+    waited: float
+    real: int
+    places: int
+
+
+@dataclass(frozen=True)
+class Account:
+    """Of a whole process: its peak memory, and FLOPs of its model for each place of a batch."""
+
+    peak_bytes: int
+    flops_per_place: float
+
+
+class Stream:
+    """The batches of a loader; notes how long they took to come and how large they are.
+
+    The seconds are those of this process: on a GPU they may pass while it still computes earlier steps.
+    """
+
+    def __init__(self, lab: Lab, loader: Iterable[Batch]) -> None:
+        self.lab, self.loader = lab, loader
+        self.waited = 0.0
+        self.batches: list[Batch] = []
+
+    def __iter__(self) -> Iterator[Batch]:
+        batches = iter(self.loader)
+        while True:
+            begun = time.perf_counter()
+            batch = next(batches)
+            self.waited += time.perf_counter() - begun
+            # Counted after the turn: asking a GPU for lengths would make it wait.
+            self.batches.append(batch)
+            yield batch
+
+    def taken(self) -> tuple[float, int, int]:
+        """Seconds, real tokens and places since the last call."""
+        counts = [self.lab.places(batch) for batch in self.batches]
+        found = self.waited, sum(real for real, _ in counts), sum(places for _, places in counts)
+        self.waited, self.batches = 0.0, []
+        return found
+
+
+class Turns(pl.Callback):
+    """Waits for its turn before a step, reports the turn, and stops the training when told to.
+
+    A turn lasts from the start of its first step to the start of the step after its last: loading counts.
+    """
+
+    def __init__(self, line: Connection, job: Job, stream: Stream, flops: float) -> None:
+        self.line, self.job, self.stream, self.flops = line, job, stream, flops
+        self.left, self.started = WARM_UP_STEPS, time.perf_counter()
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *args: object) -> None:
+        if self.left == 0:
+            settle()
+            self.line.send(Turn(time.perf_counter() - self.started, *self.stream.taken()))
+            threads = self.line.recv()
+            if threads == 0:
+                self.line.send(Account(provenance.peak_memory_bytes(self.job.device), self.flops))
+                trainer.should_stop = True
+            else:
+                torch.set_num_threads(threads)
+            self.left, self.started = self.job.steps, time.perf_counter()
+        self.left -= 1
+
+
+def train(line: Connection, job: Job, threads: int) -> None:
+    """Body of a process: train one model, a turn at a time."""
+    torch.set_num_threads(threads)
+    lab = make_lab(job.task, job.model, job.overrides, job.device)
+    flops = flops_per_place(lab)
+    provenance.reset_peak_memory(job.device)
+    endless = replace(lab.config, train=replace(lab.config.train, max_steps=-1))
+    stream = Stream(lab, make_loader(lab.config, lab.prepared, lab.order, 0, job.device))
+    trainer = make_trainer(endless, job.device, [Turns(line, job, stream, flops)])
+    trainer.fit(LabModule(lab.config, lab.network, lab.prepared.spec), stream)
+
+
+class Contestant:
+    """The process of one model, seen from the referee."""
+
+    def __init__(self, job: Job, threads: int) -> None:
+        processes = multiprocessing.get_context("spawn")
+        self.job, self.threads = job, threads
+        self.line, theirs = processes.Pipe()
+        self.process = processes.Process(target=train, args=(theirs, job, threads), daemon=True)
+        self.process.start()
+        # Only the child holds its end from here on, so that its death is an error here and not a wait without end.
+        theirs.close()
+
+    def warm(self) -> None:
+        """Wait until it is ready for its first turn."""
+        self._hear()
+
+    def start(self, threads: int | None = None) -> None:
+        """Begin a turn, with another number of threads if given."""
+        self.line.send(threads or self.threads)
+
+    def finish(self) -> Turn:
+        """Wait for the end of the turn."""
+        return self._hear()
+
+    def turn(self) -> Turn:
+        self.start()
+        return self.finish()
+
+    def stop(self) -> Account:
+        """End the training."""
+        self.line.send(0)
+        account = self._hear()
+        self.process.join()
+        return account
+
+    def _hear(self) -> Any:
+        try:
+            return self.line.recv()
+        except EOFError:
+            name = " ".join([self.job.task, self.job.model, *self.job.overrides])
+            raise RuntimeError(f"the process of {name} has ended; its error stands above") from None

@@ -1,0 +1,160 @@
+"""From overrides to the objects of a training run, as `attnlab.run.train_run` puts them together."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import torch
+from pytorch_lightning import LightningModule
+from torch import nn
+
+from attnlab.config.check import checked
+from attnlab.config.compose import compose_config, group_choices
+from attnlab.config.schema import Config
+from attnlab.data.batch import Batch, ImageQuestionBatch
+from attnlab.data.batch_order import BatchOrder
+from attnlab.data.files.fetch import DataError
+from attnlab.learn.evaluate import precision_context
+from attnlab.learn.lightning_trainer import quiet_lightning
+from attnlab.learn.train_stream import TrainStream
+from attnlab.learn.training_module import LabModule
+from attnlab.run.fit import batch_order, rounds_lengths, with_steps
+from attnlab.run.run_lifecycle import device_of
+from attnlab.run.runtime import make_network, place_data, prepare
+from attnlab.tasks.base import Prepared, make_task
+from benchmarks.harness.environment import CPU
+
+# A step does not depend on how many examples there are; a few are drawn in a moment and take no room in the cache.
+SMALL_DATA = {
+    "sort_of_clevr": ("task.train_images=500", "task.val_images=20", "task.test_images=20"),
+    "mathematics": ("task.questions_per_difficulty=2000", "task.test_questions=500"),
+    "flip_flop": ("task.train_sequences=2000", "task.test_sequences=200"),
+    "lra_listops": ("task.source=generated", "task.train_size=300", "task.val_size=20", "task.test_size=20"),
+}
+# Batches that two cores take in seconds; the others' published ones are small enough.
+SMALL_BATCH = {
+    "flip_flop": 8,
+    "glue": 4,
+    "lra_image": 8,
+    "lra_listops": 4,
+    "lra_pathfinder": 8,
+    "lra_retrieval": 2,
+    "lra_text": 2,
+    "mathematics": 8,
+    "pcfg": 4,
+    "wikitext103": 1,
+    "wikitext103_masked": 1,
+    "wikitext2": 8,
+}
+COMPILED = "trainer.compile=true"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A configuration, its data and its freshly initialised network on its device."""
+
+    config: Config
+    prepared: Prepared
+    network: nn.Module
+    device: torch.device = CPU
+
+    @property
+    def order(self) -> BatchOrder:
+        return batch_order(self.config, self.prepared)
+
+    def batches(self, order: BatchOrder) -> Iterator[Batch]:
+        """Training batches on the device, in this order, without end."""
+        stream = TrainStream(self.prepared.subsets["train"], order, 0, rounds_lengths(self.config))
+        return (batch.to(self.device) for batch in stream)
+
+    def places(self, batch: Batch) -> tuple[int, int]:
+        """Real tokens of a batch, and places that are computed: real tokens and padding, over all of its sequences."""
+        if isinstance(batch, ImageQuestionBatch):
+            return (len(batch) * self.network.embedding.n_tokens,) * 2
+        return places(batch)
+
+
+def places(batch: Batch) -> tuple[int, int]:
+    """Of token sequences: real tokens, and tokens with padding."""
+    return sum(int(n.sum()) for n in batch.extents), len(batch) * sum(batch.widths)
+
+
+def small_batch(task: str) -> list[str]:
+    """The override that makes a task's batch small enough for two cores, where it is not."""
+    return [f"train.batch_size={SMALL_BATCH[task]}"] if task in SMALL_BATCH else []
+
+
+def make_config(
+    task: str, model: str, overrides: Sequence[str] = (), device: torch.device = CPU, little: bool = True
+) -> Config:
+    """The checked configuration, with little data unless all is asked for; sets the device as a run does."""
+    quiet_lightning()
+    given = ["trainer=cpu", f"trainer.device={device.type}", f"trainer.threads={torch.get_num_threads()}"]
+    small = SMALL_DATA.get(task, ()) if little else ()
+    config = checked(compose_config([f"task={task}", f"model={model}", *given, *small, *overrides]))
+    device_of(config)
+    return config
+
+
+def make_lab(
+    task: str,
+    model: str,
+    overrides: Sequence[str] = (),
+    device: torch.device = CPU,
+    prepared: Prepared | None = None,
+    little: bool = True,
+) -> Lab:
+    """The lab of a task and a model at the task's own sizes, with little data, unless overridden.
+
+    Args:
+        prepared: data that is there already.
+        little: as in make_config.
+    """
+    config = make_config(task, model, overrides, device, little)
+    if prepared is None:
+        prepared = place_data(prepare(make_task(config.task), config.paths), device, config.trainer.data_on_device)
+    network = make_network(config, prepared.spec).to(device)
+    return Lab(with_steps(config, prepared), prepared, network, device)
+
+
+def tasks_of(names: str) -> list[str]:
+    """Tasks by name, or every one with `all`; those whose data is not there are named with the reason and left out."""
+    found = []
+    for task in group_choices()["task"] if names == "all" else names.split(","):
+        try:
+            make_lab(task, "linear", ["backbone.d_model=16", "backbone.n_heads=2", "backbone.n_layers=1"])
+            found.append(task)
+        except DataError as error:
+            print(f"{task} is left out: {str(error).splitlines()[0]}")
+    return found
+
+
+def stepper(lab: Lab, waits: bool = True) -> Callable[[], torch.Tensor]:
+    """A training step of a run.
+
+    Args:
+        waits: gather a batch for every step; else every step takes the first.
+    """
+    batches = lab.batches(lab.order)
+    return step_of(
+        LabModule(lab.config, lab.network, lab.prepared.spec), lab, batches if waits else repeat(next(batches))
+    )
+
+
+def step_of(module: LightningModule, lab: Lab, batches: Iterator[Batch]) -> Callable[[], torch.Tensor]:
+    """What Lightning calls in a step, without Lightning: batch, objective, backward, check, clip, optimiser."""
+    optimizer = module.configure_optimizers()["optimizer"]
+    lab.network.train()
+
+    def step() -> torch.Tensor:
+        batch = next(batches)
+        with precision_context(lab.config.train.precision, lab.device):
+            loss = module.training_step(batch, 0)
+        module.optimizer_zero_grad(0, 0, optimizer)
+        loss.backward()
+        module.on_after_backward()
+        module.configure_gradient_clipping(optimizer)
+        optimizer.step()
+        return loss
+
+    return step

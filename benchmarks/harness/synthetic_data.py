@@ -1,0 +1,45 @@
+"""Data of random tokens, for what depends on sizes alone and must run without any file."""
+
+import numpy as np
+
+from attnlab.data.labelled_sequences import LabelledSequences
+from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.task_spec import TaskSpec
+from attnlab.tasks.base import Prepared
+from attnlab.tasks.pcfg.interpreter import MAX_INPUT, MAX_OUTPUT, WORDS
+
+BYTES = 256
+
+
+def classes_of(length: int, examples: int) -> Prepared:
+    """Two classes of byte sequences, all of one length, as LRA's text task has them."""
+    draw = np.random.default_rng(0)
+    inputs = Ragged.of(draw.integers(1, BYTES, (examples, length)))
+    spec = TaskSpec(
+        kind="classification", modality="tokens", input_vocabulary=BYTES, n_classes=2, max_input_length=length
+    )
+    return Prepared(spec=spec, subsets={"train": LabelledSequences(inputs, draw.integers(0, 2, examples), pad_id=0)})
+
+
+def longest_of_pcfg(examples: int) -> Prepared:
+    """Random words, as many as PCFG SET's longest inputs and outputs have, over its vocabulary."""
+    draw = np.random.default_rng(0)
+    first = max(WORDS.pad_id, WORDS.end_id) + 1
+    inputs, targets = (
+        Ragged.of(draw.integers(first, len(WORDS), (examples, length))) for length in (MAX_INPUT + 2, MAX_OUTPUT + 1)
+    )
+    spec = TaskSpec(
+        kind="encoder_decoder",
+        modality="tokens",
+        input_vocabulary=len(WORDS),
+        output_vocabulary=len(WORDS),
+        pad_id=WORDS.pad_id,
+        end_id=WORDS.end_id,
+        never_targets=WORDS.never_targets,
+        max_input_length=MAX_INPUT + 2,
+        max_output_length=MAX_OUTPUT + 1,
+        metrics=("sequence_accuracy",),
+    )
+    pairs = SequencePairs(inputs, targets, WORDS.pad_id)
+    return Prepared(spec=spec, subsets={"train": pairs}, decode_limits={"train": MAX_OUTPUT + 1})

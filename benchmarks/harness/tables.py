@@ -1,0 +1,118 @@
+"""Results of a benchmark: on the screen, as csv with the place of measurement, and as markdown for README.md.
+
+The csv files lie in benchmarks/results, or in the folder that the environment variable BENCHMARK_RESULTS names.
+
+`python -m benchmarks.harness.tables` prints the newest result of every benchmark as markdown; `--write` puts them
+between the two markers of README.md.
+"""
+
+import argparse
+import csv
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+RESULTS, README = Path(os.environ.get("BENCHMARK_RESULTS", HERE / "results")), HERE / "README.md"
+PLACE = ("date", "device", "cpu", "threads", "load_before", "torch", "cuda", "fla", "commit", "command")
+MARKERS = ("<!-- results: written by `python -m benchmarks.harness.tables --write` -->", "<!-- end of results -->")
+
+Row = Mapping[str, object]
+
+
+def show(name: str, title: str, rows: Sequence[Row], place: Row) -> None:
+    """Print a table and write `results/<name>-<time>.csv`.
+
+    Args:
+        rows: each with the same columns; names carry their units.
+        place: from `place.begin`; every csv row holds it too.
+    """
+    if not rows:
+        print(f"{title}: nothing to show")
+        return
+    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
+    for column in rows[0]:
+        table.add_column(column, justify="right" if is_number(rows[0][column]) else "left")
+    for row in rows:
+        table.add_row(*map(cell, row.values()))
+    screen = Console()
+    (screen if screen.is_terminal else Console(width=180)).print(table)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    file = RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.csv"
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, [*rows[0], *PLACE, "title"])
+        writer.writeheader()
+        writer.writerows({**row, **place, "title": title} for row in rows)
+    print(f"written to {os.path.relpath(file)}\n", flush=True)
+
+
+def is_number(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def cell(value: object) -> str:
+    """Three significant digits, at least all before the point; whole numbers and text as they are."""
+    text = str(value)
+    if not is_number(text) or text.lstrip("-").isdigit():
+        return text
+    number = float(text)
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:#.3g}".rstrip(".")
+
+
+def markdown(file: Path) -> str:
+    """A csv as a markdown table, its place of measurement above it."""
+    rows = read(file)
+    columns = [column for column in rows[0] if column not in (*PLACE, "title")]
+    place = rows[0]
+    machine = place["cpu"] if place.get("device", "cpu") == "cpu" else f"{place['device']}, {place['cpu']}"
+    where = [
+        f"`{place['command']}`: {place['date']}, {machine}, {place['threads']} threads, load before the start "
+        f"{place['load_before']}, torch {place['torch']}, commit {place['commit']}",
+        "",
+    ]
+    lines = [
+        f"**{place['title']}**",
+        "",
+        *(where if place["command"] else ()),
+        f"| {' | '.join(columns)} |",
+        f"|{'|'.join('---:' if is_number(rows[0][column]) else '---' for column in columns)}|",
+    ]
+    return "\n".join(lines + [f"| {' | '.join(cell(row[column]) for column in columns)} |" for row in rows])
+
+
+def read(file: Path) -> list[dict[str, str]]:
+    """The rows of a csv, place included."""
+    with file.open(newline="") as source:
+        return list(csv.DictReader(source))
+
+
+def newest(results: Path = RESULTS) -> dict[str, Path]:
+    """The last csv of every benchmark, by its name."""
+    return {file.stem.rsplit("-", 2)[0]: file for file in sorted(results.glob("*.csv"))}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("files", nargs="*", type=Path, help="csv files (default: the newest of every benchmark)")
+    options.add_argument("--write", action="store_true", help="put the tables into benchmarks/README.md")
+    given = options.parse_args()
+    text = "\n\n".join(map(markdown, given.files or newest().values())) or "No results yet."
+    if not given.write:
+        print(text)
+        return
+    before, after = README.read_text().split(MARKERS[0])[0], README.read_text().split(MARKERS[1])[1]
+    README.write_text(f"{before}{MARKERS[0]}\n\n{text}\n\n{MARKERS[1]}{after}")
+    print(f"written to {README.relative_to(HERE.parent)}")
+
+
+if __name__ == "__main__":
+    main()

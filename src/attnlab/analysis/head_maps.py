@@ -1,0 +1,142 @@
+"""Maps of a matrix for every head of every attention: similarity of values, attention weights."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+
+from attnlab.analysis.attention_arrays import Maps
+from attnlab.plots.style import panels
+from attnlab.plots.text import fitted
+
+MOST_HEADS = 16
+LONGEST_NAME = 12
+_NAMES_A_INCH = 7.5
+_LARGE, _SMALL = 3.6, 1.4
+_MOST_LARGE = 32
+"""maps of a figure that may be large enough for the names of many positions"""
+Row = tuple[str, str, Maps]
+
+
+def draw_maps(
+    found: Sequence[tuple[str, Mapping[str, Maps]]],
+    shown: Mapping[str, str],
+    caption: str,
+    meaning: str,
+    limits: tuple[float, float] | None,
+) -> Figure:
+    """A row of maps for each attention (and run: those of the same attention below each other), one map a head.
+
+    Args:
+        found: for each run its label, and its maps by the names of attentions.
+        shown: titles of the attentions by name, in order.
+        caption: what the maps show, above them.
+        meaning: what a shade stands for.
+        limits: of the shades; None = as `_limits` says, for each attention.
+    """
+    rows: list[Row] = [(name, label, maps[name]) for name in shown for label, maps in found if name in maps]
+    heads = min(MOST_HEADS, max(len(maps.heads) for _, _, maps in rows))
+    most_names = max(max(_count(maps.rows), _count(maps.columns)) for _, _, maps in rows)
+    room = _LARGE if len(rows) * heads <= _MOST_LARGE else _SMALL
+    size = min(room, max(_SMALL, most_names / _NAMES_A_INCH))
+    beside = 1.3 if len(found) == 1 else 1.8
+    figure, axes = panels(len(rows), heads, size + 0.1 + beside / heads, size + 0.25)
+    for number, (name, label, maps) in enumerate(rows):
+        line, ends = axes[number * heads : (number + 1) * heads], number + 1 == len(rows)
+        low, high = limits or _limits([other.heads for there, _, other in rows if there == name])
+        images = [_map(axis, matrix, low, high) for axis, matrix in zip(line, maps.heads, strict=False)]
+        for axis in line[len(images) :]:
+            axis.set_visible(False)
+        for head, axis in enumerate(line[: len(images)]):
+            _ticks(axis, "y", maps.rows, maps.heads.shape[1], size, head == 0)
+            _ticks(axis, "x", maps.columns, maps.heads.shape[2], size, ends or not _alike(maps, rows[number + 1][2]))
+            axis.set_title(f"head {head + 1}" if number == 0 else "", fontsize=8)
+        line[0].set_ylabel(_wrapped([shown[name], *([label] if len(found) > 1 else [])], 18), fontsize=8)
+        if limits is None:
+            _bar(
+                figure,
+                images[-1],
+                line[: len(images)],
+                "",
+                0.75,
+                more=bool((maps.heads > high).any()),
+            )
+    if limits is not None:
+        _bar(figure, images[-1], axes, meaning, min(1.0, 3.0 / len(rows)), more=False)
+    cut = next((f" (the first {len(m.heads[0])} of {m.length[0]} positions)" for *_, m in rows if _is_cut(m)), "")
+    most = max(len(maps.heads) for _, _, maps in rows)
+    cut += f" (the first {heads} of {most} heads)" if most > heads else ""
+    whose = f", {found[0][0]}" if len(found) == 1 else ""
+    figure.suptitle(fitted(f"{meaning}{whose}: {caption}{cut}", figure), fontsize=9, parse_math=False)
+    return figure
+
+
+def _map(axis: Axes, matrix: np.ndarray, low: float, high: float) -> AxesImage:
+    n, m = matrix.shape
+    for spine in axis.spines.values():
+        spine.set(visible=True, linewidth=0.4)
+    return axis.imshow(
+        matrix,
+        cmap="Greys",
+        vmin=low,
+        vmax=high,
+        interpolation="nearest" if max(n, m) <= 64 else "auto",
+        aspect="equal" if n == m else "auto",
+        extent=(0.5, m + 0.5, n + 0.5, 0.5),
+    )
+
+
+def _limits(heads: Sequence[np.ndarray]) -> tuple[float, float]:
+    """From 0 (or the least entry where some are below) to what one of a hundred entries that are not 0 exceeds.
+
+    The first queries of causal attention have few keys and large weights, beside which all others would be white.
+    """
+    entries = np.concatenate([one[np.isfinite(one) & (one != 0)] for one in heads])
+    high = float(np.quantile(entries, 0.99)) if len(entries) else 0.0
+    return min(0.0, float(entries.min(initial=0.0))), max(high, 1e-12)
+
+
+def _bar(figure: Figure, image: AxesImage, axes: Sequence[Axes], meaning: str, shrink: float, more: bool) -> None:
+    """A bar of shades; with an arrow where some entries are above the darkest."""
+    extend = "max" if more else "neither"
+    bar = figure.colorbar(image, ax=list(axes), aspect=15, fraction=0.04, pad=0.01, shrink=shrink, extend=extend)
+    bar.ax.tick_params(labelsize=6)
+    bar.set_label(meaning, fontsize=7)
+
+
+def _ticks(axis: Axes, side: str, names: Sequence[str] | None, size: int, inches: float, wanted: bool) -> None:
+    """Names of positions where there is room for them, else the first, middle and last number."""
+    which = getattr(axis, f"{side}axis")
+    if not wanted:
+        which.set_ticks([])
+        return
+    if names and _count(names) <= inches * _NAMES_A_INCH:
+        places = [place for place, name in enumerate(names, start=1) if name]
+        which.set_ticks(places, [names[place - 1][:LONGEST_NAME] for place in places])
+        for label in which.get_ticklabels():
+            label.set_parse_math(False)
+        axis.tick_params(axis=side, labelrotation=90 if side == "x" else 0)
+    else:
+        which.set_ticks(sorted({1, (size + 1) // 2, size}))
+    axis.tick_params(axis=side, labelsize=6, length=1.5, pad=1)
+
+
+def _count(names: Sequence[str] | None) -> int:
+    """Positions that have a name; some may have none, among others that say where they are."""
+    return sum(map(bool, names or ()))
+
+
+def _alike(one: Maps, other: Maps) -> bool:
+    """Whether the columns are called the same."""
+    return one.columns == other.columns and one.heads.shape[2] == other.heads.shape[2]
+
+
+def _is_cut(maps: Maps) -> bool:
+    return maps.heads.shape[1:] != maps.length
+
+
+def _wrapped(parts: Sequence[str], width: int) -> str:
+    return "\n".join(textwrap.fill(part, width) for part in parts)

@@ -1,0 +1,133 @@
+"""Curves of attentions and of training: accumulated attention by neighbourhood, scatter of gradients."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from attnlab.analysis.attention_arrays import RATIOS, Locality, Summary
+from attnlab.analysis.gradient_noise import COLUMN
+from attnlab.learn import metric_units
+from attnlab.plots.style import GREYS, LINES, MARKERS, logarithmic, panels
+from attnlab.plots.text import LINE, fitted
+
+MOST_TOGETHER = 6
+"""layers in one panel"""
+Curve = tuple[str, Locality | None]
+
+
+def draw_locality(summaries: Sequence[Summary], shown: Mapping[str, str]) -> Figure:
+    """Of one run, a curve for each attention in a panel for each stack of layers; of several, a panel for each
+    attention and a curve for each run.
+
+    Args:
+        shown: titles of the attentions by name, in order.
+    """
+    if len(summaries) == 1:
+        parts = _by_stack(summaries[0], shown)
+    else:
+        parts = [
+            (title, [(summary.label, summary.locality.get(name)) for summary in summaries])
+            for name, title in shown.items()
+        ]
+    columns = 2 if len(parts) == 4 else min(3, len(parts))
+    rows = -(-len(parts) // columns)
+    legend = LINE * (len(summaries) + 1) if len(summaries) > 1 else 0.0
+    figure, axes = panels(rows, columns, max(3.0, 4.8 / columns), 2.5 + legend / rows, sharey=True)
+    for place, (axis, (title, curves)) in enumerate(zip(axes, parts, strict=False)):
+        _shares(axis, curves)
+        axis.set_title(title, fontsize=9)
+        if place % columns == 0:
+            axis.set_ylabel("share of the attention")
+        if place + columns >= len(parts):
+            axis.set_xlabel("neighbourhood, share of the length")
+        if len(summaries) == 1:
+            axis.legend(loc="lower right", frameon=False, fontsize=7, handlelength=3)
+    for axis in axes[len(parts) :]:
+        axis.set_visible(False)
+    if len(summaries) > 1:
+        entries = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+        figure.legend(entries.values(), entries, loc="outside lower left", frameon=False, fontsize=8, handlelength=3)
+    abouts = list(dict.fromkeys(summary.about.partition(",")[0] for summary in summaries))
+    run = f"{summaries[0].label}: " if len(summaries) == 1 else ""
+    title = f"{run}accumulated attention by neighbourhood, {'; '.join(abouts)}"
+    figure.suptitle(fitted(title, figure), fontsize=9)
+    return figure
+
+
+def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequence[float], float]]) -> Figure:
+    """Norms of gradients above (of many steps the mean over a hundredth of them), below their relative standard
+    deviation in a window that ends at each step.
+
+    Args:
+        runs: label, steps, norms, running relative standard deviation, and that of all steps.
+    """
+    figure, (above, below) = panels(2, 1, 6.0, 2.1 + LINE * len(runs) / 2, sharex=True)
+    for place, (label, steps, norms, running, overall) in enumerate(runs):
+        # markers at a few steps only: lines of many values touch each other
+        look = _look(place) | {"markevery": (place % 7, max(1, len(steps) // 8)), "linewidth": 0.9}
+        shown = [math.nan if metric_units.problem(COLUMN, norm) else norm for norm in norms]
+        above.plot(steps, _smooth(shown), **look)
+        said = metric_units.number(overall, metric_units.RATIO.name) if math.isfinite(overall) else "too few steps"
+        below.plot(steps, running, label=f"{label}: {said}", **look)
+    logarithmic(above)
+    smoothed = any(_window(norms) > 1 for _, _, norms, _, _ in runs)
+    above.set_ylabel("norm of gradients" + ("\n(smoothed)" if smoothed else ""))
+    below.set_ylabel("relative sd\n(running)")
+    below.set_ylim(bottom=0.0)
+    below.set_xlabel("step")
+    figure.legend(
+        loc="outside upper left", frameon=False, fontsize=8, handlelength=3, title="relative sd of all logged steps",
+        title_fontsize=8, alignment="left",
+    )  # fmt: skip
+    return figure
+
+
+def _smooth(values: Sequence[float]) -> np.ndarray:
+    """Each value as the mean of a window that ends there."""
+    window = _window(values)
+    padded = np.concatenate((np.full(window - 1, np.nan), values))
+    return np.lib.stride_tricks.sliding_window_view(padded, window).mean(-1)
+
+
+def _window(values: Sequence[float]) -> int:
+    return max(1, len(values) // 100)
+
+
+def _by_stack(summary: Summary, shown: Mapping[str, str]) -> list[tuple[str, list[Curve]]]:
+    """Curves of encoder and decoder apart, at most six together."""
+    stacks: dict[str, list[Curve]] = {}
+    for name, title in shown.items():
+        stack, _, layer = title.partition(", ")
+        stacks.setdefault(stack, []).append((layer or title, summary.locality[name]))
+    return [
+        (stack, curves[first : first + MOST_TOGETHER])
+        for stack, curves in stacks.items()
+        for first in range(0, len(curves), MOST_TOGETHER)
+    ]
+
+
+def _shares(axis: Axes, curves: Sequence[Curve]) -> None:
+    uniform = next(locality.uniform for _, locality in curves if locality)
+    axis.plot(RATIOS, uniform, color="0.6", linewidth=0.8, linestyle=(0, (1, 1)), label="uniform attention")
+    for number, (label, locality) in enumerate(curves):
+        # a run without this attention keeps its look in the other panels
+        if locality:
+            axis.plot(RATIOS, locality.shares, label=label, markevery=(5 + 3 * number % 15, 20), **_look(number))
+    axis.set_xlim(0.0, 1.0)
+    axis.set_ylim(0.0, 1.02)
+
+
+def _look(number: int) -> dict[str, Any]:
+    """Shade, dashes and marker of line number `number`: dark and light in turn."""
+    return {
+        "color": GREYS[number % 2],
+        "linestyle": LINES[number // 2 % len(LINES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "markersize": 4,
+        "markerfacecolor": "white" if number % 2 else GREYS[0],
+        "linewidth": 1.2,
+    }

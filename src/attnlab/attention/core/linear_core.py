@@ -1,0 +1,231 @@
+"""Linear attention on features, in the one place all its forms share.
+
+    out_i = phi(q_i) S_i / (phi(q_i) z_i + eps),   S_i = sum_j phi(k_j) v_j^T,   z_i = sum_j phi(k_j)
+
+with j over all keys (bidirectional, cross) or j <= i (causal). The denominator rides along as one more column of v.
+Cost O(N F D); the causal form works in chunks: exact within a chunk, a running state before it; decoding carries the
+sums, so a step costs the same at every position. Sums are in float32 or better (`full_precision`).
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.core.qk_norm import HeadNorm
+from attnlab.attention.core.sum_precision import full_precision
+from attnlab.config.schema import Normalization
+
+# Literals are written out: the config check reads them without importing this file.
+PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
+FeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid", "elu", "identity"]
+
+FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "one_plus_elu": lambda x: F.elu(x) + 1.0,
+    "relu": F.relu,
+    "squared_relu": lambda x: F.relu(x).square(),
+    "sigmoid": torch.sigmoid,
+    "elu": F.elu,
+    "identity": lambda x: x,
+}
+"""Elementwise feature maps; those that can be negative (elu, identity) suit mechanisms without a denominator only."""
+
+
+def mask_keys(k: Float[Tensor, "B H M F"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
+    """Features of keys with those of padding set to 0: after the feature map, because phi(0) is not 0."""
+    return k if mask is None else k * mask[:, None, :, None]
+
+
+def with_ones(v: Float[Tensor, "B H M D"]) -> Float[Tensor, "B H M D+1"]:
+    """Values with a column of ones, whose weighted sum is the denominator."""
+    return F.pad(v, (0, 1), value=1.0)
+
+
+def key_value_sum(k: Float[Tensor, "*rest M F"], v: Float[Tensor, "*rest M C"]) -> Float[Tensor, "*rest F C"]:
+    """S = sum over keys of phi(k_j) v_j^T, of whole sequences or of every chunk."""
+    return k.transpose(-1, -2) @ v
+
+
+def bidirectional_sums(
+    q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H M F"], v: Float[Tensor, "B H M C"]
+) -> Float[Tensor, "B H N C"]:
+    """Every query against all keys: two matrix products."""
+    return q @ key_value_sum(k, v)
+
+
+def causal_sums(
+    q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: Float[Tensor, "B H N C"], chunk_size: int
+) -> Float[Tensor, "B H N C"]:
+    """Query i against keys up to i, in chunks of `chunk_size` positions."""
+    length = q.shape[2]
+    if length <= chunk_size:
+        return (q @ k.transpose(-1, -2)).tril() @ v
+    q, k, v = (chunks(x, chunk_size) for x in (q, k, v))
+    sums = key_value_sum(k, v)
+    # Shifted rather than subtracted: what a large key of the chunk itself rounds away must not reach earlier queries.
+    before = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2)
+    out = (q @ k.transpose(-1, -2)).tril() @ v + q @ before
+    return out.flatten(2, 3)[:, :, :length]
+
+
+def chunks(x: Tensor, size: int) -> Tensor:
+    """[B, H, N, C] as [B, H, N / size, size, C], filled up with zeros, which add nothing to any sum."""
+    return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
+
+
+@dataclass(frozen=True)
+class LinearState(State):
+    """Running sum of phi(k) v^T over the tokens read so far, or over the memory; z is its last column."""
+
+    sums: Float[Tensor, "B H F C"]
+    cross: bool
+
+
+class FeatureMapAttention(Attention):
+    """Attention by sums of features: a subclass gives the feature map, and what it changes beside it.
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        normalization: kind, placement and denominator (config.schema.Normalization); None = none, with denominator.
+        n_features: features of one head, before `placed`.
+        scale: factor of queries before the feature map.
+        eps: added to the denominator.
+        chunk_size: positions a chunk of the causal form; no effect on results but rounding.
+    """
+
+    supports_step = True
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool,
+        initialization: Initialization,
+        orthogonality: bool,
+        normalization: Normalization | None,
+        n_features: int,
+        scale: float,
+        eps: float,
+        chunk_size: int,
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        normalization = normalization or Normalization()
+        self.norm_first = normalization.placement == "before_feature_map"
+        self.denominator = normalization.denominator
+        width = self.head_width if self.norm_first else n_features
+        self.q_norm, self.k_norm = HeadNorm(normalization.kind, width), HeadNorm(normalization.kind, width)
+        self.n_features, self.scale, self.eps, self.chunk_size = n_features, scale, eps, chunk_size
+
+    @abstractmethod
+    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+        """phi of queries."""
+
+    def key_map(self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
+        """phi of keys, where it differs from that of queries."""
+        return self.query_map(k)
+
+    def placed(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F2"]:
+        """Features with their positions worked in; `first` is the position of the first row."""
+        return features
+
+    def divisor(self, total: Float[Tensor, "B H N 1"], q: Float[Tensor, "B H N F"]) -> Float[Tensor, "B H N 1"]:
+        """What weighted sums are divided by, from the sum of weights and the query's features."""
+        return total + self.eps
+
+    def handed_on(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
+        """What `joined` gets of the sums: in the format of the values, unless a mechanism has to norm them first."""
+        return out.to(dtype)
+
+    @property
+    def feature_width(self) -> int:
+        """Features of one head as they are summed."""
+        return self.n_features
+
+    def query_features(self, q: Float[Tensor, "B H N D"], first: int = 0) -> Float[Tensor, "B H N F"]:
+        """Scaled, mapped, normalised, with their positions."""
+        q = q * self.scale
+        return self.placed(self.query_map(self.q_norm(q)) if self.norm_first else self.q_norm(self.query_map(q)), first)
+
+    def key_features(
+        self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None, first: int = 0
+    ) -> Float[Tensor, "B H M F"]:
+        """Mapped, normalised, with their positions; 0 at padding."""
+        features = self.key_map(self.k_norm(k), mask) if self.norm_first else self.k_norm(self.key_map(k, mask))
+        return mask_keys(self.placed(features, first), mask)
+
+    def features(
+        self, q: Float[Tensor, "B H N D"], k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None
+    ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
+        """Features of whole sequences: for what needs queries and keys together, such as the longer one's length."""
+        return self.query_features(q), self.key_features(k, mask)
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H M D"],
+        v: Float[Tensor, "B H M C"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H N C"]:
+        dtype = v.dtype
+        with full_precision(q, k, v) as (q, k, v):
+            (q, k), v = self.features(q, k, mask), self._summed(v)
+            out = causal_sums(q, k, v, self.chunk_size) if causal else bidirectional_sums(q, k, v)
+            return self.handed_on(self._divided(out, q), dtype)
+
+    def weights(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H M D"],
+        mask: Bool[Tensor, "B M"] | None,
+        causal: bool,
+        tap: Callable[[Tensor], Tensor] | None = None,
+    ) -> Float[Tensor, "B H N M"]:
+        """Scores are phi(q) . phi(k)."""
+        dtype = q.dtype
+        with full_precision(q, k) as (q, k):
+            q, k = self.features(q, k, mask)
+            scores = q @ k.transpose(-1, -2)
+            scores = scores if tap is None else tap(scores)
+            scores = scores if mask is None else scores * mask[:, None, None, :]
+            scores = scores.tril() if causal else scores
+            divided = scores / self.divisor(scores.sum(-1, keepdim=True), q) if self.denominator else scores
+            return divided.to(dtype)
+
+    def _summed(self, v: Tensor) -> Tensor:
+        return with_ones(v) if self.denominator else v
+
+    def _divided(self, out: Tensor, q: Tensor) -> Tensor:
+        return out[..., :-1] / self.divisor(out[..., -1:], q) if self.denominator else out
+
+    def init_state(
+        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
+    ) -> LinearState:
+        if memory is None:
+            shape = (batch, self.n_heads, self.feature_width, self.head_width + int(self.denominator))
+            dtype = torch.promote_types(self.v_proj.weight.dtype, torch.float32)
+            return LinearState(0, self.v_proj.weight.new_zeros(shape, dtype=dtype), cross=False)
+        with full_precision(*self.memory_keys_values(memory, mask)) as (k, v):
+            return LinearState(0, key_value_sum(self.key_features(k, mask), self._summed(v)), cross=True)
+
+    def step(self, x: Float[Tensor, "B 1 E"], state: LinearState) -> tuple[Float[Tensor, "B 1 E"], LinearState]:
+        sums = state.sums if state.cross else self._with_token(state.sums, x, state.position)
+        with full_precision(self.queries(x)) as (q,):
+            q = self.query_features(q, state.position)
+            out = self.handed_on(self._divided(q @ sums, q), x.dtype)
+        return self.joined(out, x), LinearState(state.position + 1, sums, state.cross)
+
+    def _with_token(self, sums: Tensor, x: Tensor, position: int) -> Tensor:
+        """The sums with one more token: an outer product a head, twice as fast as a matrix product of width one."""
+        with full_precision(*self.keys_values(x)) as (k, v):
+            return torch.addcmul(sums, self.key_features(k, None, position).transpose(-1, -2), self._summed(v))
+
+    def state_size(self, length: int) -> int:
+        return self.n_heads * self.feature_width * (self.head_width + int(self.denominator))

@@ -1,0 +1,141 @@
+"""Orthogonality loss on values (Park & Kim 2024, sections 1 and 3; the formula itself is not public).
+
+Per head, over the n real positions of one sequence, then the mean over heads and samples:
+
+    null             mean over pairs i != j of cos(v_i, v_j)^2
+    frobenius        the sum of them: |U U^T - I|_F^2 with rows U of length 1, n (n - 1) times the mean
+    unnormalized     |V V^T - I|_F^2, which also pulls every length to 1
+    absolute_cosine  mean over pairs i != j of |cos(v_i, v_j)|
+
+With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V^T V (D x D) as much as
+of V V^T (N x N). The smaller of the two is formed, so the first three cost O(N D min(N, D)); absolute values have no
+such form, and cost O(N^2 D) and N^2 numbers of memory a head. The smallest mean of cos^2 possible is
+(n - D) / (D (n - 1)) for n > D. The two sums grow with n, and the unnormalized one with the size of values as well, so
+they ask for smaller weights than the means.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlab.attention.core.sum_precision import full_precision
+from attnlab.config.schema import OrthoForm
+
+# Squared length below which a value counts as having no direction; keeps gradients finite at zero vectors.
+EPS = 1e-12
+
+
+def orthogonality_loss(
+    v: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None = None, form: OrthoForm | None = None
+) -> Float[Tensor, ""]:
+    """How far values of different positions are from orthogonal; sequences of fewer than two tokens are left out.
+
+    Args:
+        v: values of every head.
+        mask: real positions; None = all.
+        form: None = mean squared cosine; else as above.
+    """
+    with full_precision(v) as (v,):
+        keep = v.new_ones(v.shape[0], 1, v.shape[2]) if mask is None else mask[:, None].to(v.dtype)
+        lengths = keep.sum((1, 2))
+        if form == "unnormalized":
+            per_head = _distance_from_identity(v, mask, lengths)
+        elif form == "absolute_cosine":
+            per_head = _absolute_cosines(v, keep)
+        else:
+            per_head = squared_cosines(v, keep)
+        per_sample, counted = per_head.mean(-1), (lengths > 1).to(v.dtype)
+        if form in (None, "absolute_cosine"):
+            per_sample = per_sample / (lengths * (lengths - 1)).clamp(min=1)
+        return (per_sample * counted).sum() / counted.sum().clamp(min=1)
+
+
+def squared_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"]) -> Float[Tensor, "B H"]:
+    """cos(v_i, v_j)^2 of all pairs of different real positions, summed.
+
+    Args:
+        keep: 1 at real positions, 0 at padding.
+    """
+    # Heads lie between positions in memory: one copy here spares every matrix product its own.
+    v = v.contiguous()
+    if torch.compiler.is_compiling():
+        # A compiler joins the passes over v by itself, and knows no function with a gradient of its own under vmap.
+        return _SquaredCosines.forward(v, keep)[0]
+    return _SquaredCosines.apply(v, keep)[0]
+
+
+class _SquaredCosines(torch.autograd.Function):
+    """The sum over pairs with its gradient written out: half the time of what autograd makes of the same sums.
+
+    With G = V V^T and s_i = keep_i / (|v_i|^2 + eps), eps for zero vectors, the sum is that over i != j of
+
+        s_i s_j G_ij^2,   and the sum over all i, j is trace(S G S G) = |M|_F^2,  M = V^T S V
+
+    n <= D: G is formed; its diagonal holds the squared lengths, so V is read once.
+    n > D: M is formed, and the pairs i = j are subtracted: the sum of a_i^2, a_i = s_i |v_i|^2.
+
+    v_i acts through G or M and through s_i, of which d s_i = -2 s_i^2 v_i . dv_i. So the gradient in v_i is
+
+        n <= D: 4 (W V)_i,  W_ij = s_i s_j G_ij,  W_ii = -s_i sum_{j != i} W_ij G_ij
+        n > D: 4 s_i (M v_i - s_i (v_i . M v_i) v_i - a_i (1 - a_i) v_i)
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(v: Tensor, keep: Tensor) -> tuple[Tensor, ...]:
+        """Per head the sum; then what the gradient needs beside v."""
+        if v.shape[-2] > v.shape[-1]:
+            squared = torch.linalg.vector_norm(v, dim=-1).square()
+            scale = keep / (squared + EPS)
+            gram, own = v.transpose(-1, -2) @ (v * scale[..., None]), scale * squared
+            return gram.square().sum((-1, -2)) - own.square().sum(-1), gram, scale, own
+        gram = v @ v.transpose(-1, -2)
+        diagonal = gram.diagonal(dim1=-2, dim2=-1)
+        scale = keep / (diagonal + EPS)
+        # Set to zero rather than subtracted later: what is left may be far smaller.
+        diagonal.zero_()
+        weights = gram * scale[..., None, :] * scale[..., None]
+        rows = (weights * gram).sum(-1)
+        return rows.sum(-1), weights, scale, rows
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(inputs[0], *output[1:])
+        ctx.mark_non_differentiable(*output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *rest: Tensor) -> tuple[Tensor, None]:
+        # Not in half precision either where the gradient is taken inside of autocast.
+        with full_precision(*ctx.saved_tensors) as (v, matrix, scale, sums):
+            factor = 4 * grad[..., None]
+            matrix = matrix * factor[..., None]
+            if v.shape[-2] > v.shape[-1]:
+                out = v @ matrix
+                along = scale * (out * v).sum(-1) + factor * sums * (1 - sums)
+                return torch.addcmul(out, v, along[..., None], value=-1).mul_(scale[..., None]), None
+            matrix.diagonal(dim1=-2, dim2=-1).copy_(-factor * scale * sums)
+            return matrix @ v, None
+
+
+def _absolute_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"]) -> Float[Tensor, "B H"]:
+    """|cos(v_i, v_j)| of all pairs of different real positions, summed."""
+    squared = v.square().sum(-1)
+    scale = (squared + EPS).rsqrt() * keep
+    unit = v * scale[..., None]
+    # The length of a row is subtracted rather than 1: a zero vector contributes nothing to the first sum either.
+    return (unit @ unit.transpose(-1, -2)).abs().sum((-1, -2)) - (squared * scale.square()).sum(-1)
+
+
+def _distance_from_identity(
+    v: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None, lengths: Float[Tensor, " B"]
+) -> Float[Tensor, "B H"]:
+    """|V V^T - I|_F^2 = |V V^T|_F^2 - 2 |V|_F^2 + n over real positions."""
+    if mask is not None:
+        v = v.masked_fill(~mask[:, None, :, None], 0.0)
+    flipped = v.transpose(-1, -2)
+    # V V^T and V^T V have the same Frobenius norm.
+    gram = v @ flipped if v.shape[2] <= v.shape[3] else flipped @ v
+    return gram.square().sum((-1, -2)) - 2 * v.square().sum((-1, -2)) + lengths[:, None]

@@ -1,0 +1,209 @@
+"""Settings that are each right and cannot go together: impossible pairs of task, model and options."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from attnlab.config.layer_plan import covered_places
+from attnlab.config.shipped import models_that_can
+from attnlab.config.suggest import listed, show
+from attnlab.config.target_validation import task_yaml
+from attnlab.config.view import NEEDS, Unknown, View, all_can, can, class_name, signature_of
+
+
+def rule_problems(view: View) -> list[str]:
+    """Everything that cannot go together."""
+    problems = []
+    for rule in _RULES:
+        try:
+            problems += rule(view)
+        except Unknown:
+            continue
+    return problems
+
+
+def _heads(view: View) -> Iterator[str]:
+    width, heads = view["backbone.d_model"], view["backbone.n_heads"]
+    if width % heads:
+        near = min(divisors(width), key=lambda n: abs(n - heads))
+        yield f"backbone.n_heads={heads} with backbone.d_model={width}: does not divide it; nearest: {near}"
+
+
+def divisors(number: int) -> list[int]:
+    """The numbers that divide a number, ascending; found in pairs, so that large numbers take no time either."""
+    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
+
+
+def _shares(view: View) -> Iterator[str]:
+    for place in [place for place in view.places if place != "cross"]:
+        groups = view[f"model.{place}"]
+        if place == "decoder" and groups == view["model.encoder"]:
+            continue
+        shares = [group["share"] for group in groups]
+        given = [share for share in shares if share is not None]
+        claim = f"model.{place}: shares {show(shares)} of its groups"
+        if len(shares) - len(given) > 1:
+            yield f"{claim}: null (what the others leave) is for one of them; write numbers for the rest"
+        elif len(given) < len(shares) and sum(given) > 1 + 1e-6:
+            yield f"{claim} add up to {sum(given):.6g} without the one that is null; expected at most 1"
+        elif len(given) == len(shares) and abs(sum(given) - 1) > 1e-6:
+            yield f"{claim} add up to {sum(given):.6g}; expected 1"
+
+
+def _directions(view: View) -> Iterator[str]:
+    needs = NEEDS[view.kind]
+    all_needs = [(place, f"supports_{need}") for place, forms in needs.items() for need in forms]
+    for key, place, signature in view.attentions():
+        needed = [f"supports_{need}" for need in needs[place]]
+        lacking = [name for name in needed if not can(signature, name)]
+        if lacking:
+            forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
+            cost = signature.attributes.get("lost", {}).get(lacking[0], "")
+            able = models_that_can(view.conf, lambda found: all(all_can(found[p], name) for p, name in all_needs))
+            why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
+            yield f"{key}={class_name(signature)}: {why}; {able}"
+
+
+def _relative(view: View) -> Iterator[str]:
+    own = view["model.positions"]
+    key, value = ("model.positions", own) if own else ("backbone.positions", view["backbone.positions"])
+    need = "supports_relative_positions"
+    lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not can(item, need)]
+    if value == "relative" and lacking:
+        able = models_that_can(view.conf, lambda found: all_can(found["encoder"] + found["decoder"], need))
+        yield f"{key}=relative: not possible with {class_name(lacking[0])} (model {view['model.name']}); {able}"
+
+
+def _ortho(view: View) -> Iterator[str]:
+    weight, where = view["model.ortho.weight"], view["model.ortho.where"]
+    if not weight > 0:
+        return
+    claim, name = f"model.ortho.weight={show(weight)}", view["model.name"]
+    used = covered_places(where, view.places)
+    lacking = {class_name(item) for _, _, item in view.attentions(*used) if not can(item, "supports_orthogonality")}
+    able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
+    if not where:
+        name_it = "" if lacking else f", or name its places: model.ortho.where=[{view.places[0]}]"
+        yield f"{claim}: model {name} has no orthogonality loss (model.ortho.where is empty); {able}{name_it}"
+    elif not used:
+        there = f"model.ortho.where={show(where)} names no attention of task {view['task.name']}"
+        yield f"{claim}: {there}; it has {listed(view.places)}"
+    elif lacking:
+        yield f"{claim}: {listed(sorted(lacking))} (model {name}) has no orthogonality loss; {able}"
+
+
+def _normalization(view: View) -> Iterator[str]:
+    kind, denominator = view["model.normalization.kind"], view["model.normalization.denominator"]
+    if kind == "none" and denominator:
+        return
+    if not any("normalization" in signature.arguments for _, _, signature in view.attentions()):
+        able = models_that_can(
+            view.conf, lambda found: any("normalization" in item.arguments for item in found["encoder"])
+        )
+        claim = f"model.normalization.kind={kind}" if kind != "none" else "model.normalization.denominator=false"
+        yield f"{claim}: no attention of model {view['model.name']} normalises queries and keys; {able}"
+
+
+def _validation(view: View) -> Iterator[str]:
+    every, selection, paper = view["train.validate_every"], view["train.selection"], view["train.paper_rule"]
+    task, name = view.task, view["task.name"]
+    wanting = [f"train.selection={selection}"] if selection == "best_validation" else []
+    wanting += [f"train.paper_rule={paper}"] if paper else []
+    if not can(task, "has_validation"):
+        wanting += [f"train.validate_every={every}"] if every is not None else []
+        instead = {"selection": "last_step", "paper_rule": "null", "validate_every": "null"}
+        for claim in wanting:
+            word = instead[claim.partition("=")[0].rpartition(".")[2]]
+            yield f"{claim}: task {name} has no validation set; write {word}"
+    elif every is None:
+        for claim in wanting:
+            yield f"{claim} with train.validate_every=null: needs validations; write train.validate_every=epoch"
+    if paper and not can(task, "has_groups"):
+        yield f"train.paper_rule={paper}: task {name} has no groups of examples to select for; write null"
+
+
+def _unread(view: View) -> Iterator[str]:
+    """Settings of the backbone that the network of this kind of task has no use for."""
+    kind, name = view.kind, view["task.name"]
+    modality = view.task.attributes.get("modality")
+    of_sequences = kind == "classification" and modality != "image_question"
+    unread = []
+    if kind == "classification":
+        unread.append(("tied_output", False, "has no output tokens"))
+    if kind != "encoder_decoder":
+        unread.append(("n_decoder_layers", None, "has no second stack"))
+    if not of_sequences:
+        unread += [("pooling", "mean", "does not classify token sequences"), ("d_classifier", None, "likewise")]
+    for key, plain, why in unread:
+        try:
+            value = view[f"backbone.{key}"]
+        except Unknown:
+            continue
+        if value != plain:
+            yield f"backbone.{key}={show(value)}: task {name} ({kind}) {why}; write {show(plain)}"
+    own = view["model.positions"]
+    key, value = ("model.positions", own) if own else ("backbone.positions", view["backbone.positions"])
+    if value == "learned" and modality == "image_question":
+        yield f"{key}=learned: the patches of task {name} have no learned positions; write sinusoidal or none"
+
+
+def _steps(view: View) -> Iterator[str]:
+    if view["train.max_steps"] is None and view["train.max_epochs"] is None:
+        yield "train.max_steps=null: needs train.max_epochs, the passes over the training data; both are null"
+    elif view["train.max_steps"] is not None and view["train.max_epochs"] is not None:
+        epochs, steps = view["train.max_epochs"], view["train.max_steps"]
+        yield f"train.max_epochs={epochs} with train.max_steps={steps}: one or the other; write null for one of them"
+
+
+def _lengths(view: View) -> Iterator[str]:
+    for key in ("batch_tokens", "bucket_window"):
+        value = view[f"train.{key}"]
+        if value is not None and view.task.attributes.get("modality") == "image_question":
+            yield f"train.{key}={value}: the pictures of task {view['task.name']} have no lengths; write null"
+
+
+def _betas(view: View) -> Iterator[str]:
+    betas = view["optim.betas"]
+    if len(betas) != 2:
+        yield f"optim.betas={show(betas)}: expected two numbers >= 0 and < 1, such as [0.9,0.999]"
+
+
+def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[tuple[str, str, str, Any]]:
+    """Options that the split does not read: the option, the one naming the split, the split that reads it, default.
+
+    A task option called like one of the splits belongs to that split alone (SCAN's length_cutoff is both).
+    """
+    signature, defaults = signature_of(task), task_yaml(task["name"], conf)
+    for chooser in task["label"]:
+        annotation = signature.arguments[chooser].annotation if chooser in signature.arguments else None
+        for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
+            if choice in signature.arguments and choice in task and task[chooser] != choice:
+                yield choice, chooser, choice, defaults.get(choice, signature.arguments[choice].default)
+
+
+def _ignored(view: View) -> Iterator[str]:
+    task = view["task"]
+    for option, chooser, choice, default in ignored_options(task, view.conf):
+        if task[option] != default:
+            claim = f"task.{option}={show(task[option])} with task.{chooser}={task[chooser]}"
+            yield f"{claim}: read only with task.{chooser}={choice}; leave it at {show(default)}"
+
+
+def _groups_given(view: View) -> Iterator[str]:
+    for place in [place for place in view.places if place != "cross"]:
+        if not view[f"model.{place}"]:
+            yield f"model.{place}=[]: expected at least one group of layers"
+
+
+def _paths(view: View) -> Iterator[str]:
+    for name in ("data", "cache", "runs"):
+        if not view[f"paths.{name}"].strip():
+            yield f"paths.{name}=: empty; expected a folder, such as {'data' if name == 'data' else 'experiments/runs'}"
+
+
+_RULES: list[Callable[[View], Iterator[str]]] = [
+    _heads, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _unread, _steps,
+    _lengths, _betas, _ignored, _paths,
+]  # fmt: skip

@@ -1,0 +1,113 @@
+"""Launchers, which run the jobs of a sweep: problems of `hydra/launcher=...` and `hydra.launcher.*`, as sentences."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from attnlab.config.compose import compose_node
+from attnlab.config.overrides import Item, Words
+from attnlab.config.resolving import first_line
+from attnlab.config.schema import Count
+from attnlab.config.suggest import choice
+from attnlab.config.type_check import conform, unknown_keys
+
+GROUP = "hydra/launcher"
+_SECTION = "hydra.launcher"
+_IN_EXTRA = ("joblib", "submitit_local", "submitit_slurm")
+
+
+def not_installed(item: Item) -> str | None:
+    """The problem of a launcher that a package of its own brings, where that package is missing."""
+    name = item.values[0] if item.key == GROUP and item.values else None
+    if name not in _IN_EXTRA:
+        return None
+    package = f"hydra-{str(name).partition('_')[0]}-launcher"
+    return f"{item.text}: {package} is not installed; pip install -e '.[sweep]' brings it"
+
+
+def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
+    """The problem of an option that the chosen launcher does not have; None where it has it, or it is no such option.
+
+    Args:
+        words: all of the command line, the choice of the launcher among them.
+    """
+    key = item.key.removeprefix(f"{_SECTION}.")
+    by_name = _options_by_name()
+    name = next((word.values[0] for word in words if word.key == GROUP and word.values), "basic")
+    if key == item.key or name not in by_name or key in by_name[name]:
+        return None
+    if owners := [other for other, options in by_name.items() if key in options]:
+        return f"{item.text}: an option of {GROUP}={' or '.join(owners)}, and {name} was chosen"
+    if not by_name[name]:
+        return f"{item.text}: {GROUP}={name} has no options"
+    return unknown_keys({key: item.values[0] if item.values else None}, by_name[name], _SECTION)[0]
+
+
+def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
+    """Problems of the values of a launcher's options, where a launcher itself would stop late or without a sentence."""
+    problems = []
+    if "max_packed" in launcher:
+        problems += conform(launcher["max_packed"], Count | None, f"{_SECTION}.max_packed")
+    if launcher.get("name") == "joblib" and launcher["n_jobs"] == 0:
+        problems.append(f"{_SECTION}.n_jobs=0: expected the number of processes, or -1 for one on each core")
+    return problems
+
+
+def _options_by_name() -> dict[str, list[str]]:
+    """The options of every launcher that is installed."""
+    from hydra.core.config_store import ConfigStore
+
+    store = ConfigStore.instance()
+    files = store.list(GROUP)
+    nodes = {file.removesuffix(".yaml"): store.load(f"{GROUP}/{file}").node for file in files}
+    return {name: [str(key) for key in node if key != "_target_"] for name, node in nodes.items()}
+
+
+def hydra_words(words: Words, loader: Any) -> tuple[list[str], list[str]]:
+    """Hydra's own words of a command line that are right, and the problems of the others.
+
+    Choices are checked here, the rest by composing with them.
+
+    Args:
+        loader: Hydra's config loader, of a `hydra_session`.
+    """
+    good, bad_groups, problems = [], [], []
+    for item in (item for item in words.items if item.is_hydra):
+        problem = _choice_problem(item, loader) if "/" in item.key else None
+        if problem:
+            problems.append(problem)
+            bad_groups.append(item.key.replace("/", ".") + ".")
+        elif not item.key.startswith(tuple(bad_groups)):
+            good.append(item)
+    texts = [item.text for item in good]
+    if not good or _error(texts) is None:
+        return texts, problems
+    choices = [item.text for item in good if "/" in item.key]
+    errors = [_error(list(dict.fromkeys([*choices, text]))) for text in texts]
+    wrong = [(item, error) for item, error in zip(good, errors, strict=True) if error]
+    problems += [unknown_option(item, good) or f"{item.text}: {error}" for item, error in wrong]
+    return [text for text, error in zip(texts, errors, strict=True) if not error], problems
+
+
+def _choice_problem(item: Item, loader: Any) -> str | None:
+    choices = loader.get_group_options(item.key, ObjectType.CONFIG)
+    if item.values and item.values[0] in choices:
+        return None
+    if problem := not_installed(item):
+        return problem
+    if choices:
+        word = str(item.values[0]) if item.values else ""
+        return f"{item.text}: no such choice{choice(word, choices, item.key)}"
+    groups = [f"hydra/{name}" for name in loader.get_group_options("hydra", ObjectType.GROUP)]
+    return f"{item.text}: unknown key{choice(item.key, groups, 'groups')}"
+
+
+def _error(texts: Sequence[str]) -> str | None:
+    try:
+        compose_node(texts)
+    except (HydraException, OmegaConfBaseException) as error:
+        return first_line(error)
+    return None

@@ -1,0 +1,220 @@
+"""Signatures and class attributes of `_target_` classes, read from their source with `ast`.
+
+Nothing is imported, not even parent packages: a task or an attention may need torch, its check must not.
+"""
+
+import ast
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, Literal, Union
+
+from attnlab.config.module_source import find_module, nearest_module
+from attnlab.config.plugins import TargetError, allowed_packages, require_allowed
+from attnlab.config.suggest import choice, hint
+
+_PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "dict": dict, "list": list, "Any": Any, "None": None}
+_FOREVER = 20  # aliases and base classes followed, so that a cycle ends
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a constructor; `annotation` is `typing.Any` where it is none that `conform` checks.
+
+    literal: whether `default` is the default itself; one that is computed is not known without an import.
+    """
+
+    annotation: Any = Any
+    default: Any = None
+    required: bool = True
+    literal: bool = False
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a class says of itself: constructor arguments and literal class attributes, inherited ones included.
+
+    methods: by the class that defines them, the class itself first, then its bases as Python looks them up.
+    """
+
+    path: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Module:
+    name: str
+    classes: Mapping[str, ast.ClassDef]
+    aliases: Mapping[str, ast.expr]
+    imports: Mapping[str, tuple[str, str]]
+
+
+def read_signature(path: str) -> Signature:
+    """The signature of the class at a dotted path, such as `attnlab.tasks.scan.task.Scan`.
+
+    Raises:
+        TargetError: no such module or class, with the nearest one; or one that the user has not allowed.
+    """
+    require_allowed(path)
+    return _read_signature(path)
+
+
+@cache
+def _read_signature(path: str) -> Signature:
+    module_name, _, name = path.rpartition(".")
+    module = _module(module_name)
+    if module is None:
+        raise TargetError(f"no module {module_name}{hint(nearest_module(module_name, allowed_packages()))}")
+    if name not in module.classes:
+        if name in module.imports:
+            source = ".".join(module.imports[name])
+            raise TargetError(f"{module_name} imports {name} from elsewhere; name the module that defines it: {source}")
+        raise TargetError(f"no class {name or 'named'} in {module_name}{choice(name, module.classes, 'there')}")
+    arguments: dict[str, Argument] | None = None
+    attributes: dict[str, Any] = {}
+    methods = {}
+    for owner, class_name in _lineage(module, name, _FOREVER):
+        node = owner.classes[class_name]
+        arguments = _own_arguments(owner, node) if arguments is None else arguments
+        attributes = _own_attributes(node) | attributes
+        own = (item.name for item in node.body if isinstance(item, ast.FunctionDef))
+        methods[f"{owner.name}.{class_name}"] = frozenset(own)
+    return Signature(path, arguments or {}, attributes, methods)
+
+
+def _lineage(module: _Module, name: str, depth: int) -> list[tuple[_Module, str]]:
+    """A class and its bases in Python's order, as far as their source is ours."""
+    found = [(module, name)]
+    for base in module.classes[name].bases if depth else ():
+        place = _resolve(module, base.id) if isinstance(base, ast.Name) else None
+        found += [] if place is None else _lineage(*place, depth - 1)
+    # A base that several others share comes after all of them.
+    keys = [(owner.name, class_name) for owner, class_name in found]
+    return [item for i, item in enumerate(found) if keys[i] not in keys[i + 1 :]]
+
+
+def _resolve(module: _Module, name: str) -> tuple[_Module, str] | None:
+    """Module and name of a class that `name` means in `module`; other projects' classes (torch's) are not followed."""
+    for _ in range(_FOREVER):
+        if name in module.classes:
+            return module, name
+        source, name = module.imports.get(name, ("", name))
+        root = source.partition(".")[0]
+        if not root or root not in (module.name.partition(".")[0], "attnlab"):
+            return None
+        found = _module(source)
+        if found is None:
+            return None
+        module = found
+    return None
+
+
+def _own_arguments(module: _Module, node: ast.ClassDef) -> dict[str, Argument] | None:
+    init = next((item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"), None)
+    if init is None:
+        return None
+    positional = [*init.args.posonlyargs, *init.args.args]
+    missing = [None] * (len(positional) - len(init.args.defaults))
+    pairs = zip(
+        [*positional, *init.args.kwonlyargs], [*missing, *init.args.defaults, *init.args.kw_defaults], strict=True
+    )
+    arguments = {}
+    for argument, default in list(pairs)[1:]:
+        annotation = _annotation(module, argument.annotation)
+        arguments[argument.arg] = Argument(annotation, _literal(default), default is None, _is_literal(default))
+    return arguments
+
+
+def _own_attributes(node: ast.ClassDef) -> dict[str, Any]:
+    attributes = {}
+    for item in node.body:
+        match item:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                attributes[name] = _literal(value)
+    return attributes
+
+
+def _literal(node: ast.expr | None) -> Any:
+    """The value of a literal; None for anything else."""
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def _is_literal(node: ast.expr | None) -> bool:
+    return _literal(node) is not None or (isinstance(node, ast.Constant) and node.value is None)
+
+
+def _annotation(module: _Module, node: ast.expr | None, depth: int = _FOREVER) -> Any:
+    """The type an annotation means, `Any` for what `conform` cannot check."""
+    match node:
+        case ast.Constant(value=None):
+            return None
+        case ast.Constant(value=str() as text):
+            return _annotation(module, ast.parse(text, mode="eval").body, depth)
+        case ast.Name(id=name):
+            return _PLAIN[name] if name in _PLAIN else _alias(module, name, depth - 1)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _union(_annotation(module, left, depth), _annotation(module, right, depth))
+        case ast.Subscript(value=ast.Name(id=name), slice=inner):
+            return _subscript(module, name, inner, depth)
+    return Any
+
+
+def _subscript(module: _Module, name: str, inner: ast.expr, depth: int) -> Any:
+    match name, inner:
+        case "Literal", _:
+            return Literal[ast.literal_eval(inner)] if _is_literal(inner) else Any
+        case "list", _:
+            return list[_annotation(module, inner, depth)]
+        case "dict", _:
+            return dict
+        case "Annotated", ast.Tuple(elts=[kind, ast.Constant(value=metadata)]):
+            return Annotated[_annotation(module, kind, depth), metadata]
+    return Any
+
+
+def _union(left: Any, right: Any) -> Any:
+    return Any if Any in (left, right) else Union[left, right]  # noqa: UP007
+
+
+def _alias(module: _Module, name: str, depth: int) -> Any:
+    """A type alias of this module or imported from another of ours (`Placement = Literal[...]`)."""
+    if depth < 0:
+        return Any
+    if name in module.aliases:
+        return _annotation(module, module.aliases[name], depth)
+    source, original = module.imports.get(name, ("", name))
+    if not source.startswith("attnlab."):
+        return Any
+    other = _module(source)
+    return Any if other is None else _alias(other, original, depth - 1)
+
+
+@cache
+def _module(name: str) -> _Module | None:
+    place = find_module(name)
+    if place is None or place.file is None:
+        return None
+    package = name if place.folders else name.rpartition(".")[0]
+    classes, aliases, imports = {}, {}, {}
+    try:
+        for node in ast.parse(place.file.read_text(encoding="utf-8")).body:
+            match node:
+                case ast.ClassDef():
+                    classes[node.name] = node
+                case ast.Assign(targets=[ast.Name(id=alias)], value=value):
+                    aliases[alias] = value
+                case ast.ImportFrom():
+                    source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+                    imports |= {item.asname or item.name: (source, item.name) for item in node.names}
+    except (OSError, SyntaxError, ValueError, ImportError) as error:
+        raise TargetError(f"{place.file} cannot be read: {error}") from None
+    return _Module(name, classes, aliases, imports)

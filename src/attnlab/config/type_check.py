@@ -1,0 +1,170 @@
+"""Does a plain value fit a type? One checker for the schema and for the annotations of `_target_` classes.
+
+Types: int, float (takes whole numbers too), bool, str, None, Literal, unions, list[X], dict, nested dataclasses and
+`Annotated[int, "[1, inf)"]`, an interval (`attnlab.config.intervals`). Anything else is not checked.
+"""
+
+import dataclasses
+import types
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from attnlab.config.intervals import Interval, interval
+from attnlab.config.key_aliases import key_called
+from attnlab.config.suggest import braced, hint, nearest, nearest_key, offered, show
+
+T = TypeVar("T")
+_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "key: value pairs"}
+
+
+def conform(value: Any, kind: Any, key: str) -> list[str]:
+    """Problems of a value at a dotted key: sentences that name key, value and what is allowed; empty when it fits."""
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _conform_dataclass(value, kind, key)
+    if isinstance(value, Mapping) and (section := section_of(kind)) is not None:
+        return _conform_dataclass(value, section, key)
+    if get_origin(kind) is list and isinstance(value, list):
+        (item_kind,) = get_args(kind)
+        return [problem for i, item in enumerate(value) for problem in conform(item, item_kind, f"{key}.{i}")]
+    if accepts(value, kind):
+        return []
+    return [f"{key}={show(value)}: expected {describe(kind)}{_advice(value, kind)}"]
+
+
+def _conform_dataclass(value: Any, kind: type, key: str) -> list[str]:
+    if not isinstance(value, Mapping):
+        return [not_a_section(value, key, list(hints(kind)))]
+    problems = unknown_keys(value, hints(kind), key)
+    for field in dataclasses.fields(kind):
+        path, kind_of_field = join(key, field.name), hints(kind)[field.name]
+        if field.name in value:
+            problems += conform(value[field.name], kind_of_field, path)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            problems.append(f"{path}: missing; expected {describe(kind_of_field)}")
+    return problems
+
+
+def section_of(kind: Any) -> type | None:
+    """The dataclass of a type such as `Section` or `Section | None`, so that problems name the section's own keys."""
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    return next((member for member in members if dataclasses.is_dataclass(member)), None)
+
+
+def not_a_section(value: Any, key: str, names: Sequence[str]) -> str:
+    """The problem of a value where a section belongs."""
+    return f"{key}={show(value)}: {key} is a section, not a value; set one of its keys: {offered(names)}"
+
+
+def unknown_keys(value: Mapping[str, Any], allowed: Collection[str], key: str) -> list[str]:
+    """Problems of the keys of a section that are none of those allowed."""
+    paths = [join(key, name) for name in allowed]
+    unknown = {join(key, str(name)): item for name, item in value.items() if name not in allowed}
+    near = {path: key_called(path) or nearest_key(path, paths) for path in unknown}
+    return [
+        f"{path}={show(item)}: unknown key{hint(near[path])}; allowed here: {offered(allowed)}"
+        for path, item in unknown.items()
+    ]
+
+
+def join(key: str, name: str) -> str:
+    """A dotted key one level deeper."""
+    return f"{key}.{name}" if key else name
+
+
+@cache
+def hints(kind: type) -> dict[str, Any]:
+    """Field types of a dataclass, intervals included."""
+    return get_type_hints(kind, include_extras=True)
+
+
+def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
+    """Whether a value without parts of its own fits a type."""
+    if kind in (int, float) or get_origin(kind) is Annotated:
+        return _is_number(value, kind) and all(value in each for each in _intervals(kind))
+    if kind in (bool, str, dict):
+        return isinstance(value, kind)
+    if kind in (None, type(None)):
+        return value is None
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return any(value == choice and type(value) is type(choice) for choice in arguments)
+    if origin in (Union, types.UnionType):
+        return any(not conform(value, member, "") for member in arguments)
+    if origin in (list, dict):
+        return isinstance(value, origin)
+    return True
+
+
+def _is_number(value: Any, kind: Any) -> bool:
+    (number,) = _leaves(kind)
+    return isinstance(value, (int, number)) and not isinstance(value, bool)
+
+
+def _intervals(kind: Any) -> Iterator[Interval]:
+    """Where the numbers of a type may lie; of a union, of each type of numbers in it."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind in (int, float):
+        yield interval(kind)
+    elif origin is Annotated:
+        yield from (interval(arguments[0], text) for text in arguments[1:] if isinstance(text, str))
+    elif origin in (Union, types.UnionType):
+        yield from (each for member in arguments for each in _intervals(member))
+
+
+def describe(kind: Any) -> str:  # noqa: PLR0911
+    """A type in words."""
+    if kind in (None, type(None)):
+        return "null"
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        choices = [show(choice) for choice in arguments]
+        return choices[0] if len(choices) == 1 else f"one of {offered(braced(choices))}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(member) for member in arguments)
+    if origin is Annotated:
+        return describe(arguments[0]) + "".join(map(str, _intervals(kind)))
+    if origin is list:
+        return f"a list, each {describe(arguments[0])}"
+    if dataclasses.is_dataclass(kind):
+        return f"key: value pairs of {offered(hints(kind))}"
+    return _NAMES.get(origin or kind, "any value")
+
+
+def _advice(value: Any, kind: Any) -> str:
+    """The nearest allowed word, a whole number for one written as a float (1e5), or why a number is too large."""
+    leaves = list(_leaves(kind))
+    if isinstance(value, str):
+        words = [choice for leaf in leaves if get_origin(leaf) is Literal for choice in get_args(leaf)]
+        return hint(nearest(value, [str(word) for word in words]))
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return ""
+    if slips := [slip for each in _intervals(kind) if (slip := each.slip(value))]:
+        return f"; {slips[0]}"
+    whole = int in leaves and isinstance(value, float) and value.is_integer() and accepts(int(value), kind)
+    return f"; write {int(value)}" if whole else ""
+
+
+def _leaves(kind: Any) -> list[Any]:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return [leaf for member in get_args(kind) for leaf in _leaves(member)]
+    return _leaves(get_args(kind)[0]) if origin is Annotated else [kind]
+
+
+def build(kind: type[T], value: Mapping[str, Any]) -> T:
+    """The dataclass object of a checked plain dict."""
+    return kind(**{name: _build(hints(kind)[name], item) for name, item in value.items()})
+
+
+def _build(kind: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    section = section_of(kind)
+    if section is not None:
+        return build(section, value)
+    if get_origin(kind) is list:
+        return [_build(get_args(kind)[0], item) for item in value]
+    if float in _leaves(kind) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value

@@ -1,0 +1,199 @@
+"""Official data files: read where they lie, else downloaded once, whole and checked.
+
+A file is looked for in the data folder, then among earlier downloads in the cache folder. A download goes to
+`<name>.part` first, is continued where it was cut (HTTP Range), checked against its sha256 and renamed into place, so
+that a file under its own name is always whole. It lands in the data folder, or in the cache where that is read-only.
+A sha256 that nobody has published is written beside the file at its first download and checked from then on.
+"""
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from attnlab.data.files.progress import say, track
+
+FULL = {errno.ENOSPC, errno.EDQUOT}
+CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+
+
+class DataError(Exception):
+    """A data file is missing, cut short or changed, or a folder cannot be written: what, where, what to do."""
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where a task reads official files (`data`, may be read-only) and writes what it derives (`cache`)."""
+
+    data: Path
+    cache: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfficialFile:
+    """A file that its authors publish.
+
+    path:   where it lies below the data folder, as in the official layout, `/` between folders.
+    url:    where it is downloaded from.
+    size:   bytes, None where unknown.
+    sha256: 64 hex digits, None where unknown.
+    """
+
+    path: str
+    url: str
+    size: int | None = None
+    sha256: str | None = None
+
+
+@contextmanager
+def disk_errors(doing: str, folder: Path) -> Iterator[None]:
+    """Turns a full disk and a folder that cannot be written into a DataError; `doing` reads "writing ..."."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            reason, advice = "no space left on the disk", "Free some, or move the folder to a larger disk"
+        elif error.errno in CLOSED:
+            reason, advice = f"the folder cannot be written ({error.strerror})", "Choose another folder"
+        else:
+            raise
+        place = "(environment variables ATTNLAB_DATA and ATTNLAB_CACHE, keys paths.data and paths.cache)"
+        raise DataError(f"{doing} in {folder} failed: {reason}. {advice} {place}.") from error
+
+
+@contextmanager
+def exclusive(lock: Path, what: str) -> Iterator[None]:
+    """Holds a lock file, free again when its holder dies; says so when another process holds it."""
+    holder = FileLock(lock)
+    try:
+        holder.acquire(timeout=0.5)
+    except Timeout:
+        say(f"waiting for another process that prepares {what} ({lock})")
+        holder.acquire()
+    try:
+        yield
+    finally:
+        holder.release()
+
+
+def sha256_of(path: Path) -> str:
+    """sha256 of a file, in 64 hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(file: OfficialFile, data: Path, cache: Path) -> Path:
+    """The path of an official file, downloaded if it is missing; safe when several processes ask together.
+
+    Raises:
+        DataError: the file that is there has another checksum (it is left as it is), the download failed or was
+            wrong (only the download is removed), or there is no place to put it.
+    """
+    places = [data / file.path, cache / "downloads" / file.path]
+    for place in places:
+        if place.exists():
+            _check(place, file)
+            return place
+    target = places[0] if _writable(places[0].parent) else places[1]
+    with disk_errors(f"downloading {target.name}", target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(target.with_name(target.name + ".lock"), target.name):
+            if not target.exists():
+                _download(file, target, data / file.path)
+    _check(target, file)
+    return target
+
+
+def _check(place: Path, file: OfficialFile) -> None:
+    record = place.with_name(place.name + ".sha256")
+    expected = file.sha256 or (record.read_text().split()[0] if record.exists() else None)
+    if expected is None or expected == (found := sha256_of(place)):
+        return
+    size = f"{place.stat().st_size} bytes" + (f" where {file.size} are expected" if file.size else "")
+    raise DataError(
+        f"{place} is not the official file: expected sha256 {expected}, found {found} ({size}). "
+        f"It was left as it is: move it away and repeat the command, which then downloads it from {file.url}."
+    )
+
+
+def _writable(folder: Path) -> bool:
+    while not folder.exists():
+        folder = folder.parent
+    return os.access(folder, os.W_OK)
+
+
+def _download(file: OfficialFile, target: Path, by_hand: Path) -> None:
+    import requests
+
+    part = target.with_name(target.name + ".part")
+    if file.sha256 is None:
+        # without a checksum nothing would show that the rest belongs to another edition of the file
+        part.unlink(missing_ok=True)
+    try:
+        _receive(file, part)
+    except requests.RequestException as error:
+        size = f"{file.size / 1e6:.1f} MB" if file.size else "of unknown size"
+        # A server's answer is short; what requests says of a connection nests whole tracebacks, so its kind must do.
+        reason = f"HTTP {error.response.status_code}" if error.response is not None else type(error).__name__
+        raise DataError(
+            f"{target.name} is missing and could not be downloaded from {file.url} ({reason}). "
+            f"Get that file ({size}) on a machine with network and put it at {by_hand}."
+        ) from error
+    found = sha256_of(part)
+    if file.sha256 not in (None, found):
+        part.unlink()
+        raise DataError(
+            f"The download of {file.url} was wrong and has been removed: expected sha256 {file.sha256}, found {found}. "
+            f"Repeat the command, or put the official file at {by_hand}."
+        )
+    if file.sha256 is None:
+        target.with_name(target.name + ".sha256").write_text(f"{found}  {target.name}\n")
+        say(f"{target}: no published checksum; sha256 {found} is recorded beside it")
+    with part.open("rb") as whole:
+        os.fsync(whole.fileno())
+    os.replace(part, target)
+
+
+def _receive(file: OfficialFile, part: Path) -> None:
+    """Downloads into `part`; a cut connection is taken up again as long as every attempt brings something."""
+    import requests
+
+    while True:
+        before = _size(part)
+        try:
+            return _continue(file, part)
+        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError):
+            if _size(part) <= before:
+                raise
+
+
+def _continue(file: OfficialFile, part: Path) -> None:
+    """One request for what `part` still lacks."""
+    import requests
+
+    have = _size(part)
+    if file.size is not None and have == file.size:
+        return
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+    with requests.get(file.url, headers=headers, stream=True, timeout=(10, 60)) as reply:
+        if have and reply.status_code == requests.codes.requested_range_not_satisfiable:
+            part.unlink()
+            return _continue(file, part)
+        reply.raise_for_status()
+        # a server that does not know Range answers with the whole file
+        mode = "ab" if reply.status_code == requests.codes.partial_content else "wb"
+        rest = int(reply.headers["Content-Length"]) if "Content-Length" in reply.headers else None
+        with part.open(mode) as out:
+            for chunk in track(reply.iter_content(2**16), f"downloading {Path(file.path).name}", rest, len):
+                out.write(chunk)
+    if file.size is not None and _size(part) < file.size:
+        raise requests.ConnectionError(f"the connection ended after {_size(part)} of {file.size} bytes")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,137 @@
+"""What a user reads at the end: a table of one run, or of all jobs of a sweep. Imports no torch."""
+
+import contextlib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from attnlab.config.check import ConfigError
+from attnlab.config.naming import run_folder
+from attnlab.config.setting import flatten
+from attnlab.config.suggest import command_line, show
+from attnlab.config.sweep import check_command
+from attnlab.learn.headline_metrics import headlines, whole
+from attnlab.learn.metric_units import text
+from attnlab.run.run_folder import RunError, RunFolder
+
+
+def debug_note(result: Mapping[str, Any]) -> str:
+    """What a result says that is no result: evaluations of a few batches; empty where they are whole."""
+    if "debug" not in result:
+        return ""
+    sizes, counts = result["debug"]["sizes"], result["counts"]
+    parts = [f"{counts[name]:,} of {sizes[name]:,} examples of {name}" for name in sizes if name in counts]
+    return f"debug: evaluated on {', '.join(parts)} (train.eval_batches={result['debug']['eval_batches']})"
+
+
+def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) -> None:
+    """Metrics, seconds, folder, and what to try next."""
+    # names of folders hold brackets, which rich would read as markup
+    folder, console = run_folder(raw), Console(markup=False, highlight=False)
+    task, model = raw["task"]["name"], raw["model"]["name"]
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column(f"{task} / {model} / seed {raw['seed']}")
+    table.add_column("result", justify="right")
+    for name, value in whole(result["metrics"]).items():
+        table.add_row(name, text(name, value))
+    if selection := result.get("selection"):
+        table.add_row("tested weights", f"{selection.get('rule')}, step {selection.get('step')}")
+    if {"seconds", "steps_per_second"} <= result.keys():
+        taken, speed = (text(name, result[name]) for name in ("seconds", "steps_per_second"))
+        table.add_row("training time", f"{taken}  ({speed})")
+    console.print(table)
+    if note := debug_note(result):
+        console.print(note, soft_wrap=True)
+    if about := result.get("data", {}).get("about"):
+        console.print(f"computed on: {about}", soft_wrap=True)
+    console.print(f"run folder: {folder}\n", soft_wrap=True)
+    if shown:
+        console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")
+    console.print("Next, for example:")
+    lines = [command_line("python evaluate.py", f"run={folder}"), _comparison(model)]
+    if raw["logger"]["name"] != "csv":
+        lines.append(command_line("wandb leet", str(Path(raw["paths"]["runs"]) / "wandb")))
+    for line in lines:
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def _comparison(model: str) -> str:
+    """This command again, as a sweep that compares the model with baselines over seeds, or over seeds alone."""
+    own = [argument for argument in sys.argv[1:] if not argument.startswith(("model=", "seed=", "-"))]
+    for models in (dict.fromkeys(("vanilla", "linear", model)), (model,)):
+        sweep = ["-m", *own, f"model={','.join(models)}", "seed=0,1,2"]
+        with contextlib.suppress(ConfigError):
+            check_command(sweep)
+            break
+    return command_line("python train.py", *sweep)
+
+
+def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
+    """A row for every job of a sweep, from what its run folder says.
+
+    Returns:
+        exit code: 0 when all are finished.
+    """
+    by_folder = {run_folder(job): job for job in jobs}
+    title = f"{len(by_folder)} runs in {jobs[0]['paths']['runs']}"
+    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
+    for column in ("run", "state", "tested"):
+        table.add_column(column, overflow="fold")
+    reasons, names = [], _short_names(list(by_folder.values()))
+    for short, (folder, job) in zip(names, by_folder.items(), strict=True):
+        name = short or str(folder.relative_to(job["paths"]["runs"]))
+        state, said = _outcome(folder, job)
+        table.add_row(name, state, said if state == "finished" else "")
+        if state != "finished":
+            reasons.append(f"{name}: {state}{said and ': '}{said}")
+    # rich would read [encoder] as markup
+    Console(markup=False).print(table)
+    if reasons:
+        print("\n".join(reasons))
+        done = len(by_folder) - len(reasons)
+        print(f"{done} finished, {len(reasons)} not; repeat the command to run only what is missing")
+    return 1 if reasons else 0
+
+
+def _short_names(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What tells jobs apart: task, model and seed where they vary, and what varies within one task and model."""
+    flat = [
+        flatten({key: value for key, value in job.items() if key not in ("paths", "logger", "trainer", "report")})
+        for job in jobs
+    ]
+    names = []
+    for own in flat:
+        alike = [other for other in flat if all(other[key] == own[key] for key in ("task.name", "model.name"))]
+        varied = [key for key in own if any(other.get(key) != own[key] for other in alike)]
+        between = [key for key in ("task.name", "model.name") if any(other[key] != own[key] for other in flat)]
+        shown = [*between, *(key for key in varied if key != "seed"), *(["seed"] if "seed" in varied else [])]
+        names.append(" ".join(f"{key.removesuffix('.name')}={show(own[key])}" for key in shown))
+    return names
+
+
+def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
+    """State of a job, and its main result or the reason why it has none; from files, whatever launcher ran it."""
+    run = RunFolder(folder)
+    try:
+        if not run.status_file.exists():
+            return "not started", ""
+        run.require_config(job)
+        status, result = run.status(), run.result()
+    except (OSError, RunError) as error:
+        return "refused", str(error)
+    if status["state"] != "finished" or result is None:
+        return status["state"], status.get("reason", "")
+    metrics, names = result["metrics"], headlines(result["metrics"])
+    first = names[0].rpartition("/")[2] if names else ""
+    label = ("debug: " if "debug" in result else "") + ("" if first.endswith("accuracy") else f"{first} ")
+    return "finished", label + "  ".join(f"{_part(name)} {text(name, metrics[name])}" for name in names)
+
+
+def _part(name: str) -> str:
+    """`test/ood/sequence_accuracy` as `ood`, `test/accuracy` as `all`."""
+    return name.removeprefix("test/").rpartition("/")[0] or "all"

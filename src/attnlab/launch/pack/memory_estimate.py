@@ -1,0 +1,70 @@
+"""How many runs fit on a device together: measured with a step of one of them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnlab.config.schema import Config
+from attnlab.data.batch_order import BatchOrder
+from attnlab.launch.pack.microbatch import pieces
+from attnlab.launch.pack.network_stack import Stack
+from attnlab.learn.evaluate import precision_context
+from attnlab.learn.objectives import objective_for
+from attnlab.run import provenance
+from attnlab.run.runtime import make_network
+from attnlab.tasks.base import Prepared
+
+SHARE = 0.8
+"""of the free memory that runs may fill: evaluations, and what the allocator wastes, need the rest"""
+STATES = 3
+"""copies of the parameters that training keeps beside them: gradients and two moments"""
+
+
+def most_members(config: Config, prepared: Prepared, order: BatchOrder, device: torch.device) -> int:
+    """How many runs fit into the free memory, by a step of one of them on the longest examples.
+
+    The random states are left as they were.
+    """
+    examples = prepared.subsets["train"]
+    size = len(order[0])
+    numbers = order[0] if examples.lengths is None else np.argsort(examples.lengths, kind="stable")[-size:]
+    with torch.random.fork_rng():
+        stack = Stack([make_network(config, prepared.spec).to(device)], objective_for(prepared.spec))
+        batch = pieces(examples.batch(np.sort(numbers)).to(device), 1, config.train.max_tokens)[-1]
+
+        def losses() -> Tensor:
+            with precision_context(config.train.precision, device):
+                loss, penalty = stack.of_batch(batch)
+            return (loss + penalty).sum()
+
+        step = _peak_on_gpu(losses, device) if device.type == "cuda" else _peak_on_cpu(losses)
+    each = step + STATES * stack.flat.numel() * stack.flat.element_size()
+    return max(1, int(SHARE * provenance.free_memory_bytes(device) / each))
+
+
+def _peak_on_gpu(losses: Callable[[], Tensor], device: torch.device) -> int:
+    provenance.reset_peak_memory(device)
+    before = provenance.peak_memory_bytes(device)
+    losses().backward()
+    peak = provenance.peak_memory_bytes(device) - before
+    provenance.reset_peak_memory(device)
+    return peak
+
+
+def _peak_on_cpu(losses: Callable[[], Tensor]) -> int:
+    """Twice what is kept for the way back: its gradients come on top.
+
+    The process's own memory says nothing here: it may hold what earlier jobs have freed.
+    """
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        losses()
+    return 2 * sum(kept.values())

@@ -1,0 +1,104 @@
+"""One job of the command line: a run, its errors as sentences, its exit code. torch is imported when a job begins."""
+
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.check import ConfigError
+from attnlab.config.naming import run_folder, run_label
+from attnlab.config.plugins import TargetError
+from attnlab.run.finished_run import of_run, recorded_result
+from attnlab.run.run_folder import RunError
+
+FAILED = 1
+
+
+def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
+    """Train, resume or show one run.
+
+    Args:
+        raw: the resolved configuration; its defaults are filled in.
+        quiet: print no table of the run (a sweep prints one of all).
+        label: names the run in its lines, where other processes write to the same terminal.
+
+    Returns:
+        0, 1 (failed), or 128 and the number of the signal that stopped it, state saved: 130 for Ctrl-C.
+    """
+    raw = of_run(raw)
+    try:
+        result = recorded_result(raw)
+    except Exception as error:
+        return exit_code(error, run_folder(raw))
+    if result is not None:
+        return _ended(raw, result, True, quiet)
+    if not quiet and raw["trainer"]["progress"] != "none":
+        print(start_line(raw), file=sys.stderr, flush=True)
+    return _trained(raw, quiet, label)
+
+
+def _ended(raw: dict[str, Any], result: dict[str, Any], shown: bool, quiet: bool) -> int:
+    if not quiet:
+        from attnlab.launch.console_summary import print_run
+
+        print_run(raw, result, shown)
+    return 0
+
+
+def start_line(raw: Mapping[str, Any]) -> str:
+    """What is known of a run before torch is loaded and any data is read; its size follows when it has a network."""
+    what = f"task {run_label(raw)}, model {raw['model']['name']}, seed {raw['seed']}"
+    return f"{what}, device {raw['trainer']['device']}; run folder: {run_folder(raw)}"
+
+
+def _trained(raw: dict[str, Any], quiet: bool, label: str) -> int:
+    from attnlab.learn.stop_signals import Stopped, StopRequest
+    from attnlab.run.train_run import train_run
+
+    stop = StopRequest()
+    try:
+        with stop.listening():
+            result, shown = train_run(raw, stop, label)
+    except (Exception, Stopped) as error:
+        code = exit_code(error, run_folder(raw))
+        stop.pass_on()
+        return code
+    return _ended(raw, result, shown, quiet)
+
+
+def exit_code(error: BaseException, folder: Path) -> int:
+    """Say how a run ended that did not finish; its exit code."""
+    if isinstance(error, RunError | ConfigError | TargetError):
+        return _failed(folder, str(error))
+    from attnlab.attention.base import TooLong
+    from attnlab.data.files.fetch import DataError
+    from attnlab.learn.atomic_write import SaveError
+    from attnlab.learn.stop_signals import Stopped
+    from attnlab.learn.training_module import NonFiniteLoss
+
+    match error:
+        case Stopped():
+            print(f"\nstopped: {folder}; repeat the command to go on", file=sys.stderr)
+            return 128 + error.signum
+        case DataError() | SaveError() | NonFiniteLoss() | TooLong():
+            return _failed(folder, str(error))
+    if lacks_memory(error):
+        smaller = "make it smaller: train.batch_size, train.max_tokens, backbone.*, or the lengths and sizes of task.*"
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        return _failed(folder, f"it does not fit into memory ({said}); {smaller}")
+    traceback.print_exception(error)
+    print(f"\nfailed: {folder} (an unexpected error, above)", file=sys.stderr)
+    return FAILED
+
+
+def _failed(folder: Path, reason: str) -> int:
+    print(f"\nfailed: {folder}\n  {reason}", file=sys.stderr)
+    return FAILED
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether an allocation failed: of numpy and Python, of a GPU, or of torch on the CPU, which names it in words."""
+    import torch
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

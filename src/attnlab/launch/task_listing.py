@@ -1,0 +1,244 @@
+"""What `python -m attnlab.tasks` prints."""
+
+import inspect
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile, takewhile
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from attnlab.config.signatures import read_signature
+from attnlab.config.suggest import braced, listed, show
+from attnlab.data.examples import Examples
+from attnlab.data.files.archive import Source
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.grey_pictures import sample_grid
+from attnlab.tasks.base import Prepared, Task, make_task
+
+WIDEST = 120
+SHEET = 36
+"""pictures on a sheet"""
+LONGEST_EXAMPLE = 1000
+"""characters of an example that are shown"""
+
+Config = Mapping[str, Any]
+
+
+def show_all(configs: Sequence[Config]) -> int:
+    """Prints every task; nothing is prepared or downloaded."""
+    console, ready, lacking = _console(), [], []
+    for config in configs:
+        task, folders = make_task(config["task"]), _folders(config)
+        console.print(*_head(config, task), _facts(_description(config, task, folders)), "", sep="\n")
+        found = all(source.find(folders) for source in task.sources())
+        (ready if found else lacking).append(config["task"]["name"])
+    state = _facts([("ready", listed(ready)), ("files missing", listed(lacking))])
+    console.print("With their default options:", state, sep="\n")
+    console.print("\nOne of them, prepared and counted: python -m attnlab.tasks <task>; more: --help", highlight=False)
+    return 0
+
+
+def show_one(config: Config, pictures: str | None) -> int:
+    """Prepares one task and prints what came of it; returns the exit code.
+
+    Args:
+        pictures: a PNG file for a sheet of the first pictures of `train`, or None.
+    """
+    console, task, folders = _console(), make_task(config["task"]), _folders(config)
+    rows = [("published", task.published), *_files([("", "", task)], folders)]
+    console.print(*_head(config, task), _facts(rows), "", sep="\n")
+    start = time.monotonic()
+    try:
+        prepared = task.prepare(folders)
+        seconds = time.monotonic() - start
+        if pictures is not None:
+            _draw(task, prepared, Path(pictures))
+    except DataError as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+    console.print(_subsets(prepared), "", _facts(_outcome(task, prepared, seconds)), "", sep="\n")
+    for name, subset in prepared.subsets.items():
+        text = task.example(prepared, name, 0) if len(subset) else "(empty)"
+        console.print(Text(f"{name}, number 0", style="bold"), Padding(Text(_cut(text)), (0, 0, 1, 2)), sep="\n")
+    return 0
+
+
+def _draw(task: Task, prepared: Prepared, path: Path) -> None:
+    """A sheet of pictures with what is right about each.
+
+    Raises:
+        DataError: the task has no pictures, or torchvision is not there.
+    """
+    numbers = np.arange(min(SHEET, len(prepared.subsets["train"])))
+    images = prepared.subsets["train"].pictures(numbers)
+    if images is None:
+        raise DataError("pictures: this task has none; lra_image, lra_pathfinder and sort_of_clevr have")
+    sample_grid(list(images), [task.example(prepared, "train", n).splitlines()[-1] for n in numbers], path)
+    print(f"{path}: the first {len(numbers)} pictures of train")
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    console.width = min(console.width, WIDEST)
+    return console
+
+
+def _folders(config: Config) -> Folders:
+    return Folders(**{name: Path(config["paths"][name]).expanduser() for name in ("data", "cache")})
+
+
+def _facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
+    """Names and what belongs to them, side by side."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, content in rows:
+        table.add_row(f"  {name}", Text(content) if isinstance(content, str) else content)
+    return table
+
+
+def _head(config: Config, task: Task) -> Iterator[RenderableType]:
+    """Name and kind, and the first paragraph of the module's docstring."""
+    yield Text.assemble((config["task"]["name"], "bold"), f"  {task.kind} of {task.modality}")
+    paragraph = _docstring(task).partition("\n\n")[0]
+    yield Padding(Text(" ".join(paragraph.split())), (0, 0, 0, 2))
+
+
+def _description(config: Config, task: Task, folders: Folders) -> Iterator[tuple[str, RenderableType]]:
+    if config["task"]["label"]:
+        yield "splits", _splits(config["task"])
+    yield "published", task.published
+    yield from _files(list(_settings(config["task"])), folders)
+    yield "example", _cut(example(_docstring(task)))
+
+
+def _docstring(task: Task) -> str:
+    return inspect.cleandoc(sys.modules[type(task).__module__].__doc__ or "")
+
+
+def example(docstring: str) -> str:
+    """The first indented block of a docstring."""
+    lines = dropwhile(lambda line: not line.startswith("    "), docstring.splitlines())
+    block = takewhile(lambda line: not line or line.startswith("    "), lines)
+    return textwrap.dedent("\n".join(block)).strip("\n")
+
+
+def _cut(text: str) -> str:
+    left = len(text) - LONGEST_EXAMPLE
+    return text if left <= 0 else f"{text[:LONGEST_EXAMPLE]} ... ({left:,} characters more)"
+
+
+def choices(options: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The options that name a split, and all values of each, the present one first; an open set has that one only."""
+    arguments = read_signature(options["_target_"]).arguments
+    found = {}
+    for name in options["label"]:
+        annotation = arguments[name].annotation if name in arguments else None
+        others = get_args(annotation) if get_origin(annotation) is Literal else ()
+        found[name] = list(dict.fromkeys([options[name], *others]))
+    return found
+
+
+def _splits(options: Mapping[str, Any]) -> str:
+    lines = []
+    for name, (present, *others) in choices(options).items():
+        rest = f", {listed(braced(map(show, others)))}" if others else ""
+        lines.append(f"task.{name}: {show(present)} (default){rest}")
+    return "\n".join(lines)
+
+
+def _settings(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Task]]:
+    """The task with every value of each option that names a split: option, value, task; or as it is configured."""
+    found = choices(options)
+    for name, values in found.items():
+        for value in values:
+            yield name, show(value), make_task({**options, name: value})
+    if not found:
+        yield "", "", make_task(options)
+
+
+def _files(settings: Iterable[tuple[str, str, Task]], folders: Folders) -> Iterator[tuple[str, RenderableType]]:
+    """A row for each set of official files, with the settings that read it where these differ."""
+    groups: dict[tuple, list[tuple[str, str, Sequence[Source]]]] = {}
+    for option, value, task in settings:
+        sources = task.sources()
+        key = tuple((source.places, source.archive, source.offers) for source in sources)
+        groups.setdefault(key, []).append((option, value, sources))
+    name = "files"
+    for members in groups.values():
+        parts: list[RenderableType] = [Text(_readers(members))] if len(groups) > 1 else []
+        for same in zip(*(sources for _, _, sources in members), strict=True):
+            what = f"{same[0].what}: " if len({source.what for source in same}) == 1 else ""
+            parts.append(_state(same[0], folders, what))
+        parts += [] if members[0][2] else [Text("none needed: generated", style="green")]
+        yield name, Group(*parts)
+        name = ""
+
+
+def _readers(members: Iterable[tuple[str, str, Any]]) -> str:
+    """`split=simple, length; language=en:`"""
+    values: dict[str, list[str]] = {}
+    for option, value, _ in members:
+        values.setdefault(option, []).append(value)
+    return "; ".join(f"{option}={listed(braced(found))}" for option, found in values.items()) + ":"
+
+
+def _state(source: Source, folders: Folders, what: str) -> RenderableType:
+    """Found where, or from where to get them and where to put them."""
+    if tree := source.find(folders):
+        return Text.assemble(what, ("found", "green"), f" at {tree.path}")
+    how = "; downloaded when needed" if source.archive is not None else ""
+    ways = _facts(row for offer, place in source.ways(folders) for row in (("get", offer), ("put", str(place))))
+    return Group(Text.assemble(what, ("missing", "red"), how), ways)
+
+
+def _subsets(prepared: Prepared) -> Table:
+    """Every subset and its groups: examples, their lengths, and how many of them the training set holds too."""
+    table = Table(box=None, padding=(0, 4, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("  subset")
+    for title in ("examples", "length", "also in train"):
+        table.add_column(title, justify="right")
+    trained = set(prepared.subsets["train"].identities())
+    for name, subset in prepared.subsets.items():
+        seen = sum(identity in trained for identity in subset.identities()) if name != "train" else None
+        table.add_row(f"  {name}", f"{len(subset):,}", _range(subset), "" if seen is None else f"{seen:,}")
+        for group, numbers in subset.groups.items():
+            table.add_row(f"    {group}", f"{len(numbers):,}", "", "")
+    return table
+
+
+def _range(subset: Examples) -> str:
+    if subset.lengths is None or not len(subset):
+        return ""
+    low, high = int(np.min(subset.lengths)), int(np.max(subset.lengths))
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _outcome(task: Task, prepared: Prepared, seconds: float) -> Iterator[tuple[str, RenderableType]]:
+    if prepared.about:
+        yield "about", prepared.about
+    yield "data", f"version {task.version}, hash {prepared.data_hash()}"
+    kept = list(kept_folders(prepared))
+    size = sum(file.stat().st_size for folder in kept for file in folder.rglob("*") if file.is_file())
+    room = [f"{size / 1e6:.1f} MB in the cache", *map(str, kept)] if kept else []
+    yield "prepared", "; ".join([f"in {seconds:.1f} s", *room])
+
+
+def kept_folders(prepared: Prepared) -> Iterator[Path]:
+    """The cache folders that a task's arrays are mapped from, and its kept files."""
+    found = {file.parent: None for file in prepared.keep.values()}
+    for subset in prepared.subsets.values():
+        for array in subset.arrays():
+            while array is not None:
+                if isinstance(array, np.memmap) and array.filename:
+                    found[Path(array.filename).parent] = None
+                array = getattr(array, "base", None)
+    yield from found

@@ -1,0 +1,94 @@
+"""The command line of `python -m attnlab.tasks`: every task, or one of them prepared and shown.
+
+Nothing here imports torch: help and usage errors come back at once.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from attnlab.config.check import ConfigError, key_of
+from attnlab.config.compose import CONF, group_choices
+from attnlab.config.overrides import with_data_set_names
+from attnlab.config.suggest import choice, hint
+from attnlab.config.target_validation import task_yaml
+
+PROGRAM = "-m attnlab.tasks"
+USAGE_ERROR = 2
+HELP = """python -m attnlab.tasks [task] [key=value ...]
+
+  python -m attnlab.tasks                      every task: kind, splits, sizes, an example, which of its official files
+                                               are here, from where to get the others and where to put them
+  python -m attnlab.tasks scan                 one task, prepared: its subsets with their sizes, time and room it takes,
+                                               an example of each subset
+  python -m attnlab.tasks scan task.split=simple paths.data=/data
+
+  task.*    options of the task, as on train.py's command line: conf/task/<task>.yaml lists them
+  paths.*   paths.data: where official files are (also ATTNLAB_DATA); paths.cache: where prepared data is kept (also
+            ATTNLAB_CACHE)
+  pictures= a PNG file, for a sheet of samples of a task that has pictures (needs torchvision, the extra `vision`)
+
+Exit code 1: the data cannot be had (the message says what is missing); 2: a word that is none of these."""
+
+
+def main(argv: Sequence[str], conf: Path = CONF) -> int:
+    """Run the command line; returns the exit code."""
+    if any(word in ("--help", "-h") for word in argv):
+        print(HELP)
+        return 0
+    sheets = [word.partition("=")[2] for word in argv if word.startswith("pictures=")]
+    try:
+        name, overrides = _taken_apart([word for word in argv if not word.startswith("pictures=")], conf)
+        configs = [_config(task, overrides, conf) for task in ([name] if name else group_choices(conf)["task"])]
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return USAGE_ERROR
+    from attnlab.launch.task_listing import show_all, show_one
+
+    return show_one(configs[0], sheets[-1] if sheets else None) if name else show_all(configs)
+
+
+def _taken_apart(argv: Sequence[str], conf: Path) -> tuple[str | None, list[str]]:
+    """The task named, if any, and the options.
+
+    Raises:
+        ConfigError: flags, unknown or several tasks, options of other sections, or of a task that is not named.
+    """
+    tasks = group_choices(conf)["task"]
+    words = [word.removeprefix("task=") for word in argv]
+    names = [word for word in words if "=" not in word and not word.startswith("-")]
+    overrides = [word for word in words if "=" in word and not word.startswith("-")]
+    overrides = with_data_set_names(overrides, task_yaml(names[0], conf) if names and names[0] in tasks else {})
+    problems = [f"{word}: unknown flag; there is --help" for word in words if word.startswith("-")]
+    for name in names:
+        if name not in tasks:
+            problems.append(f"{name}: no such task{choice(name, tasks, 'tasks')}")
+    if len(names) > 1:
+        problems.append(f"{' '.join(names)}: one task at a time, or none for all of them")
+    for word in overrides:
+        key = key_of(word).lstrip("+")
+        if key.startswith("task.") and not names:
+            problems.append(f"{word}: of which task? write its name first: python {PROGRAM} <task> {quote(word)}")
+        elif not key.startswith(("task.", "paths.")):
+            near = next((f"task.{key}" for name in names if name in tasks and key in task_yaml(name, conf)), None)
+            problems.append(f"{word}: data depends on task.* and paths.* only{hint(near)}")
+    if problems:
+        raise ConfigError(problems, PROGRAM)
+    return (names[0] if names else None), overrides
+
+
+def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
+    """The configuration of train.py with this task and these options.
+
+    Raises:
+        ConfigError: with every problem of the task's and the paths' own; the default model need not go with the task.
+    """
+    from attnlab.config.sweep import expand
+
+    command, problems = expand([f"task={task}", *overrides], conf)
+    own = [problem for problem in problems if key_of(problem).lstrip("+").partition(".")[0] in ("task", "paths")]
+    if own:
+        raise ConfigError(own, PROGRAM)
+    return command.jobs[0]

@@ -1,0 +1,98 @@
+"""What is recorded of every evaluated example, by kind of task; metrics are made of it (attnlab.learn.metrics)."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from attnlab.data.batch import Batch, LanguageBatch, SequenceBatch, length_mask
+from attnlab.data.task_spec import TaskSpec
+from attnlab.learn.cross_entropy import token_losses
+from attnlab.learn.greedy_decoding import greedy
+from attnlab.learn.objectives import class_logits
+from attnlab.nn.encoder_decoder import EncoderDecoder
+
+Judge = Callable[[nn.Module, Batch], dict[str, Tensor]]
+"""(network, batch) -> a number for every example, by name"""
+
+
+def judge_for(spec: TaskSpec, decode_limit: int) -> Judge:
+    """The records of a task's kind.
+
+    Args:
+        decode_limit: longest output, end token included (encoder_decoder only).
+    """
+    match spec.kind:
+        case "encoder_decoder":
+            return partial(sequences_right, limit=decode_limit, end_id=spec.end_id)
+        case "classification":
+            return partial(_answers, number=spec.n_classes == 1)
+    return _tokens
+
+
+def right_until(named: Int[Tensor, "B limit"], batch: SequenceBatch) -> Bool[Tensor, "B _"]:
+    """Whether all tokens up to and with each place are the target's, as far as it goes before its end."""
+    size = min(named.shape[1], batch.targets.shape[1])
+    counted = length_mask(batch.target_lengths - 1, size)
+    right = (named[:, :size] == batch.targets[:, :size]) | ~counted
+    return right.int().cumprod(1).bool()
+
+
+def sequences_right(
+    network: EncoderDecoder, batch: SequenceBatch, limit: int, end_id: int
+) -> dict[str, Bool[Tensor, " B"]]:
+    """Whole-sequence accuracy by greedy decoding.
+
+    sequence_accuracy: every token and the end are right, the end being the network's own.
+    sequence_accuracy_oracle_end: every token is right when the end token is never written and the output ends where
+    the target does: the oracle of Newman et al. 2020. The network reads no end token.
+    sequence_accuracy_end_ignored: every token is right when the network decodes freely, reads the end tokens it wrote,
+    and is compared by its likeliest token but the end, as far as the target goes: the oracle that the code of Csordas
+    et al. 2021 records. An end written too early is read from there on, which Newman's oracle spares the network.
+    """
+    # What an output has beyond the longest target of its batch and its end token cannot make it right.
+    limit = min(limit, int(batch.target_lengths.max()))
+    wanted = batch.target_lengths - 1
+    free = greedy(network, batch.inputs, batch.input_mask, limit, end_id, least=wanted)
+    right = right_until(free.named, batch) & (wanted <= limit)[:, None]
+    early, end = free.lengths < wanted, free.lengths.clamp(max=limit - 1)
+    # Up to its first end token a row is decoded alike by every rule: only those right so far are decoded again.
+    oracle, again = right[:, -1] & ~early, early & right.gather(1, end[:, None])[:, 0]
+    if again.any():
+        rest = batch.select(again)
+        decoded = greedy(network, rest.inputs, rest.input_mask, limit, end_id, oracle_lengths=wanted[again])
+        oracle[again] = right_until(decoded.named, rest)[:, -1]
+    # An output as long as the limit has not been ended by the network.
+    ended = (free.lengths == wanted) & (free.lengths < limit)
+    return {
+        "sequence_accuracy": right[:, -1] & ended,
+        "sequence_accuracy_oracle_end": oracle,
+        "sequence_accuracy_end_ignored": right[:, -1],
+    }
+
+
+def _answers(network: nn.Module, batch: Batch, number: bool) -> dict[str, Tensor]:
+    """`predicted` and `answer`, and whether they are the same."""
+    logits, _ = class_logits(network, batch)
+    predicted = logits[:, 0].to(torch.promote_types(logits.dtype, torch.float32)) if number else logits.argmax(-1)
+    return {"predicted": predicted, "answer": batch.answers, "right": predicted == batch.answers}
+
+
+def _tokens(network: nn.Module, batch: LanguageBatch) -> dict[str, Tensor]:
+    """Sums over the scored places of each sequence: loss, tokens, right tokens, words; and whether all are right."""
+    hidden, _ = network(batch.inputs, batch.mask)
+    output, scored = network.output, batch.scored
+    losses, right = token_losses(hidden[scored], output.weight, output.bias, batch.targets[scored])
+    rows = torch.arange(len(batch), device=scored.device)[:, None].expand_as(scored)[scored]
+    sums = torch.zeros(2, len(batch), dtype=torch.float64, device=scored.device)
+    sums = sums.index_add(1, rows, torch.stack((losses.double(), right.double())))
+    tokens = scored.sum(1)
+    return {
+        "loss": sums[0],
+        "right": sums[1],
+        "tokens": tokens,
+        "words": batch.words,
+        "sequence_accuracy": sums[1] == tokens,
+    }

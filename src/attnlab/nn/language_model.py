@@ -1,0 +1,54 @@
+"""Language models: causal, and with hidden tokens. Both give hidden states; logits are the output's, chunk by chunk
+(attnlab.learn.cross_entropy), because a batch of them over a word vocabulary would not fit."""
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlab.nn.backbone import Stack
+from attnlab.nn.embedding import TokenEmbedding
+from attnlab.nn.encoder_decoder import DecodeState, Output, Undecoded, mean_penalty
+
+
+class LanguageModel(nn.Module):
+    """Every next token from those before it: a causal stack without cross-attention."""
+
+    def __init__(self, embedding: TokenEmbedding, decoder: Stack, output: Output) -> None:
+        super().__init__()
+        self.embedding, self.decoder, self.output = embedding, decoder, output
+
+    def forward(
+        self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
+    ) -> tuple[Float[Tensor, "B N E"], Float[Tensor, ""]]:
+        """What `output` reads at every position, and the mean unweighted penalty."""
+        x, penalties = self.decoder(self.embedding(tokens), mask, True)
+        return x, mean_penalty(penalties, x)
+
+    def start(self, batch: int) -> DecodeState:
+        """The state before the first token."""
+        return DecodeState(0, self.decoder.init_state(batch))
+
+    def step(self, tokens: Int[Tensor, " B"], state: DecodeState) -> tuple[Float[Tensor, "B V"], DecodeState]:
+        """Logits of the next token after reading `tokens`."""
+        x, layers = self.decoder.step(self.embedding(tokens[:, None], state.position), state.layers)
+        return self.output(x)[:, 0], DecodeState(state.position + 1, layers)
+
+    def state_size(self, length: int) -> int:
+        """Numbers the self-attention holds for one example after `length` tokens."""
+        return self.decoder.state_size(length)
+
+
+class MaskedLanguageModel(Undecoded):
+    """Hidden tokens from all others: an encoder, then a linear map, gelu and a norm before the output (RoBERTa)."""
+
+    def __init__(self, embedding: TokenEmbedding, encoder: Stack, output: Output, norm: nn.Module, width: int) -> None:
+        super().__init__()
+        self.embedding, self.encoder, self.output = embedding, encoder, output
+        self.dense, self.norm = nn.Linear(width, width), norm
+
+    def forward(
+        self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
+    ) -> tuple[Float[Tensor, "B N E"], Float[Tensor, ""]]:
+        """What `output` reads at every position, and the mean unweighted penalty."""
+        x, penalties = self.encoder(self.embedding(tokens), mask, False)
+        return self.norm(F.gelu(self.dense(x))), mean_penalty(penalties, x)

@@ -1,0 +1,157 @@
+"""From runs to the cells of a table: rows by values of keys, columns by metrics, means over seeds, published values."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attnlab.config.naming import run_label
+from attnlab.config.report_schema import Report
+from attnlab.config.suggest import hint, listed, nearest, show
+from attnlab.learn.metric_units import lower_is_better, same_unit
+from attnlab.report.published_numbers import Published, Value
+from attnlab.report.read_runs import FoundRun
+from attnlab.report.statistics import mean
+from attnlab.report.table_types import Cell, Column, Seed, Table, TableError
+
+
+def value_of(key: str, run: FoundRun) -> Any:
+    """The value of a key of a report: `model` and `task` by their names, others by their path; None where it is not."""
+    config = run.config
+    if key == "model":
+        return config["model"]["name"]
+    if key == "task":
+        return run_label(config)
+    value: Any = config
+    for name in key.split("."):
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def row_name(report: Report, run: FoundRun) -> str:
+    """What the row of a run is called."""
+    joined = ", ".join(show(value_of(key, run)) for key in report.rows)
+    return str(report.row_names.get(joined, joined))
+
+
+def columns_of(report: Report) -> list[Column]:
+    """The columns of a block.
+
+    Raises:
+        TableError: one that is neither a metric nor a metric with conditions.
+    """
+    found = []
+    for name, given in report.columns.items():
+        parts = {"metric": given} if isinstance(given, str) else given
+        known = isinstance(parts, Mapping) and parts.keys() <= {"metric", "where"}
+        if not known or not isinstance(parts.get("metric"), str):
+            raise TableError(f"report.columns.{name}={show(given)}: expected a metric, or metric: ... and where: ...")
+        found.append(Column(str(name), parts["metric"], parts.get("where") or {}))
+    return found
+
+
+def make_table(report: Report, runs: Sequence[FoundRun], published: Published | None = None) -> Table:
+    """Cells of every row and column.
+
+    Raises:
+        TableError: runs of different settings would meet in one mean.
+    """
+    columns, by_row = columns_of(report), defaultdict(list)
+    for run in runs:
+        by_row[row_name(report, run)].append(run)
+    cells: dict[str, dict[str, Cell]] = {}
+    for row, members in by_row.items():
+        cells[row] = {}
+        for column in columns:
+            there = [r for r in members if all(_meets(value_of(k, r), v) for k, v in column.where.items())]
+            if there:
+                cells[row][column.name] = _cell(report, row, column, there, _published(published, row, column))
+    if report.average is not None:
+        columns = [*columns, _with_average(report, cells, columns, published)]
+    return Table(report, columns, cells, runs, published)
+
+
+def _meets(value: Any, wanted: Any) -> bool:
+    """Whether a value is the one asked for, or one of several."""
+    return any(value == one or show(value) == show(one) for one in (wanted if isinstance(wanted, list) else [wanted]))
+
+
+def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], published: Value | None) -> Cell:
+    groups = defaultdict(list)
+    for run in runs:
+        groups[", ".join(f"{key}={show(value_of(key, run))}" for key in report.best_over)].append(run)
+    found = []
+    for chosen, members in groups.items():
+        _require_one_setting(row, column, members)
+        seeds = [_seed(run, column.metric) for run in members]
+        found.append(Cell(row, column, sorted(seeds, key=lambda seed: seed.seed), published, chosen))
+    sign = -1 if lower_is_better(column.metric) else 1
+    return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
+
+
+def _seed(run: FoundRun, metric: str) -> Seed:
+    value = run.value(metric)
+    reason = run.lacking(metric) if value is None and run.state == "finished" else run.reason
+    return Seed(run.seed, value, run.state, reason, run.place, run.folder)
+
+
+def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
+    """Only seeds may differ inside a mean."""
+    flat = [run.settings for run in runs]
+    keys = sorted({key for one in flat for key, value in one.items() if any(value != o.get(key) for o in flat)})
+    if keys:
+        add = "model" if any(key.startswith("model.") for key in keys) else keys[0]
+        raise TableError(
+            f"row {row}, column {column.name}: runs that differ in {listed(keys, 6)} would meet in one mean; add what "
+            f"tells them apart to rows=... (such as {add}), or name fewer runs"
+        )
+    seeds = [run.seed for run in runs]
+    if len(set(seeds)) < len(seeds):
+        folders = listed([str(run.folder) for run in runs if seeds.count(run.seed) > 1], 4)
+        raise TableError(f"row {row}, column {column.name}: the same run twice ({folders}); name each once")
+
+
+def _with_average(
+    report: Report, cells: dict[str, dict[str, Cell]], columns: Sequence[Column], published: Published | None
+) -> Column:
+    """Adds the mean of other columns to every row that has them all; a seed without one of them has no average."""
+    average, names = report.average, [column.name for column in columns]
+    if unknown := [name for name in average.of if name not in names]:
+        raise TableError(f"report.average.of: no column {unknown[0]}{hint(nearest(unknown[0], names))}")
+    averaged = [column for column in columns if column.name in average.of]
+    if len(units := {column.unit for column in averaged}) > 1:
+        raise TableError(f"report.average.of: {listed(sorted(units))} have no mean in common")
+    column = Column(average.name, averaged[0].metric, of=tuple(average.of))
+    for row, given in cells.items():
+        parts = [given[name] for name in average.of if name in given]
+        if len(parts) < len(average.of):
+            continue
+        seeds = []
+        for seed in parts[0].seeds:
+            values = [part.values.get(seed.seed) for part in parts]
+            whole = None not in values
+            reason = "" if whole else "a part of the average is missing"
+            state = "finished" if whole else "missing"
+            seeds.append(Seed(seed.seed, mean(values) if whole else None, state, reason, seed.place, seed.folder))
+        given[average.name] = Cell(row, column, seeds, _published(published, row, column))
+    return column
+
+
+def _published(published: Published | None, row: str, column: Column) -> Value | None:
+    """The published value of a cell.
+
+    Raises:
+        TableError: it is in another unit than the column, so that no difference means anything.
+    """
+    value = published.cells.get((row, column.name)) if published else None
+    unit = value and (value.unit or published.unit)
+    if value and value.value is not None and not same_unit(column.unit, unit):
+        raise TableError(
+            f"row {row}, column {column.name}: {published.name} gives {unit} and {column.metric} is shown in "
+            f"{column.unit}; name the metric that was published, or the published number's unit"
+        )
+    return value

@@ -1,0 +1,76 @@
+"""Accuracy by length: what a mean over lengths hides."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from attnlab.config.report_schema import Picture
+from attnlab.learn.metric_units import SHARE, label, problem, scaled, unit_of
+from attnlab.plots.style import line_look, row_panels, save
+from attnlab.report.build_table import row_name
+from attnlab.report.read_runs import FoundRun
+from attnlab.report.statistics import mean
+from attnlab.report.table_types import Table, TableError
+
+ByLength = dict[str, dict[int, list[float]]]
+"""by row and length: the values of all seeds"""
+
+
+def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str]]:
+    """A line for every row at the mean of its seeds, the range of the seeds as a band.
+
+    Raises:
+        TableError: no run has such metrics.
+    """
+    subset, metric = picture.subset or "", picture.metric or ""
+    if not subset:
+        tried = [column.metric.rpartition("/")[::2] for column in table.columns]
+        subset, metric = next((one for one in reversed(tried) if _values(table, *one)), ("test", "accuracy"))
+    rows = _values(table, subset, metric)
+    if not rows:
+        raise TableError(f"figures: no run has {subset}/length_.../{metric}")
+    unit = unit_of(metric)
+    named = label(f"{subset}, {metric.replace('_', ' ')}", unit.name)
+    figure, axes, together = row_panels(list(rows), "length", named)
+    for number, (axis, (row, lengths)) in enumerate(zip(axes, rows.items(), strict=True)):
+        _line(axis, lengths, number if together else 0, row)
+        if unit.name == SHARE.name:
+            axis.set_ylim(min(0.0, *(value for values in lengths.values() for value in values)) - 3, 103)
+    if together:
+        axes[0].legend()
+    caption = f"{table.report.title}: {subset} by length; mean and range over seeds"
+    if left_out := _left_out(table, subset, metric):
+        caption += f"; {left_out} values that are none are left out"
+    return [(save(figure, path), caption)]
+
+
+def _values(table: Table, subset: str, metric: str) -> ByLength:
+    rows: ByLength = {}
+    for run, length, value in _recorded(table, subset, metric):
+        if not problem(metric, value):
+            lengths = rows.setdefault(row_name(table.report, run), {})
+            lengths.setdefault(length, []).append(scaled(metric, value))
+    return rows
+
+
+def _left_out(table: Table, subset: str, metric: str) -> int:
+    """How many recorded numbers can be no value of the metric."""
+    return sum(bool(problem(metric, value)) for _, _, value in _recorded(table, subset, metric))
+
+
+def _recorded(table: Table, subset: str, metric: str) -> Iterator[tuple[FoundRun, int, float]]:
+    """Run, length and recorded number; a range of lengths stands at its beginning."""
+    pattern = re.compile(rf"{re.escape(subset)}/length_(\d+)(?:_\w+)?/{re.escape(metric)}")
+    for run in (run for run in table.runs if run.state == "finished"):
+        for name, value in run.result.get("metrics", {}).items():
+            if found := pattern.fullmatch(name):
+                yield run, int(found[1]), value
+
+
+def _line(axis: Axes, lengths: Mapping[int, list[float]], number: int, row: str) -> None:
+    look, xs = line_look(number), sorted(lengths)
+    axis.plot(xs, [mean(lengths[x]) for x in xs], **look | {"markersize": 3, "label": row})
+    lows, highs = [min(lengths[x]) for x in xs], [max(lengths[x]) for x in xs]
+    axis.fill_between(xs, lows, highs, color=look["color"], alpha=0.15, linewidth=0)

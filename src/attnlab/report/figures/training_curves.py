@@ -1,0 +1,52 @@
+"""Curves of training: what was logged over steps."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from attnlab.config.report_schema import Picture
+from attnlab.learn.metric_units import label, problem, scaled, unit_of
+from attnlab.plots.style import line_look, logarithmic, row_panels, save
+from attnlab.report.build_table import row_name
+from attnlab.report.table_types import Table, TableError
+
+
+def training(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str]]:
+    """A metric of metrics.csv over steps: every seed as a thin line, the median of the seeds as a thick one.
+
+    Raises:
+        TableError: no run has logged it.
+    """
+    metric = picture.metric or "train/loss"
+    rows, left_out = {}, 0
+    for run in (run for run in table.runs if run.state == "finished"):
+        logged = run.logged((metric,))
+        points = {step: scaled(metric, value) for step, _, value in logged if not problem(metric, value)}
+        left_out += len(logged) - len(points)
+        if points:
+            rows.setdefault(row_name(table.report, run), []).append(points)
+    if not rows:
+        raise TableError(f"figures: no run has logged {metric}")
+    named = label(metric, unit_of(metric).name)
+    figure, axes, together = row_panels(list(rows), "optimiser step", named)
+    for number, (axis, (row, runs)) in enumerate(zip(axes, rows.items(), strict=True)):
+        _lines(axis, row, runs, number if together else 0)
+    if metric.endswith("loss"):
+        for axis in set(axes):
+            logarithmic(axis)
+    if together and len(rows) > 1:
+        axes[0].legend()
+    seeds = "every seed (thin) and their median" if any(len(runs) > 1 for runs in rows.values()) else "one seed"
+    seeds += f"; {left_out} logged values that no picture can hold are left out" if left_out else ""
+    return [(save(figure, path), f"{table.report.title}: {metric} while training; {seeds}")]
+
+
+def _lines(axis: Axes, row: str, runs: Sequence[Mapping[int, float]], number: int) -> None:
+    steps = sorted(set.intersection(*(set(points) for points in runs)))
+    # one point alone is no line
+    look = line_look(number) | {"marker": "o" if len(steps) == 1 else None}
+    for points in runs if len(runs) > 1 else ():
+        axis.plot(list(points), list(points.values()), **look | {"linewidth": 0.4, "linestyle": "-"})
+    axis.plot(steps, [statistics.median(points[step] for points in runs) for step in steps], **look, label=row)

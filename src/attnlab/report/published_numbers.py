@@ -1,0 +1,86 @@
+"""The papers' numbers: experiments/published/*.yaml."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from attnlab.config.compose import CONF
+from attnlab.config.suggest import hint, listed, nearest
+from attnlab.run.read_run_files import LOADER
+
+FOLDER = CONF.parent / "experiments" / "published"
+
+
+class PublishedError(Exception):
+    """A table that does not exist, or a file that is none of published numbers."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A published cell.
+
+    value:  in its unit; None where only words are known.
+    spread: standard deviation over trials; None where it is not given.
+    text:   what is said beside or instead of a number.
+    unit:   null = the table's.
+    """
+
+    value: float | None
+    spread: float | None
+    text: str | None
+    source: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published table.
+
+    cells: by names of row and column.
+    """
+
+    name: str
+    paper: str
+    title: str
+    unit: str
+    trials: int | None
+    source: str
+    cells: Mapping[tuple[str, str], Value]
+
+
+@cache
+def published_table(name: str, folder: Path = FOLDER) -> Published:
+    """A table by `<file>/<table>`.
+
+    Raises:
+        PublishedError: there is no such file or table, or the file is not as it should be.
+    """
+    stem, _, table = name.partition("/")
+    file = folder / f"{stem}.yaml"
+    if not file.exists():
+        files = sorted(path.stem for path in folder.glob("*.yaml"))
+        raise PublishedError(f"report.published={name}: no such file{hint(nearest(stem, files))}; {listed(files)}")
+    try:
+        content = yaml.load(file.read_text(), LOADER)
+        tables = content["tables"]
+        if table not in tables:
+            near = hint(nearest(table, tables))
+            raise PublishedError(f"report.published={name}: no such table{near}; {stem} has {listed(tables)}")
+        return _table(name, content["paper"], tables[table])
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        problem = str(error).split("\n")[0]
+        raise PublishedError(f"{file.name}: no file of published numbers ({type(error).__name__}: {problem})") from None
+
+
+def _table(name: str, paper: str, table: Mapping[str, Any]) -> Published:
+    cells = {}
+    for cell in table["cells"]:
+        source = cell.get("source", table["source"])
+        value = Value(cell["value"], cell.get("spread"), cell.get("text"), source, cell.get("unit"))
+        cells[str(cell["row"]), str(cell["column"])] = value
+    trials = table.get("trials")
+    return Published(name, paper, table["title"], table["unit"], trials, table["source"], cells)

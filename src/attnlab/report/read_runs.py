@@ -1,0 +1,186 @@
+"""Run folders as a report sees them: what state a run is in, why, and its numbers. Reads, writes nothing, no torch."""
+
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import attnlab
+from attnlab.analysis.gradient_noise import relative_sd
+from attnlab.config.naming import comparable, differences
+from attnlab.config.setting import flatten
+from attnlab.config.view import signature_of
+from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
+from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
+
+
+@dataclass
+class FoundRun:
+    """A run folder, or the place where one is missing.
+
+    config: as the run was made; of a missing run, as it would be.
+    state:  finished, or, of a run that has no number for a table: missing, running, interrupted, failed, stopped,
+        unreadable, other version, other settings.
+    """
+
+    folder: Path
+    config: Mapping[str, Any]
+    state: str
+    reason: str = ""
+    status: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def seed(self) -> int:
+        return self.config["seed"]
+
+    @property
+    def place(self) -> str:
+        """`<task>/<model>/<tag>/seed<k>`: where runs lie is no part of a report."""
+        return "/".join(self.folder.parts[-4:])
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What a run shares with those of other seeds: its flattened configuration.
+
+        A run that begins with another one names that one's folder, seed and all; of it the seed is left out.
+        """
+        flat = flatten(comparable(self.config))
+        begun = {k: re.sub(r"/seed\d+/?$", "", str(flat[k])) for k in ("from_run", "task.from_run") if flat.get(k)}
+        return flat | begun
+
+    def value(self, metric: str) -> float | None:
+        """A number of a finished run as it is shown (percent, millions); None where the run does not have it.
+
+        `val/...` is the validation at the selected step.
+        """
+        if self.state != "finished":
+            return None
+        found = self._recorded(metric)
+        return None if found is None or problem(metric, found) else scaled(metric, found)
+
+    def lacking(self, metric: str) -> str:
+        """Why a finished run has no such number."""
+        if metric.startswith("val/") or spread_of(metric):
+            try:
+                read_rows(self.folder / "metrics.csv")
+            except Unreadable as error:
+                return error.short
+        found = self._recorded(metric)
+        if found is None:
+            return f"its result has no {metric}"
+        return f"its {metric} is {as_float(found):g}, {problem(metric, found)}"
+
+    def _recorded(self, metric: str) -> float | None:
+        if metric in OF_RUNS:
+            return self.result.get(metric)
+        if name := spread_of(metric):
+            return relative_sd([value for _, _, value in self.logged((name,))])
+        if metric.startswith("val/"):
+            selection = self.result.get("selection", {})
+            if metric in selection:
+                return selection[metric]
+            return next((value for step, _, value in self.logged((metric,)) if step == selection.get("step")), None)
+        return self.result.get("metrics", {}).get(metric)
+
+    def logged(self, names: Sequence[str]) -> list[tuple[int, str, float]]:
+        """Step, name and value of these metrics in metrics.csv; damaged lines are left out."""
+        try:
+            rows, _ = read_rows(self.folder / "metrics.csv")
+        except Unreadable:
+            return []
+        return [row for row in rows if row[1] in names]
+
+
+def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
+    """What is there.
+
+    Args:
+        folder: of one run.
+        expected: the configuration it should have; None = whatever it has.
+
+    Raises:
+        Unreadable: no configuration to say what the run is, and none expected.
+    """
+    try:
+        config = read_config(folder / "config.yaml")
+    except Unreadable as error:
+        if expected is None:
+            raise
+        missing = isinstance(error, Missing)
+        return FoundRun(folder, expected, *(("missing", "") if missing else ("unreadable", error.short)))
+    if expected is not None and (changed := differences(comparable(config), comparable(expected))):
+        return FoundRun(folder, expected, "other settings", "; ".join(changed))
+    try:
+        status, result = read_status(folder / "status.json"), read_result(folder / "result.json") or {}
+    except Unreadable as error:
+        return FoundRun(folder, config, "unreadable", error.short)
+    run = FoundRun(folder, config, "finished", status=status, result=result)
+    run.state, run.reason = _state(run)
+    return run
+
+
+def _state(run: FoundRun) -> tuple[str, str]:
+    status, result = run.status, run.result
+    state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
+    if result or state == "finished":
+        if not result:
+            return "unreadable", "status.json says finished and there is no result.json"
+        return _version_state(run)
+    if state == "running" and not _alive(status):
+        return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
+    if state in ("running", "failed", "stopped"):
+        return state, reason or f"step {status.get('step', 0)}"
+    return "missing", "nothing was trained yet"
+
+
+def _version_state(run: FoundRun) -> tuple[str, str]:
+    made = run.result.get("versions", {}).get("attnlab") or run.status.get("attnlab")
+    if made and made != attnlab.__version__:
+        return "other version", f"made by attnlab {made}, this is {attnlab.__version__}"
+    data, now = run.result.get("data", {}).get("version"), _data_version(run.config["task"].get("_target_", ""))
+    if None not in (data, now) and str(data) != str(now):
+        return "other version", f"made on version {data} of the task's data, this is {now}"
+    return "finished", ""
+
+
+@cache
+def _data_version(target: str) -> Any:
+    """The `version` of a task's class, read from its source; None where it cannot be read."""
+    try:
+        return signature_of({"_target_": target}).attributes.get("version")
+    except Exception:
+        return None
+
+
+def _alive(status: Mapping[str, Any]) -> bool:
+    """Whether the process of a run may still be there; on another machine nobody can tell, and it counts as alive."""
+    if status.get("host") != socket.gethostname():
+        return True
+    try:
+        os.kill(status["pid"], 0)
+    except (KeyError, OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def run_folders(pattern: str) -> list[Path]:
+    """Run folders that a glob names or that lie below what it names, each once, in order of their names.
+
+    A folder that is there is no glob: its name may hold brackets.
+    """
+    import glob
+
+    found: set[Path] = set()
+    for place in [Path(pattern)] if Path(pattern).is_dir() else map(Path, glob.glob(pattern, recursive=True)):
+        if (place / "config.yaml").exists():
+            found.add(place)
+        elif place.is_dir():
+            found.update(file.parent for file in place.rglob("config.yaml"))
+    return sorted(found)

@@ -1,0 +1,119 @@
+"""Reading the weights that a run has saved: whole, of this very run, and of the step that is meant.
+
+Training, evaluation, figures and runs that begin with another one all read them here.
+"""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlab.config.naming import identity
+from attnlab.learn.atomic_write import IDENTITY
+from attnlab.learn.validation import saved_best, weights_name
+from attnlab.run.forms import mismatch
+from attnlab.run.read_run_files import stored_config
+from attnlab.run.run_folder import RunError, RunFolder
+
+CHECKPOINT = {"global_step": int, "state_dict": dict, "callbacks": dict}
+BEST = {"step": int, "network": dict}
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """The checkpoint `last.ckpt` of the run whose config.yaml lies beside it.
+
+    Raises:
+        RunError: it is missing, cut short, damaged, of another kind, or another run's.
+    """
+    return _read(path, CHECKPOINT)
+
+
+def _read(path: Path, form: dict[str, Any]) -> dict[str, Any]:
+    """A file written by torch, plain types only, its content compared with the checksums in it."""
+    try:
+        # torch.load does not look at them, and changed weights are weights too
+        with zipfile.ZipFile(path) as archive:
+            if changed := archive.testzip():
+                raise zipfile.BadZipFile(changed)
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise RunError(f"{path} does not exist: the run has saved no weights yet, or they were removed") from None
+    except Exception as error:  # whatever is made of damaged bytes
+        raise RunError(f"{path} is cut short or damaged ({type(error).__name__}); {_advice(path.parent)}") from error
+    _require_own(saved, path)
+    if problem := mismatch(saved, form):
+        raise RunError(f"{path} is another kind of file than its name says ({problem}); {_advice(path.parent)}")
+    return saved
+
+
+def reached_step(folder: RunFolder) -> int:
+    """Optimiser steps that the last checkpoint holds; 0 where there is none.
+
+    Raises:
+        RunError: it cannot be gone on from, or weights that it names as best are missing.
+    """
+    if not folder.checkpoint.exists():
+        return 0
+    saved = read_checkpoint(folder.checkpoint)
+    for rule, best in saved_best(saved).items():
+        _require_best(folder.path / weights_name(rule, best["step"]))
+    return saved["global_step"]
+
+
+def network_weights(checkpoint: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The network's weights in a checkpoint of a run."""
+    prefix = "network."
+    return {key[len(prefix) :]: value for key, value in checkpoint["state_dict"].items() if key.startswith(prefix)}
+
+
+def best_weights(folder: Path, step: int, rule: str = "") -> dict[str, torch.Tensor]:
+    """The network's weights at the best validation by a rule.
+
+    Args:
+        step: of that validation, as the last checkpoint names it (`saved_best`).
+
+    Raises:
+        RunError: they are missing, damaged, another run's or of another step.
+    """
+    path = folder / weights_name(rule, step)
+    _require_best(path)
+    saved = _read(path, BEST)
+    if saved["step"] != step:
+        raise RunError(
+            f"{path} holds the weights of step {saved['step']}, and last.ckpt names step {step} as best; "
+            f"{_advice(folder)}"
+        )
+    return saved["network"]
+
+
+def _require_best(path: Path) -> None:
+    if not path.exists():
+        raise RunError(f"{path} is missing, the weights that last.ckpt names as best; {_advice(path.parent)}")
+
+
+def _require_own(saved: Any, path: Path) -> None:
+    """Refuse weights of another run: they may well fit, and would be reported as those of this one."""
+    there = saved.get(IDENTITY) if isinstance(saved, dict) else None
+    if not isinstance(there, dict):
+        raise RunError(
+            f"{path} does not say which run it is of: attnlab 0.1.0 wrote such files, or another program; use that "
+            f"version, or move {path.parent} away and repeat the training command to train from the start"
+        )
+    own = identity(stored_config(path.parent / "config.yaml"))
+    if there == own:
+        return
+    others = [
+        f"{key} {there.get(key)} instead of {own[key]}"
+        for key in ("task", "model", "seed")
+        if there.get(key) != own[key]
+    ]
+    raise RunError(
+        f"{path} holds the weights of another run ({', '.join(others) or 'of another configuration'}) than the "
+        f"config.yaml beside it; {_advice(path.parent)}"
+    )
+
+
+def _advice(folder: Path) -> str:
+    return f"restore it from a copy, or move {folder} away and repeat the training command to train from the start"

@@ -1,0 +1,213 @@
+"""A run at work: from its opened folder to everything that trains and tests it, and from there to its result.
+
+What one run by itself and many runs trained together (`launch.pack`) have in common.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlab.config.schema import Config
+from attnlab.learn.callbacks import Clock
+from attnlab.learn.stop_signals import Stopped, StopRequest
+from attnlab.learn.training_progress import Reporter
+from attnlab.nn.build_network import count_parameters
+from attnlab.run import provenance
+from attnlab.run.evaluator import Tester
+from attnlab.run.figure_callback import drawn_figures
+from attnlab.run.fit import train_padding
+from attnlab.run.git import git_state
+from attnlab.run.metric_sinks import Sinks
+from attnlab.run.read_checkpoints import reached_step, read_checkpoint
+from attnlab.run.run_context import Run
+from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
+from attnlab.run.runtime import choose_device, make_network, require_compilation
+from attnlab.run.wandb_mirror import WandbMirror
+from attnlab.run.warm_start import begin_with
+from attnlab.tasks.base import Prepared, Task
+
+
+def begin(folder: RunFolder, reporter: Reporter) -> None:
+    """Record the start and every commit the run was trained under; say when a resume is under another one."""
+    status, now = folder.status(), git_state()
+    commits = status.get("commits", [])
+    if folder.checkpoint.exists():
+        reporter.say(f"resuming {folder.path}")
+        if commits and commits[-1] != now:
+            reporter.say(f"note: last trained under commit {commits[-1]}, now under {now}; both are recorded")
+    if not commits or commits[-1] != now:
+        commits = [*commits, now]
+    started = status.get("started", time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+    folder.set_status("running", started=started, commits=commits)
+
+
+def ended(folder: RunFolder, error: BaseException | None) -> None:
+    """How the run ended, in status.json."""
+    match error:
+        case None:
+            folder.set_status("finished")
+        case Stopped():
+            folder.set_status("stopped", str(error))
+        case _:
+            folder.set_status("failed", f"{type(error).__name__}: {error}")
+
+
+def device_of(config: Config) -> torch.device:
+    """The device that a run is trained on.
+
+    Raises:
+        RunError: there is none as wanted, or it has not the precision.
+    """
+    device = choose_device(config.trainer.device, config.trainer.threads, config.train.tf32)
+    if device.type == "cpu" and config.train.precision == "16-mixed":
+        raise RunError("train.precision=16-mixed needs a GPU: on a CPU use 32-true or bf16-mixed")
+    if config.trainer.compile:
+        require_compilation(device)
+    provenance.reset_peak_memory(device)
+    return device
+
+
+@dataclass(frozen=True)
+class Session:
+    """step: optimiser steps already done, as in last.ckpt."""
+
+    run: Run
+    sinks: Sinks
+    tester: Tester
+    step: int
+
+    def close(self, failed: bool) -> None:
+        """Finish the wandb run."""
+        self.sinks.mirrored(lambda mirror: mirror.finish(int(failed)))
+
+
+def open_session(
+    raw: dict[str, Any],
+    config: Config,
+    folder: RunFolder,
+    reporter: Reporter,
+    stop: StopRequest,
+    device: torch.device,
+    task: Task,
+    prepared: Prepared,
+) -> Session:
+    """Network, metrics and wandb run; with a checkpoint, metrics as they were at its step.
+
+    Raises:
+        RunError: data or weights are not those the run was begun with.
+    """
+    _same_machine(folder, device, reporter)
+    _same_data(folder, task, prepared)
+    folder.keep(prepared.keep)
+    step = reached_step(folder)
+    network = make_network(config, prepared.spec)
+    if config.from_run is not None and not step:
+        folder.set_status("running", from_run=begin_with(network, Path(config.from_run), raw))
+    run = Run(
+        raw=raw,
+        config=config,
+        folder=folder,
+        reporter=reporter,
+        stop=stop,
+        device=device,
+        task=task,
+        prepared=prepared,
+        network=network.to(device),
+    )
+    file = MetricsFile(folder.metrics_file)
+    _check_history(folder, file, step, config.train.log_every, reporter)
+    rows = file.keep_until(step if step else -1)
+    sinks = Sinks(file, _open_mirror(run, rows, step), reporter.say)
+    return Session(run, sinks, Tester(config.train, prepared, run.network, reporter), step)
+
+
+def size_line(network: torch.nn.Module, device: torch.device) -> str:
+    """What is known of a run as soon as it has a network."""
+    made = provenance.hardware(device)
+    place = f"GPU {made['gpu']}" if made["gpu"] else f"CPU {made['cpu']}, threads: {made['threads']}"
+    return f"{count_parameters(network):,} parameters, on {place}"
+
+
+def record_result(session: Session, **more: Any) -> dict[str, Any]:
+    """Test the trained network and write result.json; `more` is recorded in it too."""
+    run, config = session.run, session.run.config
+    max_steps = config.train.max_steps
+    saved = read_checkpoint(run.folder.checkpoint)
+    found, selected = session.tester.test(run.folder.path, saved)
+    # One point each: in wandb they stand in the summary, not as seventy charts of one dot.
+    session.sinks.file.log(max_steps, found.metrics)
+    seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
+    status, spec = run.folder.status(), run.prepared.spec
+    commits = status["commits"]
+    result = {
+        "metrics": found.metrics,
+        "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
+        "selection": selected,
+        "seconds": seconds,
+        "steps_per_second": max_steps / seconds,
+        "padding_share": train_padding(config, run.prepared),
+        "peak_memory_bytes": provenance.peak_memory_bytes(run.device),
+        "parameters": count_parameters(run.network),
+        "state_size": run.network.state_size(spec.max_output_length or spec.max_input_length),
+        "data": status["data"] | {"about": run.prepared.about},
+        **session.tester.debug(),
+        **({"from_run": status["from_run"]} if "from_run" in status else {}),
+        **more,
+        **provenance.origin(run.device),
+        "git": commits[-1] | {"earlier": commits[:-1]},
+    }
+    session.sinks.mirrored(lambda mirror: mirror.summarise(result))
+    run.folder.write_result(result)
+    return result
+
+
+def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, reporter: Reporter) -> None:
+    """Say when files of an earlier part are gone: a run that starts over, or a curve with a gap."""
+    reached = folder.status().get("step", 0)
+    if not step and reached:
+        reporter.say(f"note: this run had reached step {reached}, but {folder.checkpoint} is gone; it starts over")
+        if file.path.exists():
+            file.path.replace(file.path.with_name("metrics.csv.old"))
+            reporter.say(f"its metrics are kept in {file.path}.old")
+    if said := file.keep_damaged():
+        reporter.say(said)
+    logged = max((at for at, name, _ in file.rows() if name == "train/loss" and at <= step), default=0)
+    if logged < step // every * every:
+        reporter.say(f"note: {file.path} ends at step {logged} and the checkpoint is at {step}: its curves have a gap")
+
+
+def _open_mirror(run: Run, rows: list[tuple[int, str, float]], step: int) -> WandbMirror | None:
+    """The wandb run; None, with one line, where wandb cannot start: metrics.csv has everything."""
+    if run.config.logger.name == "csv":
+        return None
+    try:
+        drawn = drawn_figures(run.folder.path, step)
+        return WandbMirror(run.folder.path, run.raw, run.config.logger, rows, drawn)
+    except Exception as error:
+        run.reporter.say(f"wandb did not start ({error}); metrics go to {run.folder.metrics_file} only")
+        return None
+
+
+def _same_machine(folder: RunFolder, device: torch.device, reporter: Reporter) -> None:
+    """Record the hardware; on a resume elsewhere say that the last bits will not be those of an uninterrupted run."""
+    now = provenance.hardware(device)
+    before = folder.status().get("hardware", now)
+    changed = [f"{key} {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]]
+    if changed and folder.checkpoint.exists():
+        reporter.say(f"note: resumed on other hardware ({', '.join(changed)}): equal up to rounding only")
+    folder.set_status("running", hardware=now)
+
+
+def _same_data(folder: RunFolder, task: Task, prepared: Prepared) -> None:
+    """Record the data's version and hash at the first start; refuse to resume on other data."""
+    now = {"version": task.version, "hash": prepared.data_hash()}
+    before = folder.status().get("data", now)
+    if before != now:
+        raise RunError(
+            f"{folder.path} was begun on data {before} and the data here is {now}; restore that data, or move the "
+            "folder away to begin again"
+        )
+    folder.set_status("running", data=now)

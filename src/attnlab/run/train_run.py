@@ -1,0 +1,78 @@
+"""One run from its configuration to its result: train, resume, or show what is finished."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attnlab.config.check import checked
+from attnlab.config.naming import run_folder
+from attnlab.config.schema import Config
+from attnlab.learn.lightning_trainer import quiet_lightning
+from attnlab.learn.stop_signals import StopRequest
+from attnlab.learn.training_progress import Reporter
+from attnlab.run.finished_run import finished_result
+from attnlab.run.fit import fit, with_steps
+from attnlab.run.run_folder import RunFolder
+from attnlab.run.run_lifecycle import begin, device_of, ended, open_session, record_result, size_line
+from attnlab.run.runtime import place_data, prepared_task
+
+
+def train_run(raw: dict[str, Any], stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
+    """Train, resume or show the run of a resolved configuration.
+
+    Args:
+        raw: the resolved configuration as plain types.
+        stop: listens for signals.
+        label: stands before every line of progress.
+
+    Returns:
+        the result, and whether it was there already.
+
+    Raises:
+        RunError, DataError, NonFiniteLoss, Stopped: recorded in status.json before they leave here.
+    """
+    config = checked(raw)
+    quiet_lightning()
+    folder = RunFolder(run_folder(raw))
+    folder.create()
+    with folder.locked():
+        if (result := finished_result(folder, raw)) is not None:
+            return result, True
+        reporter = Reporter(config.trainer.progress, label)
+        with _status_of(folder):
+            begin(folder, reporter)
+            result = _train(raw, config, folder, reporter, stop)
+        return result, False
+
+
+@contextmanager
+def _status_of(folder: RunFolder) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        ended(folder, error)
+        raise
+    ended(folder, None)
+
+
+def _train(
+    raw: dict[str, Any], config: Config, folder: RunFolder, reporter: Reporter, stop: StopRequest
+) -> dict[str, Any]:
+    device = device_of(config)
+    task, prepared = prepared_task(config)
+    prepared = place_data(prepared, device, config.trainer.data_on_device)
+    config = with_steps(config, prepared)
+    session = open_session(raw, config, folder, reporter, stop, device, task, prepared)
+    reporter.say(size_line(session.run.network, device))
+    failed = True
+    try:
+        if session.step < config.train.max_steps:
+            session.tester.try_longest()
+            fit(session.run, session.sinks, session.tester, session.step)
+            # Lightning moves the network back to the CPU when it is done.
+            session.run.network.to(device)
+        result = record_result(session)
+        failed = False
+    finally:
+        session.close(failed)
+    return result

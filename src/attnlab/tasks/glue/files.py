@@ -1,0 +1,179 @@
+"""Reads the data sets of GLUE where their files lie, and the same rows out of the Hugging Face hub.
+
+Fields are divided by tabs; quotes are text.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from attnlab.config.suggest import hint, listed, nearest
+from attnlab.data.files.archive import Folder, Tree, bad_line, text_lines
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.hugging_face import load_from_hub
+from attnlab.data.files.progress import say, track
+from attnlab.tasks.glue.data_sets import DATA_SETS, HIGHEST_SCORE, DataSet
+
+HUB = "nyu-mll/glue"
+REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
+"""commit of the hub's repository"""
+MOST_BROKEN = 0.01
+"""share of a file's lines that may be broken, where the official file has such lines"""
+
+Row = tuple[tuple[str, ...], float]
+"""one or two texts, and the class (its number) or the score"""
+
+
+def read_rows(file: BinaryIO, where: str, data_set: DataSet) -> Iterator[Row]:
+    """The rows of a file; `where` names it in messages.
+
+    Raises:
+        DataError: a line that does not parse, named; a header without the columns; no rows at all.
+    """
+    # MRPC's original files begin with a byte-order mark
+    lines = text_lines(file, where, "utf-8-sig")
+    columns = list(data_set.columns) or _header(next(lines, (1, ""))[1], where, data_set)
+    rows, broken = 0, []
+    for number, line in lines:
+        fields = line.split("\t")
+        if len(fields) == len(columns):
+            rows += 1
+            yield _row(dict(zip(columns, fields, strict=True)), where, number, data_set)
+        elif data_set.broken:
+            broken.append(number)
+        else:
+            raise bad_line(where, number, f"{len(fields)} columns where {len(columns)} are expected")
+    if len(broken) > MOST_BROKEN * (rows + len(broken)):
+        raise bad_line(where, broken[0], f"other than {len(columns)} columns, as on {len(broken)} lines in all")
+    if not rows:
+        raise DataError(f"{where}: no rows. Put the official file in its place.")
+    if broken:
+        which = listed(map(str, broken), 5)
+        say(f"{where}: {len(broken)} lines with other than {len(columns)} columns are left out: {which}")
+
+
+def _header(line: str, where: str, data_set: DataSet) -> list[str]:
+    columns = line.split("\t")
+    lacking = [name for name in (*data_set.texts, data_set.label) if name not in columns]
+    if lacking:
+        raise bad_line(where, 1, f"a header with {listed(map(repr, lacking))} expected, found {line[:80]!r}")
+    return columns
+
+
+def _row(fields: Mapping[str, str], where: str, number: int, data_set: DataSet) -> Row:
+    try:
+        return tuple(fields[name] for name in data_set.texts), parse_label(fields[data_set.label], data_set)
+    except ValueError as error:
+        raise bad_line(where, number, str(error)) from None
+
+
+def parse_label(text: str, data_set: DataSet) -> float:
+    """The class or score that a label stands for.
+
+    Raises:
+        ValueError: none of the set.
+    """
+    if data_set.classes:
+        labels = data_set.classes if data_set.spelled else tuple(map(str, range(len(data_set.classes))))
+        if text in labels:
+            return labels.index(text)
+        raise ValueError(f"label {text!r}; expected one of {listed(labels)}{hint(nearest(text, labels))}")
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= HIGHEST_SCORE:
+        raise ValueError(f"score {text!r}; expected a number from 0 to {HIGHEST_SCORE:g}")
+    return score
+
+
+class FileRows:
+    """The rows of a data set in a folder or archive.
+
+    identity: another one where the files may have changed.
+    whole:    they are GLUE's own files, in GLUE's division.
+    where:    what they are read from, without this machine's folders; for results.
+
+    Raises:
+        DataError: files are missing from it.
+    """
+
+    def __init__(self, tree: Tree, data_set: DataSet) -> None:
+        self.tree, self.data_set = tree, data_set
+        wanted = {name for files in data_set.files for name in files.values()}
+        there = [name for name, _, _ in tree.walk(wanted.__contains__)]
+        complete = [files for files in data_set.files if set(files.values()) <= set(there)]
+        if not complete:
+            layouts = " or ".join(listed(files.values()) for files in data_set.files)
+            raise DataError(f"{tree.path}: {layouts} expected (each may end in .gz), found {listed(there)} of these")
+        self.files = complete[0]
+        self.whole = self.files is data_set.files[0]
+        self.where = "plain files" if isinstance(tree, Folder) else tree.path.name
+        self.identity = tree.identity(set(self.files.values()).__contains__)
+
+    def read(self) -> dict[str, list[Row]]:
+        """Rows by subset."""
+        subsets, found = {file: subset for subset, file in self.files.items()}, {}
+        for name, where, file in self.tree.walk(subsets.__contains__):
+            rows = read_rows(file, where, self.data_set)
+            found[subsets[name]] = list(track(rows, f"reading {name}", self.data_set.sizes[subsets[name]]))
+        return {subset: found[subset] for subset in self.files}
+
+
+class HubRows:
+    """The same rows through the package `datasets`; taken as they are at the first use.
+
+    Args:
+        advice: what to do where the hub cannot be reached.
+    """
+
+    whole = True
+    where = f"Hugging Face {HUB} at {REVISION[:12]}"
+
+    def __init__(self, name: str, data_set: DataSet, advice: str) -> None:
+        self.name, self.data_set, self.advice = name, data_set, advice
+        self.identity = [HUB, REVISION, name]
+
+    def read(self) -> dict[str, list[Row]]:
+        """Rows by subset.
+
+        Raises:
+            DataError: the hub or the package cannot be had, or a label is none of the set.
+        """
+        try:
+            splits = load_from_hub(HUB, self.name, REVISION)
+        except Exception as error:
+            # the package lets through errors of many kinds from the libraries below it
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            raise DataError(f"{HUB} ({self.name}) could not be loaded ({reason}). {self.advice}") from error
+        subsets = self.data_set.files[0]
+        return {subset: list(self._rows(splits, subset.replace("test", "validation", 1))) for subset in subsets}
+
+    def _rows(self, splits: Mapping[str, Any], subset: str) -> Iterator[Row]:
+        split, number = subset.replace("/", "_"), 0
+        highest = len(self.data_set.classes) - 1 if self.data_set.classes else HIGHEST_SCORE
+        for batch in splits[split].iter(batch_size=1000):
+            texts = [batch[column] for column in self.data_set.hub_texts or self.data_set.texts]
+            for *row, label in zip(*texts, batch["label"], strict=True):
+                number += 1
+                if not 0 <= label <= highest:
+                    raise DataError(f"{HUB} ({self.name}), {split}, row {number}: label {label} is none of the set")
+                yield tuple(row), label
+
+
+def open_rows(name: str, where: str, folders: Folders) -> FileRows | HubRows:
+    """The rows of a data set; `where` is files, hub, or auto: the files where they are there, else the hub.
+
+    Raises:
+        DataError: they cannot be had from there.
+    """
+    data_set = DATA_SETS[name]
+    source = data_set.source()
+    tree = source.find(folders)
+    if where == "files" or (where == "auto" and tree is not None):
+        return FileRows(tree or source.open(folders), data_set)
+    there = tree and f"Its files are at {tree.path}: task.source=files reads them."
+    advice = there or source.missing(folders)
+    if not data_set.on_hub:
+        raise DataError(f"{name} is not on the Hugging Face hub. {advice}")
+    return HubRows(name, data_set, advice)

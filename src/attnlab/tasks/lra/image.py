@@ -1,0 +1,162 @@
+"""Long Range Arena, image (Tay et al. 2021, arXiv 2011.04006): CIFAR-10 in grey, read pixel by pixel, ten classes.
+
+One example, the first of `train` in the copy of CIFAR-10 that the tests read (its colours passed through JPEG):
+
+    grey values, row by row: 185 183 181 181 182 183 184 184 ... 114 109 120   (1,024 in all)
+    class: 8 (ship)
+
+Read are the official pickled batches (Krizhevsky 2009), in the official archive or unpacked. A grey value is LRA's, of
+`tf.image.rgb_to_grayscale`: (0.2989 red + 0.5870 green + 0.1140 blue) / 255 times 255.5, rounded down. It is computed
+here in whole numbers; in float32 one colour in 70,000 comes out one level off. `val` is the last tenth of the training
+batches in their own order; LRA takes the last tenth too, but in the order of tensorflow_datasets.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnlab.config.suggest import listed
+from attnlab.data.files.archive import Source, Tree
+from attnlab.data.files.archive_safety import whole
+from attnlab.data.files.arrays_only import read_pickle
+from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.progress import track
+from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
+from attnlab.tasks.base import Prepared, Task
+
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+BATCHES = {  # md5 of the official files, as torchvision.datasets.CIFAR10 has them
+    "data_batch_1": "c99cafc152244af753f735de768cd75f",
+    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+    "data_batch_4": "634d18415352ddfa80567beed471001a",
+    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    "test_batch": "40351d587109b95175f43aff81a1287e",
+}
+ARCHIVE = OfficialFile(  # size and sha256 as in keras.datasets.cifar10
+    path="cifar-10-python.tar.gz",
+    url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+    size=170498071,
+    sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+)
+PLACES = (
+    "cifar-10-python.tar.gz",
+    "cifar-10-batches-py",
+    "cifar10/cifar-10-python.tar.gz",
+    "cifar10/cifar-10-batches-py",
+)
+
+
+def to_grey(pixels: np.ndarray) -> np.ndarray:
+    """Grey values [n, 32, 32] uint8 of pictures [n, 3072] uint8: all red, then all green, then all blue values."""
+    red, green, blue = np.moveaxis(pixels.reshape(-1, 3, SIDE, SIDE).astype(np.int32), 1, 0)
+    # 255.5 / 255 of the weighted sum, as a fraction; the largest numerator is 1.31e9
+    return ((2989 * red + 5870 * green + 1140 * blue) * 511 // 5_100_000).astype(np.uint8)
+
+
+def parse_batch(content: bytes, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Grey pictures [n, 32, 32] and classes [n], uint8, of a pickled batch.
+
+    Raises:
+        DataError: it is no batch of CIFAR-10: what is wrong, and where.
+    """
+    batch = read_pickle(content, where)
+    pixels, labels = batch.get("data"), batch.get("labels")
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (3 * SIDE**2,):
+        raise _no_batch(where, f"data is {_describe(pixels)}; expected uint8 of shape n x {3 * SIDE**2}")
+    if not isinstance(labels, list) or len(labels) != len(pixels) or not labels:
+        raise _no_batch(where, f"labels are {_describe(labels)}; expected a list of {len(pixels)}, one a picture")
+    for number, label in enumerate(labels):
+        if type(label) is not int or not 0 <= label < len(CLASSES):
+            found = label if isinstance(label, int) else type(label).__name__
+            raise _no_batch(where, f"label {found} of picture {number}; expected 0 to {len(CLASSES) - 1}")
+    return to_grey(pixels), np.array(labels, dtype=np.uint8)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {' x '.join(map(str, value.shape))}"
+    return (
+        "missing"
+        if value is None
+        else f"a {type(value).__name__}" + (f" of {len(value)}" if hasattr(value, "__len__") else "")
+    )
+
+
+def _no_batch(where: str, problem: str) -> DataError:
+    return DataError(f"{where} is no batch of CIFAR-10: {problem}. Put the official file in its place.")
+
+
+def read_batches(tree: Tree) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], bool]:
+    """Pictures and classes of every batch by its name, and whether all are the official files byte for byte.
+
+    Raises:
+        DataError: batches are missing, cut short, or none.
+    """
+    found, official = {}, True
+    walk = tree.walk(BATCHES.__contains__)
+    for name, where, file in track(walk, "reading CIFAR-10", len(BATCHES)):
+        content = whole(file, where)
+        official &= hashlib.md5(content, usedforsecurity=False).hexdigest() == BATCHES[name]
+        found[name] = parse_batch(content, where)
+    if missing := [name for name in BATCHES if name not in found]:
+        there = f"of the six batches, {listed(sorted(found))} {'is' if len(found) == 1 else 'are'} there"
+        raise DataError(f"{tree.path}: {listed(missing)} missing ({there}). Put the whole of CIFAR-10 in its place.")
+    return found, official
+
+
+class LraImage(Task):
+    """CIFAR-10 in grey as sequences of 1,024 tokens; the division is fixed, so there is nothing to choose."""
+
+    kind = "classification"
+    modality = "tokens"
+    version = 1
+    has_validation = True
+    subsets = ("train", "val", "test")
+    published = "pictures: train 45,000, val 5,000, test 10,000"
+
+    def sources(self) -> list[Source]:
+        return [Source(what="CIFAR-10, Python version", places=PLACES, archive=ARCHIVE)]
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        return prepared.subsets[subset].example(number, CLASSES)
+
+    def prepare(self, folders: Folders) -> Prepared:
+        tree = self.sources()[0].open(folders)
+        key = cache_key("lra_image", self.version, {"files": tree.identity(BATCHES.__contains__)})
+        arrays = load_arrays(build_once(folders.cache / key, lambda place: _build(tree, place), "CIFAR-10 in grey"))
+        n_train, n_all = int(arrays["n_train"][0]), len(arrays["answers"])
+        n_val = n_train // 10
+        ends = {"train": (0, n_train - n_val), "val": (n_train - n_val, n_train), "test": (n_train, n_all)}
+        subsets = {
+            name: GreyPictures(arrays["images"], arrays["answers"], np.arange(start, end))
+            for name, (start, end) in ends.items()
+        }
+        if not n_val:
+            raise DataError(f"{tree.path}: {n_train} training pictures; validation needs a tenth, so at least 10.")
+        return Prepared(
+            spec=grey_spec(len(CLASSES)), subsets=subsets, about=_about(subsets, bool(arrays["official"][0]))
+        )
+
+
+def _build(tree: Tree, place: Path) -> None:
+    batches, official = read_batches(tree)
+    pictures, answers = zip(*(batches[name] for name in BATCHES), strict=True)
+    n_train = sum(map(len, answers[:-1]))
+    save_arrays(
+        place,
+        images=np.concatenate(pictures),
+        answers=np.concatenate(answers),
+        n_train=np.array([n_train]),
+        official=np.array([official]),
+    )
+
+
+def _about(subsets: dict[str, GreyPictures], official: bool) -> str:
+    sizes = ", ".join(f"{len(subset):,} {name}" for name, subset in subsets.items())
+    if official:
+        return f"CIFAR-10's official files in grey: {sizes} pictures (val: the last tenth of the training batches)"
+    return f"not the official CIFAR-10 (other bytes; LRA has 45,000, 5,000 and 10,000 pictures): {sizes} pictures"

@@ -1,0 +1,179 @@
+"""ListOps (Nangia & Bowman 2018) of the Long Range Arena (Tay et al. 2021, arXiv 2011.04006): what is its value?
+
+One example, number 26 of `train` as generated with `min_length=5, max_length=30` and data_seed 0:
+
+    [SM [MED 3 1 7 6 4 7 ] [SM 6 4 2 7 1 8 3 ] ]  ->  6
+
+Operators are MIN, MAX, MED (median, rounded down) and SM (sum modulo 10). In the official files every bracketing of the
+printed tree stands as well, `( ( ( [MAX 2 ) 9 ) ...`; as in LRA's own pipeline these round brackets are left out, and
+what is longer than `max_length` is cut (its value stays that of the whole expression). Published lengths are 501 to
+1,999 tokens. The values are uneven: 0 and 9 have 17 % each, the others 7 to 9 %. More than 1,000 operations inside one
+another (the published trees have at most 9) are refused.
+
+The official files were drawn at random without a recorded seed; ours (`source=generated`) have the same distribution
+(tasks/lra/listops_generator.py) and need no download.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal
+
+from attnlab.data.files.archive import Source, Tree, bad_line, text_lines
+from attnlab.data.files.cache import build_once, cache_key
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.progress import track
+from attnlab.data.task_spec import TaskSpec
+from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.lra.common import (
+    counted,
+    each_file,
+    named,
+    read_subsets,
+    release_source,
+    shortened,
+    write_subset,
+)
+from attnlab.tasks.lra.listops_generator import DIGITS, TOKENS, Shape, evaluate, expressions
+
+FOLDER = "listops-1000"
+FILES = {f"basic_{subset}.tsv": subset for subset in ("train", "val", "test")}
+OFFICIAL = {"train": 96000, "val": 2000, "test": 2000}
+STREAMS = {"train": 0, "val": 1, "test": 2}
+HEADER = "Source\tTarget"
+LENGTH_BINS = (*range(0, 2000, 100), *range(2000, 8000, 500), 8000)
+
+Row = tuple[Sequence[bytes], int]
+
+
+def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[Row]:
+    """The expressions of an official file, each evaluated, cut to `max_length`, and their values.
+
+    Raises:
+        DataError: names `where` and the number of the first line that is wrong, and how.
+    """
+    for number, line in text_lines(file, where, "ascii"):
+        if number == 1:
+            if line != HEADER:
+                raise bad_line(where, number, f"the header {HEADER!r} expected, found {line[:80]!r}")
+            continue
+        try:
+            tokens, value = parse_line(line)
+        except (ValueError, DataError) as error:
+            raise bad_line(where, number, str(error)) from None
+        yield (tokens[:max_length],), value
+
+
+def parse_line(line: str) -> tuple[bytes, int]:
+    """Token ids and value of a line `<expression><TAB><digit>`.
+
+    Raises:
+        ValueError, DataError: it is none, or the expression means something else.
+    """
+    source, _, target = line.partition("\t")
+    if target not in DIGITS:
+        raise ValueError(f"an expression, a tab and a digit from 0 to 9 expected, found {target[:20]!r} behind the tab")
+    tokens = bytes(TOKENS.encode(source.replace("(", "").replace(")", "").split()))
+    if (value := evaluate(tokens)) != int(target):
+        raise ValueError(f"the expression means {value}, found {target}")
+    return tokens, value
+
+
+class LraListops(Task):
+    """ListOps of the Long Range Arena.
+
+    Args:
+        source: `generated`: drawn here; `official`: LRA's files.
+        max_length: what is longer is cut; generated expressions are shorter.
+        min_length: generated expressions are longer.
+        max_depth, max_args: of generated expressions: depth of the tree, arguments of an operator.
+        train_size, val_size, test_size: generated expressions of each subset; none is repeated, also across subsets.
+        data_seed: draws generated expressions.
+    """
+
+    kind = "classification"
+    modality = "tokens"
+    version = 1
+    has_validation = True
+    subsets = ("train", "val", "test")
+    published = "train 96,000, val 2,000, test 2,000"
+
+    def __init__(
+        self,
+        source: Literal["generated", "official"] = "generated",
+        max_length: Annotated[int, "[1, inf)"] = 2000,
+        min_length: Annotated[int, "[0, inf)"] = 500,
+        max_depth: Annotated[int, "[1, 1000]"] = 10,
+        max_args: Annotated[int, "[2, inf)"] = 10,
+        train_size: Annotated[int, "[1, inf)"] = 96000,
+        val_size: Annotated[int, "[1, inf)"] = 2000,
+        test_size: Annotated[int, "[1, inf)"] = 2000,
+        data_seed: Annotated[int, "[0, inf)"] = 0,
+    ) -> None:
+        self.source, self.data_seed = source, data_seed
+        self.shape = Shape(min_length=min_length, max_length=max_length, max_depth=max_depth, max_args=max_args)
+        self.sizes = {"train": train_size, "val": val_size, "test": test_size}
+
+    def sources(self) -> list[Source]:
+        return [] if self.source == "generated" else [release_source("LRA's ListOps", FOLDER, "lra_listops", "listops")]
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        part = prepared.subsets[subset]
+        expression = " ".join(TOKENS.decode(part.inputs[number].tolist()))
+        return f"{shortened(expression)}  ->  {part.answers[number]}"
+
+    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return TOKENS.words, TOKENS.words
+
+    def prepare(self, folders: Folders) -> Prepared:
+        spec = TaskSpec(
+            kind=self.kind,
+            modality=self.modality,
+            input_vocabulary=len(TOKENS),
+            n_classes=len(DIGITS),
+            pad_id=TOKENS.pad_id,
+            max_input_length=self.shape.max_length,
+        )
+        folder = self._official(folders) if self.source == "official" else self._generated(folders.cache)
+        subsets = read_subsets(folder, STREAMS, TOKENS.pad_id, LENGTH_BINS)
+        return Prepared(spec=spec, subsets=subsets, about=self._about({name: len(s) for name, s in subsets.items()}))
+
+    def _about(self, sizes: dict[str, int]) -> str:
+        if self.source == "official":
+            return f"LRA's ListOps, {counted(sizes, OFFICIAL, 'not the official files: ')}"
+        shape, drawn = self.shape, ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        return (
+            f"ListOps generated by attnlab with data_seed {self.data_seed}, more than {shape.min_length:,} and fewer "
+            f"than {shape.max_length:,} tokens, not the official files: {drawn}"
+        )
+
+    def _official(self, folders: Folders) -> Path:
+        tree = self.sources()[0].open(folders)
+        files = tree.identity(named(FILES, FOLDER))
+        key = cache_key("lra_listops_official", self.version, {"files": files, "max_length": self.shape.max_length})
+        return build_once(folders.cache / key, partial(self._read, tree), "LRA's ListOps")
+
+    def _read(self, tree: Tree, place: Path) -> None:
+        for subset, where, file in each_file(tree, FOLDER, FILES):
+            rows = track(parse(file, where, self.shape.max_length), f"reading {where}", None)
+            write_subset(place, subset, rows)
+
+    def _generated(self, cache: Path) -> Path:
+        if self.shape.max_length - self.shape.min_length < 2:
+            raise DataError(
+                f"task.min_length={self.shape.min_length}, task.max_length={self.shape.max_length}: no length is more "
+                "than the one and less than the other"
+            )
+        options = {**vars(self.shape), **self.sizes, "data_seed": self.data_seed}
+        folder = cache / cache_key("lra_listops_generated", self.version, options)
+        return build_once(folder, self._generate, folder.name)
+
+    def _generate(self, place: Path) -> None:
+        seen: set[bytes] = set()
+        # the test set first: how many others are drawn never changes it
+        for subset in ("test", "val", "train"):
+            size = self.sizes[subset]
+            drawn = islice(expressions(self.shape, self.data_seed, STREAMS[subset], seen), size)
+            rows = (((tokens,), evaluate(tokens)) for tokens in drawn)
+            write_subset(place, subset, track(rows, f"drawing ListOps {subset}", size))

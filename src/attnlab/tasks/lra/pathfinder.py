@@ -1,0 +1,216 @@
+"""Long Range Arena, pathfinder (Tay et al. 2021, arXiv 2011.04006; pictures of Linsley et al. 2018, arXiv 1805.08315):
+are the two dots in a picture of 32 x 32 grey pixels joined by a dashed curve? Read pixel by pixel, two classes.
+
+One example, a line of `curv_baseline/metadata/0.npy` in the LRA release, which is text in spite of its name:
+
+    imgs/0 sample_0.png 0 0 1.0 6 2 2 0.5 1 1
+    input: the 1,024 grey values of that picture, row by row
+    target: 0 (not joined)
+
+The picture is `curv_baseline/imgs/0/sample_0.png`, the answer the fourth field: 0 not joined, 1 joined. The others are
+the picture's number and how it was drawn; 6 is the length of a curve in dashes.
+
+The release has 200,000 pictures of each difficulty and no division. Here 80 %, 10 % and 10 % are drawn by `data_seed`;
+Skyformer shuffles without a seed, LRA divides in the order of tensorflow_datasets. One picture of the release is an
+empty file and left out. LRA's own code takes grey value 0 for padding and masks it, here black is a colour.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal
+
+import numpy as np
+
+from attnlab.config.suggest import listed
+from attnlab.data.files.archive import Source, Tree, bad_line, natural, text_lines
+from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.progress import say, track
+from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
+from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.lra.common import RELEASE, announce, release_source
+
+CLASSES = ("not joined", "joined")
+N_PICTURES = 200_000
+"""of each difficulty in the release"""
+MOST_EMPTY = 10
+"""empty pictures that are left out; more of them mean that the copy is not whole"""
+LARGEST_PICTURE = 2**16
+"""bytes of a PNG file; the raw pixels are 1,024"""
+
+
+def parse_labels(file: BinaryIO, where: str) -> Iterator[tuple[str, int, int]]:
+    """Picture (`imgs/0/sample_0.png`), label, and line number of each line of a metadata file.
+
+    Raises:
+        DataError: a line that does not parse, named by `where` and its number.
+    """
+    for number, line in text_lines(file, where):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) < 4 or not re.fullmatch(r"imgs/\d+", fields[0]) or not fields[1].endswith(".png"):
+            raise bad_line(where, number, f"'imgs/<n> <name>.png <n> <0 or 1> ...' expected, found {line[:80]!r}")
+        if fields[3] not in ("0", "1"):
+            raise bad_line(where, number, f"label {fields[3]!r}; expected 0 or 1")
+        yield f"{fields[0]}/{fields[1]}", int(fields[3]), number
+
+
+def read_picture(content: bytes, where: str) -> bytes:
+    """The 1,024 grey values of a PNG file, row by row.
+
+    Raises:
+        DataError: it is no PNG, cut short, or of another size.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content), formats=("PNG",)) as picture:
+            width, height = picture.size
+            # nothing larger is unpacked
+            pixels = picture.convert("L").tobytes() if (width, height) == (SIDE, SIDE) else b""
+    except Exception as error:
+        # broken files bring many kinds of exceptions, SyntaxError among them
+        raise DataError(f"{where} is no picture, or cut short ({error}). Put the official one in its place.") from error
+    if not pixels:
+        size = f"{width} x {height} pixels where {SIDE} x {SIDE} are expected"
+        raise DataError(f"{where} has {size}. Put the official one in its place.")
+    return pixels
+
+
+class Release:
+    """The pictures of a difficulty in the release, read in one pass over it: metadata and pictures in any order.
+
+    Args:
+        tree: the release, or any folder of it from `pathfinder32` to the difficulty's own.
+    """
+
+    def __init__(self, tree: Tree, difficulty: str) -> None:
+        self.tree, self.difficulty = tree, difficulty
+        above = rf"(?:(?:(?:.*/)?pathfinder32/)?{difficulty}/)?"
+        self._list = re.compile(above + r"metadata/\d+\.npy")
+        self._picture = re.compile(above + r"(imgs/\d+/[^/]+\.png)")
+        self.labels: dict[str, int] = {}
+        self.pixels: dict[str, bytes] = {}
+        self.empty: set[str] = set()
+
+    def is_list(self, name: str) -> bool:
+        """Whether a file is a list of pictures with their labels."""
+        return self._list.fullmatch(name) is not None
+
+    def read(self) -> dict[str, np.ndarray]:
+        """images [n, 32, 32] and answers [n], both uint8, in the order of names, and n_empty [1].
+
+        Raises:
+            DataError: nothing of this difficulty; a line that does not parse; pictures without a label, missing,
+                unreadable or empty beyond `MOST_EMPTY`.
+        """
+        announce(self.tree)
+        walk = self.tree.walk(lambda name: self.is_list(name) or self._picture.fullmatch(name) is not None)
+        for name, where, file in track(walk, f"reading {self.difficulty}", N_PICTURES):
+            if self.is_list(name):
+                self._take_labels(file, where)
+                continue
+            picture = self._picture.fullmatch(name)[1]
+            if content := file.read(LARGEST_PICTURE):
+                self.pixels[picture] = read_picture(content, where)
+            else:
+                self.empty.add(picture)
+        self._require_whole()
+        names = sorted(self.labels.keys() - self.empty, key=natural)
+        if self.empty:
+            say(f"{self.tree.path}: empty pictures are left out: {listed(sorted(self.empty))}")
+        images = np.frombuffer(b"".join(map(self.pixels.__getitem__, names)), dtype=np.uint8)
+        answers = np.array([self.labels[name] for name in names], dtype=np.uint8)
+        return {
+            "images": images.reshape(-1, SIDE, SIDE),
+            "answers": answers,
+            "n_empty": np.array([len(self.empty)]),
+        }
+
+    def _take_labels(self, file: BinaryIO, where: str) -> None:
+        for picture, label, number in parse_labels(file, where):
+            if self.labels.setdefault(picture, label) != label:
+                raise bad_line(where, number, f"{picture} is labelled {label} here and {1 - label} before")
+
+    def _require_whole(self) -> None:
+        if not self.labels:
+            what = f"no metadata/<n>.npy of {self.difficulty} (pathfinder32) with pictures in it"
+            raise self._incomplete(f"{what}, but {len(self.pixels):,} pictures")
+        if missing := sorted(self.labels.keys() - self.pixels.keys() - self.empty, key=natural):
+            raise self._incomplete(f"{len(missing):,} of {len(self.labels):,} pictures are missing, first {missing[0]}")
+        if len(self.empty) > MOST_EMPTY:
+            raise self._incomplete(f"{len(self.empty):,} pictures are empty files")
+
+    def _incomplete(self, problem: str) -> DataError:
+        return DataError(f"{self.tree.path} is not whole: {problem}. Put a whole copy in its place, from {RELEASE}).")
+
+
+class LraPathfinder(Task):
+    """Pathfinder at 32 x 32 pixels as sequences of 1,024 tokens.
+
+    Args:
+        difficulty: `curv_baseline` (short curves), `curv_contour_length_9`, or `curv_contour_length_14` (the longest,
+            on which LRA's results are reported).
+        data_seed: draws the 80/10/10 division.
+    """
+
+    kind = "classification"
+    modality = "tokens"
+    version = 1
+    has_validation = True
+    subsets = ("train", "val", "test")
+    published = "pictures: train 160,000, val 20,000, test 20,000"
+
+    def __init__(
+        self,
+        difficulty: Literal[
+            "curv_baseline", "curv_contour_length_9", "curv_contour_length_14"
+        ] = "curv_contour_length_14",
+        data_seed: Annotated[int, "[0, inf)"] = 0,
+    ) -> None:
+        self.difficulty, self.data_seed = difficulty, data_seed
+
+    def sources(self) -> list[Source]:
+        folder = f"pathfinder32/{self.difficulty}"
+        return [release_source(f"{folder} of the Long Range Arena release", folder, f"pathfinder/{folder}")]
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        return prepared.subsets[subset].example(number, CLASSES)
+
+    def prepare(self, folders: Folders) -> Prepared:
+        tree = self.sources()[0].open(folders)
+        release = Release(tree, self.difficulty)
+        # of 200,000 files more than the lists of them would take seconds to look at, at every start
+        options = {"difficulty": self.difficulty, "files": tree.identity(release.is_list)}
+        key = cache_key("lra_pathfinder", self.version, options)
+        place = build_once(folders.cache / key, lambda place: _build(release, place), f"pathfinder {self.difficulty}")
+        arrays = load_arrays(place)
+        subsets = {
+            name: GreyPictures(arrays["images"], arrays["answers"], rows)
+            for name, rows in self._divide(len(arrays["answers"])).items()
+        }
+        if not len(subsets["val"]):
+            raise DataError(f"{tree.path}: {len(arrays['answers'])} pictures; validation and test need a tenth each.")
+        about = _about(self.difficulty, subsets, int(arrays["n_empty"][0]))
+        return Prepared(spec=grey_spec(len(CLASSES)), subsets=subsets, about=about)
+
+    def _divide(self, n: int) -> dict[str, np.ndarray]:
+        order, tenth = np.random.default_rng(self.data_seed).permutation(n), n // 10
+        parts = {"train": order[2 * tenth :], "val": order[:tenth], "test": order[tenth : 2 * tenth]}
+        return {name: np.sort(rows) for name, rows in parts.items()}
+
+
+def _build(release: Release, place: Path) -> None:
+    save_arrays(place, **release.read())
+
+
+def _about(difficulty: str, subsets: dict[str, Any], n_empty: int) -> str:
+    sizes = ", ".join(f"{len(subset):,} {name}" for name, subset in subsets.items())
+    n = sum(map(len, subsets.values())) + n_empty
+    kind = f"pathfinder32/{difficulty}"
+    whose = kind if n == N_PICTURES else f"{kind}, not the whole release ({n:,} of {N_PICTURES:,} pictures)"
+    empty = f"; {n_empty} empty left out" if n_empty else ""
+    return f"{whose}: {sizes} pictures{empty}"

@@ -1,0 +1,106 @@
+"""Retrieval of the Long Range Arena (Tay et al. 2021, arXiv 2011.04006): does one paper cite the other? By bytes.
+
+Pairs of papers of the ACL Anthology Network (Radev et al. 2013) in three files of tab-separated lines without header,
+`new_aan_pairs.{train,eval,test}.tsv`: label (1 cites, 0 does not), two paper ids, two texts. One example of that
+layout, line 381 of the stand-in that the tests write (the papers themselves are only in LRA's release):
+
+    1.0<TAB>P00-0380<TAB>W00-0380<TAB>b'jazz, jazz and jazz again.'<TAB>b'On jazz after jazz, with more jazz.'
+
+As in LRA's own pipeline texts are read as they stand, marks around them included; a byte is its own token id (0
+pads), and each side is cut to `max_length` bytes, 4,000 as published.
+
+**Published results come in two families, and numbers of one say nothing about the other:** near 57 % with Google's
+code, near 80 % with Skyformer's, which both read these files.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+from attnlab.data.files.archive import Source, Tree, bad_line
+from attnlab.data.files.cache import build_once, cache_key
+from attnlab.data.files.fetch import Folders
+from attnlab.data.files.progress import track
+from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.lra.common import (
+    TEXT_BINS,
+    byte_spec,
+    byte_tokens,
+    counted,
+    each_file,
+    named,
+    read_subsets,
+    release_source,
+    shortened,
+    write_subset,
+)
+
+FOLDER = "tsv_data"
+FILES = {
+    f"new_aan_pairs.{part}.tsv": subset for part, subset in (("train", "train"), ("eval", "val"), ("test", "test"))
+}
+OFFICIAL = {"train": 147086, "val": 18090, "test": 17437}
+FIELDS = 5
+LABELS = {b"0": 0, b"1": 1, b"0.0": 0, b"1.0": 1}
+
+
+def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[tuple[Sequence[bytes], int]]:
+    """Both texts of each pair, cut to `max_length` bytes, and the label.
+
+    Raises:
+        DataError: names `where` and the number of the first line that is wrong, and how.
+    """
+    for number, line in enumerate(file, start=1):
+        fields = line.rstrip(b"\r\n").split(b"\t")
+        if len(fields) != FIELDS:
+            layout = "label, two ids and two texts between tabs expected"
+            raise bad_line(where, number, f"{layout}, found {len(fields)} of these {FIELDS} fields")
+        if fields[0] not in LABELS:
+            raise bad_line(where, number, f"label 0 or 1 expected, found {fields[0][:20].decode(errors='replace')!r}")
+        texts = tuple(byte_tokens(text, max_length) for text in fields[3:])
+        if not all(texts):
+            raise bad_line(where, number, "an empty text")
+        yield texts, LABELS[fields[0]]
+
+
+class LraRetrieval(Task):
+    """Document retrieval of the Long Range Arena.
+
+    Args:
+        max_length: bytes of each text that are read.
+    """
+
+    kind = "classification"
+    modality = "token_pairs"
+    version = 1
+    has_validation = True
+    subsets = ("train", "val", "test")
+    published = "pairs: train 147,086, val 18,090, test 17,437"
+
+    def __init__(self, max_length: Annotated[int, "[1, inf)"] = 4000) -> None:
+        self.max_length = max_length
+
+    def sources(self) -> list[Source]:
+        return [release_source("LRA's retrieval pairs (AAN)", FOLDER, "lra_retrieval", "aan")]
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        part = prepared.subsets[subset]
+        sides = (side[number].tobytes().decode("utf-8", errors="replace") for side in (part.inputs, part.others))
+        first, second = map(shortened, sides)
+        return f"{first}\n{second}\n->  {('does not cite', 'cites')[part.answers[number]]}"
+
+    def prepare(self, folders: Folders) -> Prepared:
+        tree = self.sources()[0].open(folders)
+        options = {"files": tree.identity(named(FILES, FOLDER)), "max_length": self.max_length}
+        folder = folders.cache / cache_key("lra_retrieval", self.version, options)
+        build_once(folder, partial(self._build, tree), "LRA's retrieval pairs")
+        subsets = read_subsets(folder, FILES.values(), 0, TEXT_BINS)
+        spec = byte_spec(self.modality, self.max_length)
+        sizes = counted({name: len(subset) for name, subset in subsets.items()}, OFFICIAL, "not the official files: ")
+        return Prepared(spec=spec, subsets=subsets, about=f"LRA's retrieval pairs (AAN), {sizes}")
+
+    def _build(self, tree: Tree, place: Path) -> None:
+        for subset, where, file in each_file(tree, FOLDER, FILES):
+            rows = track(parse(file, where, self.max_length), f"reading {where}", None)
+            write_subset(place, subset, rows, n_sides=2)

@@ -1,0 +1,150 @@
+"""Text of the Long Range Arena (Tay et al. 2021, arXiv 2011.04006): is a film review good? Read byte by byte.
+
+The reviews are those of the Large Movie Review Dataset v1.0 (Maas et al. 2011, `aclImdb`), one file each; the folder is
+the answer, and the rating (1 to 4 or 7 to 10) stands behind the number. One example, `train/neg/10962_3.txt`:
+
+    This movie is terrible but it has some good effects.  ->  negative
+
+A byte is its own token id (0 pads); a review is cut to `max_length` bytes, 4,000 as published, which cuts 3 % of them.
+
+**There is no official validation set: in LRA's and Skyformer's code the test reviews validate.** Here a tenth of the
+training reviews is held out instead (`validation=held_out`) and the test reviews are read once; the published way is
+`validation=test`, and every result of it says so.
+"""
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+
+from attnlab.data.files.archive import Source, Tree
+from attnlab.data.files.archive_safety import whole
+from attnlab.data.files.cache import build_once, cache_key
+from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.progress import track
+from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.lra.common import TEXT_BINS, byte_spec, byte_tokens, counted, read_subsets, shortened, write_subset
+
+ARCHIVE = OfficialFile(
+    path="aclImdb_v1.tar.gz",
+    url="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+    size=84125825,
+    sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+)
+LABELS = ("neg", "pos")
+OFFICIAL = {"train": 25000, "test": 25000}
+HELD_OUT = 10
+"""one in so many training reviews validates"""
+
+Reviews = dict[str, list[tuple[bytes, int]]]
+
+
+def is_review(name: str) -> bool:
+    """Whether a file lies where the labelled reviews do; hidden ones, which systems leave behind, do not count."""
+    return re.fullmatch(r"(train|test)/(neg|pos)/[^/.][^/]*", name) is not None
+
+
+def read_reviews(tree: Tree) -> Reviews:
+    """Texts and labels of `train` and `test`, ordered by number and then label, however they are stored.
+
+    Raises:
+        DataError: a file that is no review, an empty one, or none at all of a kind.
+    """
+    found: dict[str, dict[tuple[int, int], bytes]] = {"train": {}, "test": {}}
+    for name, where, file in track(tree.walk(is_review), f"reading {tree.path.name}", sum(OFFICIAL.values())):
+        subset, label, last = name.split("/")
+        match = re.fullmatch(r"(\d+)_(\d+)\.txt", last)
+        if match is None or not _fits(label, int(match[2])):
+            raise DataError(f"{where}: expected <number>_<rating>.txt, ratings 1 to 4 in neg and 7 to 10 in pos.")
+        text = whole(file, where)
+        if not text:
+            raise DataError(f"{where} is empty. Put the official file in its place.")
+        found[subset][int(match[1]), LABELS.index(label)] = text
+    for subset, texts in found.items():
+        for number, label in enumerate(LABELS):
+            if not any(key[1] == number for key in texts):
+                raise DataError(f"{tree.path} has no reviews in {subset}/{label}. Put the whole data set in its place.")
+    return {subset: [(texts[key], key[1]) for key in sorted(texts)] for subset, texts in found.items()}
+
+
+def _fits(label: str, rating: int) -> bool:
+    return 1 <= rating <= 4 if label == "neg" else 7 <= rating <= 10
+
+
+def held_out(reviews: list[tuple[bytes, int]], data_seed: int) -> np.ndarray:
+    """Which reviews validate, [n] booleans: a tenth of the distinct texts, so that none is on both sides."""
+    numbers: dict[bytes, int] = {}
+    groups = np.array([numbers.setdefault(text, len(numbers)) for text, _ in reviews])
+    chosen = np.random.default_rng(data_seed).permutation(len(numbers))[: max(1, len(numbers) // HELD_OUT)]
+    return np.isin(groups, chosen)
+
+
+class LraText(Task):
+    """Text classification of the Long Range Arena.
+
+    Args:
+        validation: `held_out`: `val` is a tenth of the training reviews, which are not trained on; `test`: `val` is the
+            test set, as published, and all training reviews are trained on.
+        max_length: bytes of a review that are read.
+        data_seed: draws the held-out reviews.
+    """
+
+    kind = "classification"
+    modality = "tokens"
+    version = 1
+    has_validation = True
+    subsets = ("train", "val", "test")
+    published = "train 25,000, test 25,000 (val: the test set); by default val is a tenth of train"
+
+    def __init__(
+        self,
+        validation: Literal["held_out", "test"] = "held_out",
+        max_length: Annotated[int, "[1, inf)"] = 4000,
+        data_seed: Annotated[int, "[0, inf)"] = 0,
+    ) -> None:
+        self.validation, self.max_length, self.data_seed = validation, max_length, data_seed
+
+    def sources(self) -> list[Source]:
+        return [Source(what="IMDB film reviews", places=("aclImdb", ARCHIVE.path, "imdb/aclImdb"), archive=ARCHIVE)]
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        part = prepared.subsets[subset]
+        text = part.inputs[number].tobytes().decode("utf-8", errors="replace")
+        return f"{shortened(text)}  ->  {('negative', 'positive')[part.answers[number]]}"
+
+    def prepare(self, folders: Folders) -> Prepared:
+        tree = self.sources()[0].open(folders)
+        options = {"files": tree.identity(is_review), "validation": self.validation, "max_length": self.max_length}
+        if self.validation == "held_out":
+            options["data_seed"] = self.data_seed
+        folder = folders.cache / cache_key("lra_text", self.version, options)
+        build_once(folder, partial(self._build, tree), "IMDB film reviews")
+        held = self.validation == "held_out"
+        subsets = read_subsets(folder, ("train", "val", "test") if held else ("train", "test"), 0, TEXT_BINS)
+        subsets = {"train": subsets["train"], "val": subsets.get("val", subsets["test"]), "test": subsets["test"]}
+        spec = byte_spec(self.modality, self.max_length)
+        return Prepared(spec=spec, subsets=subsets, about=self._about({name: len(s) for name, s in subsets.items()}))
+
+    def _about(self, sizes: dict[str, int]) -> str:
+        if self.validation == "held_out":
+            read = {"train": sizes["train"] + sizes["val"], "test": sizes["test"]}
+            how = f"val is {sizes['val']:,} of the training reviews, held out with data_seed {self.data_seed}"
+        else:
+            read = {"train": sizes["train"], "test": sizes["test"]}
+            how = "val is the test set, as published: what is selected by it was selected on the test reviews"
+        return f"IMDB reviews, {counted(read, OFFICIAL, 'partial: ')}; {how}"
+
+    def _build(self, tree: Tree, place: Path) -> None:
+        reviews = read_reviews(tree)
+        parts = {"train": np.zeros(len(reviews["train"]), dtype=bool)}
+        if self.validation == "held_out":
+            validates = held_out(reviews["train"], self.data_seed)
+            parts = {"train": validates, "val": ~validates}
+        for subset, left_out in parts.items():
+            self._write(place, subset, [row for row, out in zip(reviews["train"], left_out, strict=True) if not out])
+        self._write(place, "test", reviews["test"])
+
+    def _write(self, place: Path, subset: str, reviews: list[tuple[bytes, int]]) -> None:
+        write_subset(place, subset, (((byte_tokens(text, self.max_length),), label) for text, label in reviews))

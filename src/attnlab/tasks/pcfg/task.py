@@ -1,0 +1,193 @@
+"""PCFG SET (Hupkes et al. 2020, arXiv 1908.08351): expressions of ten string functions, and the strings they stand for.
+
+One example, the first line of the official files `pcfgset/test.src` and `pcfgset/test.tgt`:
+
+    reverse shift append V12 P3 R9 J8 , repeat K19 C16 P13
+    V12 P13 C16 K19 P13 C16 K19 J8 R9 P3
+
+A unary function (copy, reverse, shift, swap_first_last, repeat, echo) takes what follows, a binary one (append,
+prepend, remove_first, remove_second) takes two arguments with a comma between; there are no brackets. Symbols: A1 to
+Z20.
+
+| split              | trained on                                         | tested on                                  |
+| iid                | 82,622 random rows                                 | 9,721 other rows                           |
+| systematicity      | rows without four pairs of neighbouring functions  | rows with one (10,175)                     |
+| productivity       | rows of at most 8 functions, up to 200 symbols out | 9 to 35 functions, up to 736 symbols out   |
+| substitutivity     | rows where four functions have synonyms, `_twin`   | 10,000 rows; twin: the same with synonyms  |
+| overgeneralisation | a few rows where pairs of functions mean others    | those rows, by the rules and as exceptions |
+| small_10k          | 7,779 random rows of a smaller set                 | 916 other rows                             |
+
+The data is read from a clone of github i-machine-think/am-i-compositional (small_10k: MathijsMul/pcfg-set), from an
+archive of one, or downloaded. Every target is checked by an interpreter (tasks/pcfg/interpreter.py). The official `dev`
+files of iid and small_10k are not read: Csordas et al. 2021 select nothing by them. The paper's localism test is not
+here: it feeds a model's answers to parts of an expression back to it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from attnlab.data.files.archive import Source
+from attnlab.data.files.cache import build_once, cache_key, load_arrays
+from attnlab.data.files.fetch import Folders
+from attnlab.data.ragged_arrays import Ragged, RaggedWriter
+from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.task_spec import SEQUENCE_METRICS, TaskSpec
+from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.pcfg.files import (
+    GENERATOR,
+    PAPER,
+    TRAIN_ROWS,
+    Content,
+    Readings,
+    exceptional,
+    read_files,
+    read_pairs,
+    regular,
+    regular_or_exceptional,
+    source,
+)
+from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS
+
+LENGTH_BINS = (1, 6, 11, 16, 21, 26, 31, 41, 51, 76, 101, 151, 201, 301)
+"""lower edges of the ranges of output lengths; no official training row of productivity is above 200"""
+DEPTHS = {"functions_1_4": 1, "functions_5_8": 5, "functions_9_12": 9, "functions_13_16": 13, "functions_17_35": 17}
+"""groups of test rows by how many functions the input has, from this many on"""
+
+
+class Pcfg(Task):
+    """PCFG SET.
+
+    Args:
+        split: what training leaves out, as in the table above.
+        substitutivity: how training shows the synonyms, for `split=substitutivity`: `primitive` (each only as the sole
+            function of an input; the one that Csordas et al. 2021 use) or `equally_distributed` (half of the time).
+        overgeneralisation: how many exceptions training has, for `split=overgeneralisation`: as a share of how often
+            the rarer function of the pair occurs. The paper has the first four, the repository all six.
+    """
+
+    kind = "encoder_decoder"
+    modality = "tokens"
+    version = 1
+    has_groups = True
+    subsets = ("train", "test")
+    subsets_with: ClassVar = {
+        "split": {
+            "substitutivity": ("train", "test", "test/twin"),
+            "overgeneralisation": ("train", "test/original", "test/exception"),
+        }
+    }
+    published = "iid: train 82,622, test 9,721; systematicity: 82,168, 10,175; productivity: 81,010, 11,333"
+
+    def __init__(
+        self,
+        split: Literal[
+            "iid", "systematicity", "productivity", "substitutivity", "overgeneralisation", "small_10k"
+        ] = "productivity",
+        substitutivity: Literal["primitive", "equally_distributed"] = "primitive",
+        overgeneralisation: Literal[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05] = 0.001,
+    ) -> None:
+        self.split, self.substitutivity, self.overgeneralisation = split, substitutivity, overgeneralisation
+        self.repository = GENERATOR if split == "small_10k" else PAPER
+
+    def sources(self) -> list[Source]:
+        return [source(self.repository, f"PCFG SET's official split {self.split}")]
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        pairs = prepared.subsets[subset]
+        return "\n".join(" ".join(WORDS.decode(row)) for row in (pairs.inputs[number], pairs.targets[number]))
+
+    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return WORDS.words, WORDS.words
+
+    def prepare(self, folders: Folders) -> Prepared:
+        stems = self._stems()
+        paths = [stem + ending for stem in stems.values() for ending in (".src", ".tgt")]
+        files = read_files(self.repository, paths, folders)
+        identity = {"subsets": stems, "files": {path: content.sha256 for path, content in files.items()}}
+        folder = folders.cache / cache_key(f"pcfg_{self.split}", self.version, identity)
+        what = f"PCFG SET, {self.split}"
+        arrays = load_arrays(build_once(folder, lambda place: self._build(place, stems, files), what))
+        subsets = {name: _pairs(arrays, name) for name in stems}
+        # vocabulary and lengths are those of all splits, so that a model can be evaluated on any other
+        spec = TaskSpec(
+            kind=self.kind,
+            modality=self.modality,
+            input_vocabulary=len(WORDS),
+            output_vocabulary=len(WORDS),
+            pad_id=WORDS.pad_id,
+            end_id=WORDS.end_id,
+            never_targets=WORDS.never_targets,
+            max_input_length=MAX_INPUT + 2,
+            max_output_length=MAX_OUTPUT + 1,
+            metrics=SEQUENCE_METRICS,
+        )
+        return Prepared(
+            spec=spec,
+            subsets=subsets,
+            decode_limits={name: int(pairs.lengths.max()) + 1 for name, pairs in subsets.items() if name != "train"},
+            about=f"{what}: {'; '.join(_about(name, len(subsets[name]), stems[name], files) for name in stems)}.",
+        )
+
+    def _stems(self) -> dict[str, str]:
+        """For each subset its files' path without `.src` and `.tgt`."""
+        match self.split:
+            case "substitutivity":
+                folder = f"substitutivity/{self.substitutivity}"
+                return {"train": f"{folder}/train", "test": f"{folder}/test", "test/twin": f"{folder}/test_twin"}
+            case "overgeneralisation":
+                name = f"pcfg_ratio={self.overgeneralisation}"
+                tests = {f"test/{kind}": f"{self.split}/test_{name}_{kind}" for kind in ("original", "exception")}
+                return {"train": f"{self.split}/train_{name}", **tests}
+        folder = {"iid": "pcfgset", "small_10k": "10K/random_split"}.get(self.split, self.split)
+        return {"train": f"{folder}/train", "test": f"{folder}/test"}
+
+    def _readings(self, subset: str) -> Readings:
+        if self.split != "overgeneralisation" or subset == "test/original":
+            return regular
+        return regular_or_exceptional if subset == "train" else exceptional
+
+    def _build(self, place: Path, stems: Mapping[str, str], files: Mapping[str, Content]) -> None:
+        start, end, largest = WORDS.start_id, WORDS.end_id, len(WORDS) - 1
+        for subset, stem in stems.items():
+            inputs, targets = files[f"{stem}.src"], files[f"{stem}.tgt"]
+            pairs = read_pairs(inputs, targets, self._readings(subset), f"PCFG SET {stem}")
+            name = subset.replace("/", "_")
+            with (
+                RaggedWriter(place, f"{name}_inputs", largest) as source_rows,
+                RaggedWriter(place, f"{name}_targets", largest) as target_rows,
+            ):
+                for words, symbols in pairs:
+                    source_rows.append([start, *words, end])
+                    target_rows.append([*symbols, end])
+            inputs.require_official()
+            targets.require_official()
+
+
+def _pairs(arrays: Mapping[str, np.ndarray], subset: str) -> SequencePairs:
+    name = subset.replace("/", "_")
+    inputs, targets = (Ragged.from_arrays(arrays, f"{name}_{side}") for side in ("inputs", "targets"))
+    groups = {} if subset == "train" else by_depth(inputs)
+    return SequencePairs(inputs, targets, WORDS.pad_id, groups, LENGTH_BINS)
+
+
+def by_depth(inputs: Ragged) -> dict[str, np.ndarray]:
+    """Row numbers by how many functions an input has (`DEPTHS`), without empty groups."""
+    numbers = WORDS.encode((*FUNCTIONS, *TWINS))
+    functions = (inputs.values >= min(numbers)) & (inputs.values <= max(numbers))
+    group = np.searchsorted(list(DEPTHS.values()), np.add.reduceat(functions, inputs.offsets[:-1]), side="right") - 1
+    return {name: np.flatnonzero(group == place) for place, name in enumerate(DEPTHS) if (group == place).any()}
+
+
+def _about(subset: str, rows: int, stem: str, files: Mapping[str, Content]) -> str:
+    """What lies under a subset's name, as far as can be known: `test 9,721 official rows`."""
+    known, expected = files[f"{stem}.src"].official.sha256, TRAIN_ROWS.get(stem)
+    if known:
+        return f"{subset} {rows:,} official rows"
+    if expected is None:
+        return f"{subset} {rows:,} rows, unknown whether the official ones (there is no checksum)"
+    if rows != expected:
+        return f"{subset} is not the official file: {rows:,} rows where {expected:,} are expected"
+    return f"{subset} {rows:,} rows, as many as the official file has (there is no checksum)"

@@ -1,0 +1,192 @@
+"""Sort-of-CLEVR (Santoro et al. 2017, arXiv 1706.01427): questions about pictures of six coloured squares and discs.
+
+With ternary questions, as in github kimhc6028/relational-networks and sarthmit/Compositional-Attention. One example,
+number 13 of `train` at data_seed 1:
+
+    picture   75 x 75 pixels: a red square around (35, 38), nearest to it an orange disc around (21, 25), four others
+    question  1 0 0 0 0 0 | 0 0 0 0 0 0 | 0 1 0 | 1 0 0   (red, no second colour, binary, shape of the closest?)
+    answer    3                                           (disc)
+
+A question has 18 bits: colour (red, green, blue, orange, grey, yellow), second colour (ternary questions), kind (unary,
+binary, ternary), subtype. Answers: 0 yes, 1 no, 2 square, 3 disc, 4 to 9 the numbers 0 to 5.
+
+| kind    | subtype 0                        | subtype 1                      | subtype 2                             |
+| unary   | its shape                        | in the left half?              | in the upper half?                    |
+| binary  | shape of the closest             | shape of the furthest          | how many others of its shape          |
+| ternary | how many others in the box of    | any other within 12 pixels of  | how many others make an obtuse or     |
+|         | the two                          | the line through the two?      | right triangle with the two           |
+
+Kept on purpose from the published generator: yellow is never asked about in ternary questions; an object is its own
+closest when no other is within 31.6 pixels; distances to the line are measured vertically; some right angles are lost
+to rounding (tasks/sort_of_clevr/scene.py says how each is decided). Pictures are RGB here, BGR there.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+from attnlab.data.batch import ImageQuestionBatch
+from attnlab.data.batch_gathering import sent, take
+from attnlab.data.examples import Examples
+from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.fetch import Folders
+from attnlab.data.files.progress import track
+from attnlab.data.task_spec import TaskSpec
+from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.sort_of_clevr.scene import (
+    N_ANSWERS,
+    SIZE,
+    answer_questions,
+    draw_questions,
+    draw_scene,
+    paint,
+    question_bits,
+)
+
+KINDS = ("unary", "binary", "ternary")
+COLOURS = ("red", "green", "blue", "orange", "grey", "yellow")
+ANSWERS = ("yes", "no", "square", "disc", *map(str, range(6)))
+STREAMS = {"train": 0, "val": 1, "test": 2}
+CHUNK = 256
+"""pictures whose answers are computed together"""
+
+
+def generate(subset: str, images: int, questions_per_kind: int, data_seed: int) -> dict[str, np.ndarray]:
+    """The arrays of a subset.
+
+    Picture k and its questions are drawn from a stream of their own, (data_seed, subset, k): more pictures in a subset
+    leave its first ones and every other subset as they are.
+
+    Returns:
+        images [n, 75, 75, 3] uint8 RGB; centers [n, 6, 2] and shapes [n, 6] uint8 (0 square, 1 disc) by colour;
+        questions [n, q, 4] uint8 (first colour, second colour or 6, kind, subtype) and answers [n, q] uint8, where q is
+        3 * questions_per_kind: unary, then binary, then ternary.
+    """
+    n_questions = len(KINDS) * questions_per_kind
+    arrays = {
+        "images": np.empty((images, SIZE, SIZE, 3), dtype=np.uint8),
+        "centers": np.empty((images, 6, 2), dtype=np.uint8),
+        "shapes": np.empty((images, 6), dtype=np.uint8),
+        "questions": np.empty((images, n_questions, 4), dtype=np.uint8),
+        "answers": np.empty((images, n_questions), dtype=np.uint8),
+    }
+    for number in track(range(images), f"drawing sort-of-CLEVR {subset}", images):
+        rng = np.random.default_rng((data_seed, STREAMS[subset], number))
+        centers, shapes = draw_scene(rng)
+        arrays["centers"][number], arrays["shapes"][number] = centers, shapes
+        arrays["questions"][number] = draw_questions(rng, questions_per_kind)
+        arrays["images"][number] = paint(centers, shapes)
+    for start in range(0, images, CHUNK):
+        part = slice(start, start + CHUNK)
+        scenes = arrays["centers"][part], arrays["shapes"][part], arrays["questions"][part]
+        arrays["answers"][part] = answer_questions(*scenes)
+    return arrays
+
+
+class ImageQuestions(Examples):
+    """A subset: example `picture * q + place` is the question at `place` of the q questions about that picture.
+
+    Args:
+        arrays: as `generate` makes them; may be mapped from files.
+    """
+
+    turns = ("ternary", "binary", "unary")
+    held = ("images", "bits", "questions", "answers")
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.images, self.centers, self.shapes = arrays["images"], arrays["centers"], arrays["shapes"]
+        self.questions = arrays["questions"].reshape(-1, 4)
+        self.bits = question_bits(self.questions)
+        self.answers = arrays["answers"].reshape(-1)
+        self.per_image = arrays["answers"].shape[1]
+        by_kind = np.arange(len(self.answers)).reshape(len(self.images), len(KINDS), -1)
+        self.groups = {kind: by_kind[:, place].ravel() for place, kind in enumerate(KINDS)}
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def batch(self, numbers: np.ndarray) -> ImageQuestionBatch:
+        """The questions of these numbers [B], each with its picture."""
+        numbers = np.array(numbers, dtype=np.int64)
+        images = self.stored("images")
+        index, pictures = sent(images, numbers, numbers // self.per_image)
+        return ImageQuestionBatch(
+            index=index,
+            images=take(images, pictures),
+            questions=take(self.stored("bits"), index),
+            answers=take(self.stored("answers"), index).long(),
+            groups=take(self.stored("questions"), index)[:, 2].long(),
+        )
+
+    def pictures(self, numbers: np.ndarray) -> np.ndarray:
+        return self.images[np.asarray(numbers) // self.per_image]
+
+    def identities(self) -> list[bytes]:
+        pictures = [hashlib.sha256(image.tobytes()).digest() for image in self.images]
+        return [pictures[i // self.per_image] + question.tobytes() for i, question in enumerate(self.questions)]
+
+    def arrays(self) -> list[np.ndarray]:
+        return [self.images, self.questions, self.answers]
+
+
+class SortOfClevr(Task):
+    """Sort-of-CLEVR, generated on first use and kept in the cache folder (174 MB at the default sizes).
+
+    Args:
+        train_images, val_images, test_images: pictures of each subset.
+        questions_per_kind: questions of each kind about every picture.
+        data_seed: draws pictures and questions.
+    """
+
+    kind = "classification"
+    modality = "image_question"
+    version = 1
+    has_validation = True
+    has_groups = True
+    subsets = ("train", "val", "test")
+    published = "pictures: train 9,800, val 200, test 200, with 30 questions each"
+
+    def __init__(
+        self,
+        train_images: Annotated[int, "[1, inf)"] = 9800,
+        val_images: Annotated[int, "[1, inf)"] = 200,
+        test_images: Annotated[int, "[1, inf)"] = 200,
+        questions_per_kind: Annotated[int, "[1, inf)"] = 10,
+        data_seed: Annotated[int, "[0, inf)"] = 1,
+    ) -> None:
+        self.images = {"train": train_images, "val": val_images, "test": test_images}
+        self.questions_per_kind, self.data_seed = questions_per_kind, data_seed
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        part = prepared.subsets[subset]
+        picture = number // part.per_image
+        colour, other, kind, subtype = part.questions[number].tolist()
+        objects = zip(COLOURS, part.shapes[picture].tolist(), part.centers[picture].tolist(), strict=True)
+        scene = ", ".join(f"{name} {('square', 'disc')[shape]} at ({x}, {y})" for name, shape, (x, y) in objects)
+        about = COLOURS[colour] if other == len(COLOURS) else f"{COLOURS[colour]} and {COLOURS[other]}"
+        answer = ANSWERS[part.answers[number]]
+        return (
+            f"picture {picture}: {scene}\nquestion: {KINDS[kind]}, subtype {subtype}, about {about}\nanswer: {answer}"
+        )
+
+    def prepare(self, folders: Folders) -> Prepared:
+        spec = TaskSpec(
+            kind=self.kind,
+            modality=self.modality,
+            n_classes=N_ANSWERS,
+            image_shape=(SIZE, SIZE, 3),
+            question_size=18,
+        )
+        subsets = {subset: ImageQuestions(load_arrays(self._build(subset, folders.cache))) for subset in STREAMS}
+        return Prepared(spec=spec, subsets=subsets)
+
+    def _build(self, subset: str, cache: Path) -> Path:
+        options = {
+            "images": self.images[subset],
+            "questions_per_kind": self.questions_per_kind,
+            "data_seed": self.data_seed,
+        }
+        folder = cache / cache_key(f"sort_of_clevr_{subset}", self.version, options)
+        return build_once(folder, lambda place: save_arrays(place, **generate(subset, **options)), folder.name)

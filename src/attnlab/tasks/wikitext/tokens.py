@@ -1,0 +1,221 @@
+"""WikiText as numbers: a vocabulary found in the training text (or given), and each part as one long array of tokens.
+
+Every line is its words and then an end token, a blank line an end token alone, as fairseq reads these files.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from attnlab.data.byte_pair import BytePair, join_spellings
+from attnlab.data.files.cache import build_once, cache_key, load_arrays
+from attnlab.data.files.fetch import DataError
+from attnlab.data.files.progress import say, track
+from attnlab.data.ragged_arrays import RaggedWriter
+from attnlab.tasks.wikitext.files import PARTS, Text
+
+TOGETHER = 1000
+"""lines that are encoded together"""
+SHOWN = 40
+"""tokens of an example that a reader sees"""
+SPECIAL = ("<pad>", "<eos>", "<start>", "<mask>")
+FACTS, WORDS_FILE = "facts.json", "words.txt"
+
+
+class Words:
+    """Every word of the training text, the frequent ones first; ids below 3 are special as in a `Vocabulary`.
+
+    A word outside counts as `<unk>`, which is a word of these texts themselves.
+
+    Args:
+        words: each once, `<unk>` among them.
+    """
+
+    pad_id, end_id, start_id = 0, 1, 2
+    n_special = 3
+    never_targets = (pad_id, start_id)
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.spellings = _Spellings((word, (number,)) for number, word in enumerate(words, start=self.n_special))
+
+    @classmethod
+    def train(cls, texts: Iterable[str]) -> Self:
+        """All words of a text; equally frequent ones in the order of their letters."""
+        counts = Counter({"<unk>": 0})
+        for text in texts:
+            counts.update(text.split())
+        return cls(sorted(counts, key=lambda word: (-counts[word], word)))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        return cls(path.read_text(encoding="utf-8").split("\n"))
+
+    def save(self, path: Path) -> None:
+        path.write_text("\n".join(self.words), encoding="utf-8")
+
+    def __len__(self) -> int:
+        return len(self.words) + self.n_special
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The words of ids, a blank in front of each."""
+        return "".join(f" {self.words[i - self.n_special]}" for i in ids)
+
+
+class _Spellings(dict[str, tuple[int]]):
+    """The id of each word; counts the words that it was asked for and has not."""
+
+    unknown = 0
+
+    def __missing__(self, word: str) -> tuple[int]:
+        self.unknown += 1
+        return self["<unk>"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """What a token is.
+
+    kind:        a word, or a byte pair.
+    size:        ids of a byte-pair vocabulary that is trained; not read otherwise.
+    tokenizer:   a `tokenizer.json` to use instead.
+    count_words: keep with each byte pair how many words begin in it.
+    """
+
+    kind: Literal["words", "byte_pairs"]
+    size: int = 0
+    tokenizer: Path | None = None
+    count_words: bool = False
+
+    @property
+    def file(self) -> str:
+        return WORDS_FILE if self.kind == "words" else "tokenizer.json"
+
+    def identity(self) -> list[object]:
+        """Equal for levels that give equal tokens.
+
+        Raises:
+            DataError: there is no tokenizer where one is said to be.
+        """
+        if self.kind == "words":
+            return [self.kind]
+        if self.tokenizer is None:
+            return [self.kind, self.size, self.count_words]
+        BytePair.load(self.tokenizer)
+        return [self.kind, hashlib.sha256(self.tokenizer.read_bytes()).hexdigest(), self.count_words]
+
+    def vocabulary(self, text: Text) -> Words | BytePair:
+        """The one that is given, or one made of the training text."""
+        if self.tokenizer is not None:
+            return BytePair.load(self.tokenizer)
+        lines = track(text.lines("train"), f"reading {text.corpus.name}", text.corpus.lines["train"])
+        if self.kind == "words":
+            return Words.train(lines)
+        return BytePair.train(("".join(f" {word}" for word in line.split()) for line in lines), self.size)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A corpus as tokens.
+
+    vocabulary: its words or byte pairs.
+    file:       where these are kept.
+    tokens:     by part (train, val, test), [n] each, mapped from files.
+    words:      by part, [n], how many words begin in each token; empty where that is not kept.
+    about:      one sentence: what text it is, how much, and which parts are not the published ones.
+    """
+
+    vocabulary: Words | BytePair
+    file: Path
+    tokens: Mapping[str, np.ndarray]
+    words: Mapping[str, np.ndarray]
+    about: str
+
+
+def load_vocabulary(path: Path) -> Words | BytePair:
+    """What `Tokens.file` keeps."""
+    return Words.load(path) if path.name == WORDS_FILE else BytePair.load(path)
+
+
+def spell(vocabulary: Words | BytePair, ids: Sequence[int]) -> str:
+    """The first `SHOWN` of these tokens as text; special ones by their names."""
+    runs = [(special, list(run)) for special, run in groupby(ids[:SHOWN], lambda i: i < vocabulary.n_special)]
+    parts = ["".join(SPECIAL[i] for i in run) if special else vocabulary.decode(run) for special, run in runs]
+    return "".join(parts) + (" ..." if len(ids) > SHOWN else "")
+
+
+def read_tokens(text: Text, level: Level, version: int, cache: Path) -> Tokens:
+    """A text as tokens, made once for each text and level.
+
+    Raises:
+        DataError: the text or the tokenizer cannot be had or is not what it should be; no space.
+    """
+    options = {"text": list(text.identity), "level": level.identity()}
+    folder = cache / cache_key(f"{text.corpus.name}_{level.kind}", version, options)
+    build_once(folder, lambda place: _build(place, text, level), folder.name)
+    vocabulary, arrays = load_vocabulary(folder / level.file), load_arrays(folder)
+    return Tokens(
+        vocabulary=vocabulary,
+        file=folder / level.file,
+        tokens={part: arrays[f"{part}_values"] for part in PARTS},
+        words={part: arrays[f"{part}_words_values"] for part in PARTS if f"{part}_words_values" in arrays},
+        about=_about(text, level, len(vocabulary), json.loads((folder / FACTS).read_text())),
+    )
+
+
+def _build(folder: Path, text: Text, level: Level) -> None:
+    say(f"preparing {text.corpus.name} from {text.origin}: the vocabulary, then the tokens")
+    vocabulary = level.vocabulary(text)
+    vocabulary.save(folder / level.file)
+    facts = {part: _encode(folder, text, part, vocabulary, level.count_words) for part in PARTS}
+    (folder / FACTS).write_text(json.dumps(facts, indent=1))
+
+
+def _encode(
+    folder: Path, text: Text, part: str, vocabulary: Words | BytePair, count_words: bool
+) -> dict[str, int | bool]:
+    """Writes the tokens of a part; what there is to say about it."""
+    lines = track(text.lines(part), f"encoding {text.corpus.name} {part}", text.corpus.lines[part])
+    facts, end = Counter(), (vocabulary.end_id,)
+    unknown = getattr(vocabulary.spellings, "unknown", 0)
+    with ExitStack() as stack:
+        tokens = stack.enter_context(RaggedWriter(folder, part, len(vocabulary) - 1))
+        words = stack.enter_context(RaggedWriter(folder, f"{part}_words", 255)) if count_words else None
+        while some := list(islice(lines, TOGETHER)):
+            spelled = chain.from_iterable([*map(vocabulary.spellings.__getitem__, line.split()), end] for line in some)
+            ids, begun = join_spellings(list(spelled))
+            tokens.append(ids)
+            if words is not None:
+                words.append(begun)
+            facts.update(lines=len(some), tokens=len(ids), words=int(begun.sum()))
+    if facts["words"] == facts["lines"]:
+        raise DataError(f"{text.origin}: {text.corpus.file(part)} holds no words. Put the official file in its place.")
+    return {
+        **facts,
+        "unknown": getattr(vocabulary.spellings, "unknown", 0) - unknown,
+        "official": text.is_official(part),
+    }
+
+
+def _about(text: Text, level: Level, size: int, facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """One sentence on what results are computed on."""
+    kind = level.kind.replace("_", " ")
+    parts = [f"{text.corpus.name} from {text.where} as {size:,} {kind} (special ones included)"]
+    for part, found in facts.items():
+        tokens = "" if level.kind == "words" else f", {found['tokens']:,} tokens"
+        notes = []
+        if not found["official"]:
+            notes = [f"NOT the published {text.corpus.lines[part]:,} lines, but a stand-in or damaged"]
+        if found["unknown"]:
+            notes += [f"{found['unknown']:,} words outside the vocabulary read as <unk>"]
+        note = f" ({'; '.join(notes)})" if notes else ""
+        parts.append(f"{part} {found['lines']:,} lines, {found['words']:,} words with line ends{tokens}{note}")
+    return "; ".join(parts)

@@ -1,0 +1,46 @@
+"""Compiles the networks of all models on one task; run by test_laws_compile.py in a process of its own.
+
+There the shape checks of tests/conftest.py are not installed: torch.compile cannot trace through them, and nobody but
+the tests runs with them. Prints one line a network: its model and positions, then "ok" or what went wrong.
+"""
+
+import sys
+
+import torch
+from torch import Tensor, nn
+
+from support.model_cases import SPECS, config_of, masks, network_of, positions_of
+
+
+def arguments(task: str) -> tuple[Tensor, ...]:
+    """What the networks of a task read."""
+    if task == "sort_of_clevr":
+        return torch.randint(256, (3, *SPECS[task].image_shape)).byte(), torch.randint(2, (3, 4)).byte()
+    return torch.randint(7, (3, 4)), masks([4, 2, 1], 4), torch.randint(6, (3, 5)), masks([5, 1, 3], 5)
+
+
+def compiled_problem(network: nn.Module, given: tuple[Tensor, ...]) -> str:
+    """Why the network does not compile to one graph with the same results; "ok" if it does."""
+    torch.compiler.reset()
+    try:
+        found = torch.compile(network, fullgraph=True, backend="eager")(*given)
+        for one, other in zip(found, network(*given), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    except Exception as error:
+        return " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    return "ok"
+
+
+def main(task: str, models: list[str]) -> None:
+    torch.set_num_threads(1)
+    for model in models:
+        schemes = positions_of(model) if task == "scan" else ["sinusoidal"]
+        for positions in schemes if len(schemes) == 1 else set(schemes) - {"none"}:
+            # One layer of each group: more of them only take longer to trace.
+            n_layers = len(config_of(model, task).model.encoder)
+            network = network_of(model, task, positions=positions, n_layers=n_layers)
+            print(model, positions, compiled_problem(network, arguments(task)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

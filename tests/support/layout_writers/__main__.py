@@ -1,0 +1,32 @@
+"""Brings a folder of real files, laid out as its own README says, into the layouts of the official releases.
+
+    PYTHONPATH=tests python -m support.layout_writers <folder of real files> <new data folder>
+
+What is not to be had (AAN, Pathfinder, WikiText's training texts) is a stand-in of the same form; results say so.
+"""
+
+import sys
+from pathlib import Path
+
+from support.layout_writers import aan, cifar10, glue, imdb, lra_listops, mathematics, pathfinder, pcfg, wikitext
+
+
+def place_all(real: Path, data: Path) -> None:
+    """Writes or links everything below `data`, a folder that is not there yet."""
+    data.mkdir(parents=True)
+    (data / "scan").symlink_to(real / "scan", target_is_directory=True)
+    mathematics.place(real / "mathematics" / "mathematics_dataset-subset-seed1.tar.gz", data)
+    pcfg.place(real / "pcfg_set" / "pcfg_set.tar.gz", data)
+    lra_listops.place(real / "lra_listops", data)
+    imdb.place(real / "imdb", data)
+    aan.place(None, data)
+    pathfinder.place(data)
+    cifar10.place(real / "cifar10" / "cifar-10-python-subset.tar.gz", data)
+    wikitext.place(real, data)
+    glue.place(real, data)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    place_all(Path(sys.argv[1]).resolve(), Path(sys.argv[2]))

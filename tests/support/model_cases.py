@@ -1,0 +1,282 @@
+"""Every model yaml as test parameters, found by globbing: a new yaml is tested the day it is added.
+
+Attentions are built as networks build them (`attnlab.nn.build_network.make_attention`), at tiny sizes, in float64.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnlab.attention.base import Attention
+from attnlab.config.check import check_config, checked
+from attnlab.config.compose import group_choices
+from attnlab.config.schema import Backbone, Config, Model
+from attnlab.config.type_check import build
+from attnlab.data.task_spec import TaskSpec
+from attnlab.nn.build_network import build_network, make_attention
+from support.composed_models import MODELS, composed, distinct
+from support.law_exemptions import EXEMPTIONS
+
+TASKS = ("scan", "sort_of_clevr")
+"""two kinds of network with every form of attention between them"""
+SPECS = {
+    "scan": TaskSpec(
+        kind="encoder_decoder",
+        modality="tokens",
+        input_vocabulary=7,
+        output_vocabulary=6,
+        max_input_length=100,
+        max_output_length=100,
+    ),
+    "sort_of_clevr": TaskSpec(
+        kind="classification", modality="image_question", n_classes=3, image_shape=(30, 30, 3), question_size=4
+    ),
+    "lra_listops": TaskSpec(
+        kind="classification", modality="tokens", input_vocabulary=7, n_classes=3, max_input_length=100
+    ),
+    "lra_retrieval": TaskSpec(
+        kind="classification", modality="token_pairs", input_vocabulary=7, n_classes=2, max_input_length=100
+    ),
+    "flip_flop": TaskSpec(kind="language_model", modality="tokens", input_vocabulary=7, max_input_length=100),
+    "wikitext103_masked": TaskSpec(
+        kind="masked_language_model",
+        modality="tokens",
+        input_vocabulary=7,
+        max_input_length=100,
+        mask_id=3,
+        n_special=4,
+        mask_share=0.3,
+    ),
+}
+TINY = {
+    "d_model": 8,
+    "n_heads": 2,
+    "n_layers": 2,
+    "n_decoder_layers": None,
+    "d_feed_forward": 12,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "attention_output_dropout": 0.0,
+    "embedding_dropout": 0.0,
+}
+
+
+LONGEST = 512
+"""positions for which attentions are made (`max_length`), where a test does not say"""
+
+
+@cache
+def config_of(model: str, task: str = "scan") -> Config:
+    """The checked configuration of a model yaml on a task yaml."""
+    return checked(composed(model, task))
+
+
+@cache
+def models_for(task: str) -> list[str]:
+    """The models that a task can be run with; for the others the check gives an error (test_training.py)."""
+    return [model for model in MODELS if not check_config(composed(model, task))]
+
+
+@cache
+def distinct_for(task: str) -> list[str]:
+    """Of these, one for all that differ in nothing a law can tell apart (tests/support/composed_models.py)."""
+    return distinct(models_for(task))
+
+
+@cache
+def model_of(model: str) -> Model:
+    """A model yaml, whatever tasks it is for."""
+    return build(Config, composed(model, "sort_of_clevr")).model
+
+
+def backbone_of(model: str, task: str, **changes: Any) -> Backbone:
+    """The task's backbone at tiny sizes without dropout."""
+    return replace(build(Config, composed(model, task)).backbone, **(TINY | changes))
+
+
+def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> nn.Module:
+    """A network in float64 and evaluation mode, its parameters moved off their initial values.
+
+    Args:
+        model: a yaml's name, or a model made by hand.
+        changes: fields of the backbone.
+    """
+    torch.manual_seed(seed)
+    name = model if isinstance(model, str) else "linear"
+    model = config_of(model, task).model if isinstance(model, str) else model
+    return shaken(build_network(backbone_of(name, task, **changes), model, SPECS[task]).double().eval())
+
+
+def one_of_each_mechanism(task: str) -> list[str]:
+    """The first model with each set of attention classes."""
+    models = reversed(models_for(task))
+    return list({frozenset(type(m) for m in network_of(model, task).modules()): model for model in models}.values())
+
+
+def shaken(module: nn.Module, size: float = 0.2) -> nn.Module:
+    """The module with noise on every parameter: what starts at 0 or 1 would hide mistakes."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += size * torch.randn_like(parameter)
+    return module
+
+
+@dataclass(frozen=True)
+class Case:
+    """One attention that some model yaml asks for."""
+
+    model: str
+    place: str
+    node: str
+    positions: str
+
+    @property
+    def mechanism(self) -> type[Attention]:
+        return type(_made(self))
+
+    @property
+    def orthogonality(self) -> bool:
+        return _made(self).orthogonality
+
+    @property
+    def divides(self) -> bool:
+        """Whether its sums are divided by something, a denominator or a norm; an ablation of Qin et al. has neither."""
+        normalization = model_of(self.model).normalization
+        return normalization.denominator or normalization.kind != "none"
+
+    @property
+    def path(self) -> str:
+        return f"{self.mechanism.__module__}.{self.mechanism.__name__}"
+
+    def make(self, seed: int = 0, longest: int = LONGEST, penalty: bool = True, **changes: Any) -> Attention:
+        """A fresh copy in float64 and evaluation mode.
+
+        Args:
+            penalty: with the orthogonality loss, where the yaml asks for it.
+            changes: fields of the backbone.
+        """
+        torch.manual_seed(seed)
+        model = model_of(self.model)
+        model = model if penalty else replace(model, ortho=replace(model.ortho, weight=0.0))
+        backbone = backbone_of(self.model, "sort_of_clevr", positions=self.positions, **changes)
+        made = make_attention(json.loads(self.node), self.place, backbone, model, longest)
+        return shaken(made.double().eval())
+
+    def modes(self) -> Iterator[str]:
+        """The forms this attention has."""
+        for mode in ("bidirectional", "causal", "cross"):
+            if getattr(self.mechanism, f"supports_{mode}") and not (mode == "cross" and self.positions == "relative"):
+                yield mode
+
+
+@cache
+def _made(case: Case) -> Attention:
+    return case.make()
+
+
+def places(model: Model) -> list[tuple[str, Mapping[str, Any]]]:
+    """Where a model has which attention node."""
+    groups = [("encoder", group) for group in model.encoder] + [("decoder", group) for group in model.decoder]
+    return [*((place, group.attention) for place, group in groups), ("cross", model.cross)]
+
+
+@cache
+def cases() -> Mapping[str, Case]:
+    """Every distinct attention of the model yamls by a readable name, and each that can with relative positions.
+
+    Of attentions that differ in nothing but the orthogonality loss, the one with it.
+    """
+    found: dict[str, dict[str, Case]] = {}
+    for name in (*MODELS, *(name for name in group_choices()["model"] if "/" in name)):
+        model = model_of(name)
+        positions = model.positions or backbone_of(name, "sort_of_clevr").positions
+        for place, node in places(model):
+            text = json.dumps(node, sort_keys=True)
+            case = Case(name, place, text, positions)
+            loss = f"with {model.ortho.form}" if case.orthogonality else ""
+            for each in [case] + [replace(case, positions="relative")] * case.mechanism.supports_relative_positions:
+                found.setdefault(f"{text}{model.normalization}{each.positions}", {}).setdefault(loss, each)
+    chosen = [case for same in found.values() for loss, case in same.items() if loss or len(same) == 1]
+    return {
+        f"{case.model}-{case.place}{'-relative' if case.positions == 'relative' else ''}-{number}": case
+        for number, case in enumerate(chosen)
+    }
+
+
+@cache
+def positions_of(model: str) -> list[str]:
+    """Position schemes that make a difference to a model: its own where it names one, else those of the backbone."""
+    if own := model_of(model).positions:
+        return [own]
+    raw = composed(model, "scan")
+    relative = not check_config(raw | {"backbone": raw["backbone"] | {"positions": "relative"}})
+    return ["sinusoidal", "none"] + ["relative"] * relative
+
+
+def every_network() -> Callable:
+    """Parametrises a test by `model` and `positions`, over every distinct model that sequence tasks can be run with."""
+    chosen = [(model, positions) for model in distinct_for("scan") for positions in positions_of(model)]
+    return pytest.mark.parametrize(("model", "positions"), chosen)
+
+
+def every_attention(
+    law: str, *, modes: Sequence[str] = ("bidirectional", "causal", "cross"), normalized: bool = True
+) -> Callable:
+    """Parametrises a test by `case` and `mode`, over every attention of every model yaml and the forms it has.
+
+    The law of step is for those that declare `supports_step`.
+
+    Args:
+        normalized: with every normalisation of a mechanism's queries and keys; else with the first that a yaml has.
+    """
+    found = dict(cases())
+    if not normalized:
+        first = {(case.node, case.positions): name for name, case in reversed(found.items())}
+        found = {name: found[name] for name in reversed(first.values())}
+    chosen = [(name, case, mode) for name, case in found.items() for mode in case.modes() if mode in modes]
+    if law == "step":
+        chosen = [item for item in chosen if item[1].mechanism.supports_step]
+    parameters = [
+        pytest.param(case, mode, id=f"{name}-{mode}", marks=_excused(law, case)) for name, case, mode in chosen
+    ]
+    return pytest.mark.parametrize(("case", "mode"), parameters)
+
+
+def _excused(law: str, case: Case) -> list[pytest.MarkDecorator]:
+    reason = EXEMPTIONS.get((law, case.path))
+    return [] if reason is None else [pytest.mark.skip(reason=f"exempt from the law of {law}: {reason}")]
+
+
+def apply(
+    attention: Attention, mode: str, x: Tensor, memory: Tensor | None, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Output and penalty of an attention in one of its forms."""
+    return attention(x, memory if mode == "cross" else None, mask, mode == "causal")
+
+
+def masks(lengths: Sequence[int], size: int) -> Tensor:
+    """The first lengths[b] of `size` places of row b."""
+    return torch.arange(size) < torch.tensor(lengths)[:, None]
+
+
+def gradients(loss: Tensor, module: nn.Module, **inputs: Tensor | None) -> dict[str, Tensor]:
+    """Gradients by name of the inputs that are given and of all parameters; 0 where the loss does not depend on one."""
+    named = {name: tensor for name, tensor in inputs.items() if tensor is not None} | dict(module.named_parameters())
+    found = torch.autograd.grad(loss, list(named.values()), materialize_grads=True, allow_unused=True)
+    return dict(zip(named, found, strict=True))
+
+
+def assert_same(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float) -> None:
+    """Tensors of the same names are equal, up to `tolerance` relative to each one's size (at least 1)."""
+    assert actual.keys() == expected.keys()
+    for name, value in actual.items():
+        scale = max(1.0, expected[name].detach().abs().max().item()) if expected[name].numel() else 1.0
+        torch.testing.assert_close(
+            value, expected[name], rtol=tolerance, atol=tolerance * scale, msg=lambda text, name=name: f"{name}: {text}"
+        )

@@ -1,0 +1,114 @@
+"""Small runs for tests: in this process, or as the real command."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.config.compose import CONF, compose_config
+from attnlab.config.naming import run_folder
+from attnlab.launch.run_job import run_job
+from attnlab.learn.stop_signals import StopRequest
+
+ROOT = CONF.parent
+SMALL_SCAN = (
+    "task=scan",
+    "backbone.d_model=16",
+    "backbone.n_heads=2",
+    "backbone.n_layers=1",
+    "backbone.d_feed_forward=16",
+    "train.batch_size=16",
+    "train.eval_batch_size=2048",
+    "train.log_every=1",
+    "task.length_cutoff=40",
+)
+SMALL_CLEVR = (
+    "task=sort_of_clevr",
+    "task.train_images=12",
+    "task.val_images=4",
+    "task.test_images=4",
+    "backbone.d_model=16",
+    "backbone.n_heads=2",
+    "backbone.n_layers=2",
+    "backbone.d_feed_forward=16",
+    "train.batch_size=16",
+    "train.log_every=1",
+)
+
+
+def settings(folder: Path, *overrides: str, logger: str = "csv") -> list[str]:
+    """Overrides of a run whose folders lie below `folder`."""
+    paths = [f"paths.runs={folder / 'runs'}", f"paths.cache={folder / 'cache'}"]
+    return [*overrides, f"logger={logger}", "trainer=cpu", "trainer.threads=1", *paths]
+
+
+def config_of(folder: Path, *overrides: str, logger: str = "csv") -> dict[str, Any]:
+    """The resolved configuration of such a run."""
+    return compose_config(settings(folder, *overrides, logger=logger))
+
+
+def two_finished_runs(folder: Path, *overrides: str) -> Path:
+    """Train such a run with seed 0 and with seed 1; the folder."""
+    for seed in (0, 1):
+        assert run_job(config_of(folder, *overrides, f"seed={seed}"), quiet=True) == 0
+    return folder
+
+
+def folder_of(folder: Path, *overrides: str) -> Path:
+    """Where such a run lies."""
+    return run_folder(config_of(folder, *overrides))
+
+
+def command(script: str, *arguments: str) -> list[str]:
+    """A script of the repository as a command line."""
+    return [sys.executable, str(ROOT / script), *arguments]
+
+
+def environment() -> dict[str, str]:
+    """This process's environment with one thread, so that numbers do not depend on what else runs."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
+
+
+def run_command(script: str, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    """Run a script to its end."""
+    line = command(script, *arguments)
+    return subprocess.run(
+        line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=timeout, check=False
+    )
+
+
+def start_command(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a script and return at once."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command(script, *arguments),
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
+    )
+
+
+def wait_for_step(metrics: Path, step: int, process: subprocess.Popen[str], seconds: float = 120) -> None:
+    """Until metrics.csv holds a row of `step` or a later one."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise AssertionError(f"the run ended before step {step}: {process.communicate()}")
+        lines = metrics.read_text().splitlines()[1:-1] if metrics.exists() else []
+        if lines and int(lines[-1].split(",")[0]) >= step:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"no step {step} within {seconds} s")
+
+
+def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, signum: int = 2) -> None:
+    """Every run after this is asked to stop once it has done so many steps, as by Ctrl-C."""
+    counted = iter([None] * (step - 1) + [signum] * 9)
+    monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))

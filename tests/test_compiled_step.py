@@ -1,0 +1,116 @@
+"""Compiled training steps: one graph for every kind of task, the eager numbers, and a run that is resumed."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from support.model_cases import SPECS, distinct_for, models_for
+from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, settings
+from torch import nn
+
+from attnlab.config.naming import run_folder
+from attnlab.launch.run_job import run_job
+from attnlab.learn.atomic_write import IDENTITY
+from attnlab.learn.compiled_step import OwnGradients
+from attnlab.run import runtime
+
+ONE_OF_EACH_KIND = ["scan", "lra_retrieval", "wikitext103_masked"]
+"""a causal language model's step is the masked one's"""
+
+
+def check_steps(backend: str, pairs: Sequence[str]) -> None:
+    """Compiles steps of pairs (task/model) in a process without shape checks (see tests/support/random_batches.py)."""
+    line = [sys.executable, "-m", "support.random_batches", backend, *pairs]
+    done = subprocess.run(line, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"{pair} ok" for pair in pairs], done.stdout + done.stderr
+
+
+def test_a_training_step_is_one_graph() -> None:
+    check_steps("eager", [f"{task}/linear_l2_ortho" for task in ONE_OF_EACH_KIND])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", SPECS)
+def test_compiled_steps_are_the_eager_ones(task: str) -> None:
+    check_steps("inductor", [f"{task}/linear_l2_ortho"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["scan", "lra_listops"])
+def test_the_step_of_every_model_is_one_graph(task: str) -> None:
+    """Forward and backward, by the operations that inductor compiles; classification for those that cannot decode."""
+    others = [] if task == "scan" else models_for("scan")
+    models = [model for model in distinct_for(task) if model not in others]
+    assert models
+    check_steps("aot_eager_decomp_partition", [f"{task}/{model}" for model in models])
+
+
+@pytest.mark.slow
+def test_a_compiled_run_is_resumed_bit_for_bit(tmp_path: Path) -> None:
+    """Dropout draws from the generator that a checkpoint restores, in compiled steps too."""
+    short = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2", "trainer.compile=true")
+    for name, steps in (("whole", 4), ("cut", 2)):
+        done = run_command("train.py", *settings(tmp_path / name, *short, f"train.max_steps={steps}"))
+        assert done.returncode == 0, done.stderr
+        assert "compiling the training step" in done.stderr
+    whole, cut = (folder_of(tmp_path / name, *short, "train.max_steps=4") for name in ("whole", "cut"))
+    half = folder_of(tmp_path / "cut", *short, "train.max_steps=2")
+    config, saved = (whole / "config.yaml").read_text(), torch.load(half / "last.ckpt", weights_only=True)
+    cut.mkdir(parents=True)
+    (cut / "config.yaml").write_text(config.replace(str(tmp_path / "whole"), str(tmp_path / "cut")))
+    for name in ("status.json", "metrics.csv"):
+        (cut / name).write_bytes((half / name).read_bytes())
+    # as the run of four steps would have saved it
+    own = torch.load(whole / "last.ckpt", weights_only=True)[IDENTITY]
+    torch.save(saved | {IDENTITY: own}, cut / "last.ckpt")
+    done = run_command("train.py", *settings(tmp_path / "cut", *short, "train.max_steps=4"))
+    assert done.returncode == 0 and "resuming" in done.stderr, done.stderr
+    first, second = (torch.load(place / "last.ckpt", weights_only=True)["state_dict"] for place in (whole, cut))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_without_a_compiler_a_run_says_so_before_it_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object, **__: object) -> object:
+        raise RuntimeError("No working C++ compiler found\nand much more")
+
+    monkeypatch.setattr(runtime.torch, "compile", failing)
+    raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", "trainer.compile=true")
+    assert run_job(raw, quiet=True) == 1
+    message = capsys.readouterr().err
+    assert "trainer.compile=true, but torch cannot compile here (No working C++ compiler found)" in message
+    assert not (run_folder(raw) / "last.ckpt").exists()
+
+
+def test_own_gradients_are_added_to_in_place() -> None:
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    own = OwnGradients([used, unused])
+    optimizer = torch.optim.SGD([used, unused])
+    foreign = torch.full((2,), 3.0)
+    used.grad = foreign
+    own()
+    kept = used.grad
+    assert kept is not foreign and kept.tolist() == [3, 3] and unused.grad is None
+    optimizer.zero_grad(set_to_none=False)
+    (2 * used).sum().backward()
+    own()
+    assert used.grad is kept and kept.tolist() == [2, 2] and foreign.tolist() == [3, 3]
+
+
+def test_each_job_sets_its_own_float32_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFloat-32 where a run asks for it, on a GPU alone; the next job of a sweep does not inherit it."""
+    monkeypatch.setattr(runtime.torch, "use_deterministic_algorithms", lambda *_, **__: None)
+    monkeypatch.setattr(runtime.torch.utils.deterministic, "fill_uninitialized_memory", True)
+    monkeypatch.setattr(runtime.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    found = []
+    for device, tf32 in (("cuda", True), ("cuda", None), ("cuda", True), ("cpu", True)):
+        monkeypatch.setattr(runtime.torch.cuda, "is_available", lambda device=device: device == "cuda")
+        runtime.choose_device(device, 1, tf32)
+        found.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+    assert found == [("high", True), ("highest", False)] * 2

@@ -1,0 +1,140 @@
+"""What a run says when it starts; finished runs are shown at once, without torch, after the same comparison."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, settings, two_finished_runs
+
+from attnlab.config.naming import run_folder
+from attnlab.launch.console_summary import print_sweep
+from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.launch.run_job import exit_code, run_job
+from attnlab.run import train_run
+
+SMALL = (
+    *(word for word in SMALL_SCAN if not word.startswith("train.eval_batch_size=")),
+    "model=linear",
+    "train.max_steps=2",
+    "train.eval_batch_size=4",
+    "train.eval_batches=2",
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two finished runs, of seeds 0 and 1, each tested on eight examples of a subset."""
+    return two_finished_runs(tmp_path_factory.mktemp("finished"), *SMALL)
+
+
+def train_without_torch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """train.py in a process of its own, which says at its end whether it has loaded torch."""
+    line = [*settings(folder, *SMALL), *words]
+    code = f"import sys; from attnlab.launch.train_cli import train_main; code = train_main({line!r})"
+    code += "; print('torch' in sys.modules, code)"
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), cwd=ROOT, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "This run was finished before; its result is shown."),
+        (("-m", "seed=0,1"), "2 runs in"),
+        (("-m", "seed=0,1", "hydra/launcher=packed"), "2 runs in"),
+    ],
+)
+def test_a_finished_run_is_shown_without_torch(finished: Path, words: tuple[str, ...], said: str) -> None:
+    done = train_without_torch(finished, *words)
+    assert done.stdout.splitlines()[-1] == "False 0", done.stderr
+    assert said in done.stdout
+
+
+def test_a_finished_run_is_compared_before_it_is_shown(finished: Path) -> None:
+    file = run_folder(config_of(finished, *SMALL)) / "config.yaml"
+    former = file.read_text()
+    try:
+        file.write_text(former.replace("clip_norm: 5.0", "clip_norm: 4.0"))
+        done = train_without_torch(finished)
+    finally:
+        file.write_text(former)
+    assert "optim.clip_norm: 4.0 -> 5.0" in done.stderr
+    assert done.stdout.splitlines()[-1] == "False 1"
+
+
+def test_a_finished_run_is_shown_where_nothing_can_be_written(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("written to")
+
+    monkeypatch.setattr("attnlab.run.run_folder.write_text", refuse)
+    monkeypatch.setattr("attnlab.run.run_folder.RunFolder.create", refuse)
+    monkeypatch.setattr("attnlab.run.run_folder.RunFolder.locked", refuse)
+    assert run_job(config_of(finished, *SMALL), quiet=False) == 0
+    assert "finished before" in capsys.readouterr().out
+
+
+def test_a_run_says_at_once_what_it_is_and_then_how_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, said = config_of(tmp_path, *SMALL), []
+
+    def prepared_task(config: object) -> None:
+        said.append(capsys.readouterr().err)
+        return prepare(config)
+
+    prepare = train_run.prepared_task
+    monkeypatch.setattr(train_run, "prepared_task", prepared_task)
+    assert run_job(raw, quiet=False) == 0
+    known = f"task scan-length_cutoff-40, model linear, seed 0, device cpu; run folder: {run_folder(raw)}\n"
+    assert said == [known], "before data is read"
+    size = json.loads((run_folder(raw) / "result.json").read_text())["parameters"]
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith(f"{size:,} parameters, on CPU ") and first.endswith(", threads: 1")
+
+
+def test_evaluations_that_are_cut_short_say_so(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = config_of(finished, *SMALL)
+    result = json.loads((run_folder(raw) / "result.json").read_text())
+    assert (result["counts"]["test/iid"], result["counts"]["test/ood"]) == (8, 8)
+    assert result["debug"] == {"eval_batches": 2, "sizes": {"test/iid": 2078, "test/ood": 128}}
+    assert run_job(raw, quiet=False) == 0
+    assert "debug: evaluated on 8 of 2,078 examples of test/iid, 8 of 128 examples of test/ood" in (
+        capsys.readouterr().out
+    )
+    assert print_sweep([raw]) == 0
+    assert "debug: " in capsys.readouterr().out
+
+
+def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(config_of(finished, *SMALL))
+    words = [f"run={folder}", "subset=test/ood", "train.eval_batch_size=64"]
+    counts = {}
+    for batches in ("1", "null"):
+        assert evaluate_main([*words, f"train.eval_batches={batches}", "lengths=1-99"]) == 0
+        (file,) = (folder / "evaluations").iterdir()
+        counts[batches] = json.loads(file.read_text())["counts"]["test/ood"], "debug" in json.loads(file.read_text())
+        file.unlink()
+    assert counts == {"1": (64, True), "null": (128, False)}
+    assert evaluate_main([f"run={folder}", "subset=test/ood"]) == 0
+    assert "note: 8 of 128 examples of test/ood are evaluated (train_run.eval_batches=2)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 1.86 TiB for an array"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000000000000 bytes."),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(error, Path("runs/seed0")) == 1
+    said = capsys.readouterr().err
+    assert f"it does not fit into memory ({error}); make it smaller: train_run.batch_size" in said
+    assert "Traceback" not in said

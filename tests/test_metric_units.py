@@ -1,0 +1,161 @@
+"""One module of units: every printer writes the same text for the same metric, in the unit of the published numbers."""
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.small_runs import ROOT, SMALL_SCAN, config_of
+from test_report import a_run
+
+from attnlab.config.compose import compose_config
+from attnlab.config.naming import run_folder
+from attnlab.config.report_schema import Average, Report
+from attnlab.launch.console_summary import print_run, print_sweep
+from attnlab.launch.evaluate_cli import _show
+from attnlab.learn.metric_units import OF_RUNS, lower_is_better, number, problem, same_unit, text, unit_of
+from attnlab.learn.metrics import METRICS, improves
+from attnlab.report.build_table import columns_of, make_table
+from attnlab.report.page.elements import MINUS
+from attnlab.report.page.tables import cell_by_cell
+from attnlab.report.published_numbers import FOLDER, Published, Value, published_table
+from attnlab.report.run_selection import glob_source
+from attnlab.report.table_types import TableError
+from attnlab.report.table_writers import details, latex, markdown, record
+
+SHOWN = {
+    "accuracy": (0.4567, "45.7", "%", False),
+    "sequence_accuracy": (0.4567, "45.7", "%", False),
+    "sequence_accuracy_oracle_end": (1.0, "100.0", "%", False),
+    "f1": (0.8836, "88.4", "%", False),
+    "matthews_correlation": (-0.3863, "-38.6", "%", False),
+    "pearson": (0.9, "90.0", "%", False),
+    "spearman": (-0.0001, "0.0", "%", False),
+    "token_perplexity": (31.014, "31.01", "", True),
+    "masked_token_perplexity": (4.984, "4.98", "", True),
+    "word_perplexity": (123456.7, "123,457", "", True),
+    "parameters": (2_500_000, "2.50", "million", True),
+    "seconds": (119.96, "120.0", "s", True),
+    "steps_per_second": (12.5037, "12.50", "steps/s", False),
+    "state_size": (512, "512", "", True),
+    "peak_memory_bytes": (1_234_567_890, "1,235", "MB", True),
+}
+"""name: as it is recorded, as it is shown, its sign, and whether the smaller one is the better one"""
+TESTED = [name for name in SHOWN if name not in OF_RUNS]
+
+
+def metrics_of_tasks() -> Iterator[str]:
+    """Every name that a TaskSpec of a task gives in `metrics=(...)`."""
+    for file in (ROOT / "src/attnlab/tasks").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.keyword) and node.arg == "metrics" and isinstance(node.value, ast.Tuple):
+                yield from (item.value for item in node.value.elts)
+
+
+def test_every_metric_and_number_of_a_run_has_a_unit() -> None:
+    assert set(metrics_of_tasks()) <= set(METRICS)
+    others = {*METRICS, *OF_RUNS} - SHOWN.keys()
+    assert all(unit_of(name).name == "percent" and "accuracy" in name for name in others), "how are they shown?"
+    for name, (value, shown, sign, lower) in SHOWN.items():
+        of = name if name in OF_RUNS else f"test/ood/{name}"
+        assert text(of, value) == f"{shown} {sign}".strip()
+        assert lower_is_better(of) == lower and not problem(of, value)
+        assert improves(of, 1.0, 2.0) == lower
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_every_printer_writes_a_metric_alike(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    value, shown, sign, _ = SHOWN[name]
+    metric, alone = f"test/{name}", f"{shown} {sign}".strip()
+    config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
+    a_run(run_folder(config), config, metrics={metric: value}, data={}, steps_per_second=2.0)
+    table = make_table(Report(title="t", columns={"c": metric}), glob_source(str(tmp_path / "runs")).runs)
+    cell = table.cells["linear"]["c"]
+
+    assert details(table)[1][2:] == [f"{shown} (1)", f"{shown} (seed 0)", f"{shown} (seed 0)"]
+    assert f"| linear | {shown} (1) |" in markdown(table, {}) and f"linear & {shown} (1)" in latex(table)
+    page = cell_by_cell(json.loads(json.dumps(record(table, (), {}))))
+    assert f">{shown.replace('-', MINUS)} (1)<" in page
+    print_run(config, json.loads((run_folder(config) / "result.json").read_text()), shown=True)
+    said = capsys.readouterr().out
+    assert [line.split()[1:] for line in said.splitlines() if line.split()[:1] == [metric]] == [alone.split()]
+    assert "60.0 s  (2.00 steps/s)" in said
+    assert print_sweep([config]) == 0 and alone in capsys.readouterr().out
+    _show({metric: value})
+    assert capsys.readouterr().out.splitlines()[0].split() == [metric, *alone.split()]
+    assert number(cell.mean, cell.column.unit) == shown
+
+
+def test_published_numbers_are_in_the_unit_of_their_columns() -> None:
+    """Every preset with published numbers: a factor of a hundred between two units would be a wrong difference."""
+    compared = 0
+    for file in sorted((ROOT / "conf/experiment").rglob("*.yaml")):
+        name = file.relative_to(ROOT / "conf/experiment").with_suffix("").as_posix()
+        if file.name.startswith("_") or "published: " not in file.read_text():
+            continue
+        block = compose_config([f"experiment={name}"])["report"]
+        table = published_table(block["published"]) if block["published"] else None
+        columns = {column.name: column for column in columns_of(Report(title="t", columns=block["columns"]))}
+        for (_, column), value in table.cells.items() if table else ():
+            if column in columns and value.value is not None:
+                assert same_unit(columns[column].unit, value.unit or table.unit), (name, column)
+                if columns[column].unit == "percent":
+                    assert value.value == 0 or value.value > 1, "a share, and no percentage?"
+                compared += 1
+    assert compared > 100 and FOLDER.is_dir()
+
+
+def test_another_unit_is_no_comparison(tmp_path: Path) -> None:
+    config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
+    a_run(run_folder(config), config, metrics={"test/f1": 0.88, "test/word_perplexity": 5.0})
+    runs = glob_source(str(tmp_path / "runs")).runs
+    known = {("linear", "c"): Value(0.87, None, None, "x")}
+    for unit, metric in (("ratio", "test/f1"), ("percent", "test/word_perplexity")):
+        with pytest.raises(TableError, match=f"gives {unit}"):
+            make_table(Report(title="t", columns={"c": metric}), runs, Published("p/t", "A", "t", unit, 1, "s", known))
+    words = {("linear", "c"): Value(None, None, "fails", "x")}
+    make_table(Report(title="t", columns={"c": "test/f1"}), runs, Published("p/t", "A", "t", "ratio", 1, "s", words))
+
+
+def test_averages_are_of_one_unit(tmp_path: Path) -> None:
+    config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
+    metrics = {
+        "test/f1": 0.8,
+        "test/matthews_correlation": 0.4,
+        "test/word_perplexity": 5.0,
+        "val/word_perplexity": 7.0,
+    }
+    a_run(run_folder(config), config, metrics=metrics, selection={"rule": "last_step", "step": 7} | metrics)
+    runs = glob_source(str(tmp_path / "runs")).runs
+
+    def average(*names: str) -> Report:
+        return Report(title="t", columns={name: name for name in names}, average=Average(name="mean", of=list(names)))
+
+    table = make_table(average("test/f1", "test/matthews_correlation"), runs)
+    assert table.cells["linear"]["mean"].mean == pytest.approx(60.0)
+    assert record(table, (), {})["columns"][-1]["metric"] == "mean of test/f1, test/matthews_correlation"
+    both = make_table(average("test/word_perplexity", "val/word_perplexity"), runs).cells["linear"]["mean"]
+    assert (both.mean, both.column.unit) == (6.0, "word perplexity") and lower_is_better(both.column.metric)
+    with pytest.raises(TableError, match="no mean in common"):
+        make_table(average("test/f1", "test/word_perplexity"), runs)
+
+
+def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from attnlab.report.figures.accuracy_by_length import _values
+    from attnlab.report.figures.bar_charts import _bars
+
+    config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
+    metrics = {"test/matthews_correlation": -0.3, "test/length_0_499/f1": 0.5, "test/length_500_up/f1": 0.2}
+    a_run(run_folder(config), config, metrics=metrics)
+    runs = glob_source(str(tmp_path / "runs")).runs
+    table = make_table(Report(title="t", columns={"c": "test/matthews_correlation"}), runs)
+    axis = Figure().subplots()
+    _bars(axis, table, table.columns[0])
+    assert axis.get_xlim() == (-32.0, 102.0)
+    assert _values(table, "test", "f1") == {"linear": {0: [50.0], 500: [20.0]}}

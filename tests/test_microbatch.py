@@ -1,0 +1,94 @@
+"""Batches cut into pieces of few tokens: nothing is lost, the limit holds, the gradient stays."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.model_cases import config_of, gradients, network_of
+
+from attnlab.config.schema import Config
+from attnlab.data.batch import Batch, LabelledPairBatch, LanguageBatch, SequenceBatch
+from attnlab.data.labelled_sequences import LabelledPairs
+from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.learn.training_module import LabModule
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 9)), min_size=1, max_size=14)
+
+
+def sequences(lengths: list[int], seed: int = 0) -> list[list[int]]:
+    draw = np.random.default_rng(seed)
+    return [draw.integers(3, 6, length).tolist() for length in lengths]
+
+
+def pairs(lengths: list[tuple[int, int]]) -> SequencePairs:
+    inputs, targets = zip(*lengths, strict=True)
+    return SequencePairs.of(sequences(inputs), sequences(targets, 1), 0)
+
+
+def weight(batch: Batch) -> int:
+    return int(batch.counts.sum())
+
+
+def padded(batch: Batch) -> int:
+    return sum(int(extent.max()) for extent in batch.extents) * len(batch)
+
+
+@settings(max_examples=80, deadline=None)
+@given(lengths=LENGTHS, limit=st.integers(1, 120))
+def test_pieces_are_the_batch(lengths: list[tuple[int, int]], limit: int) -> None:
+    examples = pairs(lengths)
+    batch = examples.batch(np.arange(len(lengths)))
+    pieces = batch.pieces(limit)
+    assert sorted(torch.cat([piece.index for piece in pieces]).tolist()) == list(range(len(lengths)))
+    assert sum(map(weight, pieces)) == weight(batch) == sum(target for _, target in lengths)
+    for piece in pieces:
+        assert padded(piece) <= limit or len(piece) == 1
+        again = examples.batch(piece.index.numpy())
+        assert all(torch.equal(value, vars(again)[name]) for name, value in vars(piece).items())
+    assert len(batch.pieces(None)) == 1 and batch.pieces(10**6)[0] is batch
+
+
+def test_both_sides_of_a_pair_are_cut() -> None:
+    examples = LabelledPairs(Ragged.of(sequences([9, 2, 3])), Ragged.of(sequences([1, 8, 2])), np.arange(3), 0)
+    pieces = examples.batch(np.arange(3)).pieces(10)
+    assert [piece.index.tolist() for piece in pieces] == [[2], [0], [1]]
+    assert [(piece.inputs.shape[1], piece.others.shape[1]) for piece in pieces] == [(3, 2), (9, 1), (2, 8)]
+    assert all(isinstance(piece, LabelledPairBatch) for piece in pieces)
+
+
+def test_a_language_batch_counts_what_it_scores() -> None:
+    scored = torch.tensor([[True, False, True, False], [True, False, False, False]])
+    tokens = torch.arange(8).reshape(2, 4)
+    lengths = torch.tensor([4, 2])
+    batch = LanguageBatch(
+        index=torch.arange(2), inputs=tokens, lengths=lengths, targets=tokens, scored=scored, words=lengths
+    )
+    short, long = batch.pieces(4)
+    assert (short.index.tolist(), short.inputs.tolist(), weight(short)) == ([1], [[4, 5]], 1)
+    assert (long.index.tolist(), long.scored.tolist(), weight(long)) == ([0], [[True, False, True, False]], 2)
+
+
+def with_limit(config: Config, limit: int | None) -> Config:
+    return replace(config, train=replace(config.train, max_tokens=limit))
+
+
+@pytest.mark.parametrize("model", ["linear_l2_ortho", "vanilla"])
+def test_the_gradient_stays_that_of_the_whole(model: str) -> None:
+    """The penalty is a mean over sequences of two real tokens and more, as all here are."""
+    network = network_of(model, "scan")
+    batch = pairs([(2, 3), (9, 1), (4, 7), (5, 5), (3, 2)]).batch(np.arange(5))
+    assert isinstance(batch, SequenceBatch) and len(batch.pieces(14)) > 2
+    from support.model_cases import SPECS
+
+    found = []
+    for limit in (None, 14):
+        module = LabModule(with_limit(config_of(model), limit), network, SPECS["scan"])
+        loss = module.training_step(batch, 0)
+        found.append((loss.detach(), gradients(loss, network)))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-12, atol=1e-12)
+    for name, value in found[0][1].items():
+        torch.testing.assert_close(value, found[1][1][name], rtol=1e-9, atol=1e-12, msg=name)

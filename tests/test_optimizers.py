@@ -1,0 +1,133 @@
+"""Learning rates over the steps, and clipping."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from support.model_cases import SPECS, config_of, network_of
+from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR
+
+from attnlab.config.schema import Optim
+from attnlab.learn.optimizers import make_optimizer, make_schedule, optimizer_options, schedule_of
+from attnlab.learn.training_module import LabModule
+
+OPTIM = Optim(lr=2.0)
+
+
+def rates(steps: int, **changes: object) -> list[float]:
+    """The rate of each step."""
+    optim = replace(OPTIM, **changes)
+    optimizer = make_optimizer(optim, nn.Linear(1, 1).parameters())
+    schedule = make_schedule(optim, optimizer, steps)
+    found = []
+    for _ in range(steps):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if schedule is not None:
+            schedule.step()
+    return found
+
+
+def test_constant_and_its_warmup() -> None:
+    assert rates(3) == [2.0] * 3
+    assert rates(5, warmup_steps=3) == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0])
+
+
+def test_a_warmup_may_be_a_share_of_the_steps() -> None:
+    assert rates(4, warmup_share=0.5) == rates(4, warmup_steps=2)
+    assert rates(4, warmup_share=0.5, warmup_steps=1) == rates(4, warmup_steps=1)
+    assert rates(50, schedule="one_cycle", warmup_share=0.5) == rates(50, schedule="one_cycle", warmup_steps=25)
+
+
+def test_falling_schedules_begin_at_the_peak_and_end_near_zero() -> None:
+    assert rates(5, schedule="linear", warmup_steps=1) == pytest.approx([1.0, 2.0, 1.5, 1.0, 0.5])
+    cosine = rates(5, schedule="cosine", warmup_steps=1)
+    assert cosine == pytest.approx([1.0, *(1 + math.cos(math.pi * k / 4) for k in range(4))])
+    found = rates(100, schedule="inverse_sqrt", warmup_steps=9)
+    assert found[9] == 2.0 and found[39] == pytest.approx(2 * math.sqrt(10 / 40))
+    assert found[:10] == sorted(found[:10]) and found[9:] == sorted(found[9:], reverse=True)
+
+
+@pytest.mark.parametrize(("schedule", "anneal"), [("one_cycle", "cos"), ("one_cycle_linear", "linear")])
+@pytest.mark.parametrize(("steps", "warmup"), [(101, 20), (10, None), (7, 3), (50, 2)])
+def test_one_cycle_is_that_of_torch(schedule: str, anneal: str, steps: int, warmup: int | None) -> None:
+    optimizer = make_optimizer(OPTIM, nn.Linear(1, 1).parameters())
+    share = 0.3 if warmup is None else warmup / steps
+    theirs = OneCycleLR(
+        optimizer, 2.0, total_steps=steps, pct_start=share, anneal_strategy=anneal, cycle_momentum=False
+    )
+    expected = []
+    for _ in range(steps - 1):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        theirs.step()
+    assert rates(steps, schedule=schedule, warmup_steps=warmup)[:-1] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt", "constant"])
+def test_a_warmup_longer_than_the_run_rises_to_its_end(schedule: str) -> None:
+    for steps in (1, 2, 6):
+        found = rates(steps, schedule=schedule, warmup_steps=1000)
+        assert found == sorted(found) and found[0] > 0 and found[-1] <= 2.0
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt"])
+@pytest.mark.parametrize("warmup", [0, 1, 2, 5])
+def test_no_length_is_too_short(schedule: str, warmup: int) -> None:
+    """torch's own one-cycle schedule divides by zero at a warm-up of one step."""
+    for steps in (1, 2, 3):
+        assert all(0 < rate <= 2.0 for rate in rates(steps, schedule=schedule, warmup_steps=warmup))
+
+
+def test_single_entries_are_clipped_before_the_norm() -> None:
+    config = config_of("linear")
+    network = network_of("linear", "scan")
+    config = replace(config, optim=replace(config.optim, clip_value=0.5, clip_norm=None))
+    module = LabModule(config, network, SPECS["scan"])
+    for parameter in network.parameters():
+        parameter.grad = torch.full_like(parameter, -3.0)
+    optimizer = make_optimizer(config.optim, network.parameters())
+    module.configure_gradient_clipping(optimizer)
+    assert all((parameter.grad == -0.5).all() for parameter in network.parameters())
+    numbers = sum(parameter.numel() for parameter in network.parameters())
+    assert module.latest["train/gradient_norm"].item() == pytest.approx(0.5 * math.sqrt(numbers))
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_checkpoint_of_one_form_goes_on_in_the_other(before: bool, dtype: torch.dtype) -> None:
+    """The optimiser keeps its own form and takes over the moments: both forms give the same weights up to rounding."""
+    ends = []
+    for after in (before, not before):
+        torch.manual_seed(0)
+        weight = nn.Parameter(torch.randn(5, dtype=dtype))
+        slopes = torch.randn(6, 5, dtype=dtype)
+        first = make_optimizer(OPTIM, [weight], fused=before)
+        _updated(first, weight, slopes[:3])
+        second = make_optimizer(OPTIM, [weight], fused=after)
+        second.load_state_dict(first.state_dict())
+        assert second.param_groups[0]["fused"] is after
+        _updated(second, weight, slopes[3:])
+        ends.append(weight.detach())
+    torch.testing.assert_close(*ends)
+
+
+def _updated(optimizer: torch.optim.Optimizer, weight: nn.Parameter, slopes: torch.Tensor) -> None:
+    for slope in slopes:
+        weight.grad = slope.clone()
+        optimizer.step()
+
+
+def test_groups_of_parameters_have_rates_of_their_own() -> None:
+    """What runs that are trained together are made of: options and the factor of the schedule, group by group."""
+    options = [replace(OPTIM, lr=lr, weight_decay=lr, schedule="linear") for lr in (1.0, 3.0)]
+    groups = [{"params": [nn.Parameter(torch.ones(1))], **optimizer_options(each)} for each in options]
+    optimizer = torch.optim.Adam(groups)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, [schedule_of(each, 4) for each in options])
+    optimizer.step()
+    schedule.step()
+    assert [group["lr"] for group in optimizer.param_groups] == [0.75, 2.25]
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [1.0, 3.0]
+    assert schedule_of(OPTIM, 4) is None

@@ -1,0 +1,202 @@
+"""Damaged files of a run folder: train, evaluate and report read them alike, and answer with one sentence."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.small_runs import SMALL_CLEVR, config_of, two_finished_runs
+
+from attnlab.config.naming import run_folder
+from attnlab.launch.console_summary import print_sweep
+from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.launch.run_job import run_job
+from attnlab.learn.metric_units import OF_RUNS
+from attnlab.report import cli
+from attnlab.report.read_runs import look
+from attnlab.run.read_run_files import RunError, config_text, read_config, read_result, read_rows, read_status
+from attnlab.run.run_folder import MetricsFile
+
+SMALL = (*SMALL_CLEVR, "model=linear", "train.max_steps=2", "train.validate_every=2")
+FILES = ("config.yaml", "status.json", "result.json", "metrics.csv")
+FAULTS: dict[str, Callable[[Path], Any]] = {
+    "no UTF-8": lambda file: file.write_bytes(b"\xff\xfe\x00{}\n"),
+    "{}": lambda file: file.write_text("{}\n"),
+    "[1]": lambda file: file.write_text("[1]\n"),
+    "folder": lambda file: (file.unlink(), file.mkdir()),
+    "pipe": lambda file: (file.unlink(), os.mkfifo(file)),
+}
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+ODD: dict[str, list[dict[Any, Any]]] = {
+    "status.json": [
+        *({"state": "trained"}, {"state": None}, {"step": "2"}, {"commits": "abc"}, {"commits": [1]}),
+        *({"hardware": []}, {"reason": 3}, {"pid": "7"}, {"data": 1}),
+    ],
+    "result.json": [
+        *({"metrics": {"test/accuracy": "much"}}, {"metrics": {"test/accuracy": True}}, {"git": []}),
+        *({"git": {"commit": []}}, {"selection": {"step": "2"}}, {"selection": {"val/accuracy": "1"}}),
+        *({name: "x"} for name in OF_RUNS),
+    ],
+    "config.yaml": [
+        *({"task": []}, {"seed": "0"}, {"task": {"name": "x", "label": ["split"]}}, {1: 2}),
+        *({"model": {"name": "x", "encoder": encoder}} for encoder in (1, [1], [{"share": "half"}])),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two finished runs."""
+    return two_finished_runs(tmp_path_factory.mktemp("finished"), *SMALL)
+
+
+@pytest.fixture
+def raw(finished: Path, tmp_path: Path) -> dict[str, Any]:
+    """The configuration of the first of them, in a copy to be spoilt."""
+    shutil.copytree(finished / "runs", tmp_path / "runs")
+    raw = config_of(finished, *SMALL)
+    return raw | {"paths": raw["paths"] | {"runs": str(tmp_path / "runs")}}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("file", FILES)
+def test_train(file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_folder(raw)
+    if file == "metrics.csv":
+        # of a finished run nobody reads it
+        (folder / "result.json").unlink()
+    FAULTS[fault](folder / file)
+    code, said = run_job(raw, quiet=True), capsys.readouterr().err
+    assert "Traceback" not in said and file in said
+    if file == "metrics.csv" and fault not in ("folder", "pipe"):
+        assert code == 0 and "1 damaged line" in said and "curves have a gap" in said
+        assert [name for _, name, _ in MetricsFile(folder / file).rows() if name.startswith("test/")]
+    else:
+        assert code == 1 and ("restore it" in said or "remove that file" in said)
+        assert print_sweep([raw]) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("file", FILES)
+def test_evaluate(file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """The configuration is all that it reads beside the weights."""
+    FAULTS[fault](run_folder(raw) / file)
+    assert evaluate_main([f"run={run_folder(raw)}"]) == (2 if file == "config.yaml" else 0)
+    assert file != "config.yaml" or "config.yaml is " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("file", FILES)
+def test_report(
+    file: str,
+    fault: str,
+    raw: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(report_cli, "_figures", lambda table, out: ([], []))
+    FAULTS[fault](run_folder(raw) / file)
+    columns = "columns=test/accuracy,relative_sd(train/gradient_norm)"
+    assert cli.report_main([f"runs={tmp_path / 'runs'}", columns, f"out={tmp_path / 'out'}"]) == 0
+    said = capsys.readouterr().out
+    if file == "config.yaml":
+        assert f"skipped {run_folder(raw)}: config.yaml is " in said
+    elif file != "metrics.csv":
+        assert f"unreadable, seed 0 ({file} is " in said
+    elif fault in ("folder", "pipe"):
+        assert "no number, seed 0 (metrics.csv is " in said
+    else:
+        assert "relative_sd(train/gradient_norm) is nan" in said
+    both = json.loads((tmp_path / "out/report.json").read_text())["rows"][0]["cells"][0]["n"]
+    assert both == (2 if file == "metrics.csv" else 1)
+
+
+def test_what_a_record_holds_is_checked(raw: dict[str, Any], tmp_path: Path) -> None:
+    """Every entry that somebody reads has the type that is read."""
+    readers = {"status.json": read_status, "result.json": read_result, "config.yaml": read_config}
+    for file, changes in ODD.items():
+        there = yaml.safe_load((run_folder(raw) / file).read_text())
+        for change in changes:
+            dump = yaml.safe_dump if file == "config.yaml" else json.dumps
+            (tmp_path / file).write_text(dump(there | change))
+            with pytest.raises(RunError, match=file):
+                readers[file](tmp_path / file)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"metrics": ' * 5000, "no JSON"),
+        ('{"metrics": {"\\ud800": 1}}', "UTF-8"),
+        (" " * 2**24 + "{}", "far more than a run writes"),
+    ],
+)
+def test_records_that_would_break_python(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(RunError, match=said):
+        read_result(tmp_path / "result.json")
+
+
+def test_a_number_of_any_length_is_one(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(f'{{"metrics": {{"test/accuracy": {"9" * 5000}}}}}')
+    assert read_result(tmp_path / "result.json") == {"metrics": {"test/accuracy": float("inf")}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(BOMB, "anchor or alias"), ("[" * 10_000, "nested"), ("a: " + "x" * 2**21, "far more than a run writes")],
+    ids=["bomb", "deep", "large"],
+)
+def test_a_configuration_that_would_fill_the_memory(
+    text: str, said: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, begin = run_folder(raw), time.monotonic()
+    config = folder / "config.yaml"
+    # at the end of what is otherwise a run's
+    config.write_text(text if text.startswith("[") else config.read_text() + text)
+    assert evaluate_main([f"run={folder}"]) == 2
+    assert said in capsys.readouterr().err
+    assert run_job(raw, quiet=True) == 1
+    assert said in capsys.readouterr().err
+    found = look(folder, raw)
+    assert found.state == "unreadable" and said in found.reason
+    assert time.monotonic() - begin < 10
+
+
+def test_what_is_shared_is_written_twice(tmp_path: Path) -> None:
+    """A configuration put together in Python may hold one list at two places."""
+    shared: dict[str, Any] = {"list": [1, {"a": None}], "name": "x"}
+    config = {"one": shared, "two": [shared, shared]}
+    text = config_text(config)
+    assert "&" not in text and "*" not in text
+    assert yaml.safe_load(text) == config
+
+
+def test_a_damaged_tail_of_the_metrics_is_dropped_with_a_note(
+    raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(raw)
+    (folder / "result.json").unlink()
+    file = folder / "metrics.csv"
+    trained = [row for row in MetricsFile(file).rows() if row[1].startswith(("train/", "val/"))]
+    damage = b"two,train/loss,0.5\n2,train/loss,0.5.1\n2,train/loss\n2,tr\xffain,1.0\n" + bytes(4096) + b"\n2,train/lo"
+    with file.open("ab") as whole:
+        whole.write(damage)
+    before = file.read_bytes()
+    assert read_rows(file)[1] == 6
+    assert look(folder).logged(("train/loss",)) == [row for row in trained if row[1] == "train/loss"]
+    assert run_job(raw, quiet=True) == 0
+    assert f"note: 6 damaged lines of {file} left out" in capsys.readouterr().err
+    assert (folder / "metrics.csv.old").read_bytes() == before
+    rows, damaged = read_rows(file)
+    assert rows[: len(trained)] == trained and damaged == 0
