@@ -26,7 +26,7 @@ from types import SimpleNamespace
 import torch
 
 from attnlab.learn.objectives import objective_for
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.interleaved_training import Contestant, Job
 from benchmarks.harness.peak_memory import peak_of
@@ -43,7 +43,7 @@ def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
 
     Whether it is compiled stands in their configuration.
     """
-    from attnlab.launch.pack.network_stack import Stack
+    from attnlab.launch.pack.network_stack import NetworkStack
     from attnlab.launch.pack.packed_module import PackModule
     from attnlab.launch.pack.trainer import PackOrder
 
@@ -52,14 +52,14 @@ def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
     members = [
         SimpleNamespace(
             run=lab,
-            module=LabModule(lab.config, lab.network, lab.prepared.spec),
+            module=TrainingModule(lab.config, lab.network, lab.prepared.spec),
             order=lab.order,
             lives=True,
             error=None,
         )
         for lab in labs
     ]
-    stack = Stack([lab.network for lab in labs], objective_for(first.prepared.spec))
+    stack = NetworkStack([lab.network for lab in labs], objective_for(first.prepared.spec))
     return step_of(PackModule(members, stack), first, first.batches(PackOrder(members)))
 
 

@@ -1,6 +1,6 @@
 """One training step of several models on a task: steps and tokens a second, padding, waiting, memory, utilisation.
 
-Every model trains in a process of its own with the real `pl.Trainer`, `LabModule` and data loader (batch, forward,
+Every model trains in a process of its own with the real `pl.Trainer`, `TrainingModule` and data loader (batch, forward,
 loss, backward, finite check, clipping, Adam; no metrics, no checkpoints), on the same batches in the same order. The
 processes take turns: all but one wait, so the models are measured A B A B ... and ratios are taken turn by turn.
 

@@ -28,10 +28,10 @@ from attnlab.analysis.gradient_noise import column, relative_sd, running_relativ
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.naming import run_folder
 from attnlab.launch.run_job import run_job
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 from attnlab.report.diagnose import run_figures
 from attnlab.report.diagnose.cli import diagnose_main
-from attnlab.report.diagnose.run_figures import Source, diagnose_run, draw_diagnosis
+from attnlab.report.diagnose.run_figures import ExampleChoice, diagnose_run, draw_diagnosis
 from attnlab.run import evaluator, figure_callback
 from attnlab.run.wandb_mirror import WandbMirror
 
@@ -132,7 +132,7 @@ def untested() -> Iterator[None]:
     """The test after training takes most of a tiny run's time and has no part in figures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            evaluator.Tester, "test", lambda self, folder, saved: (evaluator.Findings(), {"rule": "last_step"})
+            evaluator.Evaluator, "test", lambda self, folder, saved: (evaluator.Findings(), {"rule": "last_step"})
         )
         yield
 
@@ -160,7 +160,7 @@ def written(out: Path) -> set[str]:
     [("scan", None, 3), ("sort_of_clevr", "other seed", 2), ("wikitext2", None, 2)],
 )
 def test_files_of_a_run(runs: dict[str, Path], tmp_path: Path, name: str, compare: str | None, attentions: int) -> None:
-    source = Source(examples=3)
+    source = ExampleChoice(examples=3)
     files = diagnose_run(runs[name], tmp_path, compare=runs.get(compare), source=source)
     assert (
         {file.name for file in files} == written(tmp_path) == {f"{q}.{e}" for q in EVERYTHING for e in ("png", "csv")}
@@ -184,7 +184,8 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path], tmp_path: Path) -> 
     from attnlab.run.runtime import prepare
     from attnlab.tasks.base import make_task
 
-    diagnose_run(runs["scan"], tmp_path, ["norms", "weights"], source=Source(subset="test/ood", examples=4, example=5))
+    chosen = ExampleChoice(subset="test/ood", examples=4, example=5)
+    diagnose_run(runs["scan"], tmp_path, ["norms", "weights"], source=chosen)
     config = checked(read_config(runs["scan"] / "config.yaml"))
     examples = prepare(make_task(config.task), config.paths).subsets["test/ood"]
     size = len(examples)
@@ -329,15 +330,15 @@ def test_figures_go_to_wandb_and_a_resume_neither_repeats_nor_loses_them(
     """The picture of step 4 is drawn after the last checkpoint: kept, shown again when the step comes again."""
     more = ("train.max_steps=6", "train.checkpoint_every=3")
     raw = config_of(tmp_path, *SMALL_CLEVR, *FIGURES, *more, logger="wandb_offline")
-    healthy, drawn, shown = LabModule.training_step, [], []
+    healthy, drawn, shown = TrainingModule.training_step, [], []
     draws, mirrors = figure_callback.Figures._draw, WandbMirror.pictures
 
-    def broken(self: LabModule, batch: object, batch_idx: int) -> object:
+    def broken(self: TrainingModule, batch: object, batch_idx: int) -> object:
         if self.global_step == 4:
             raise RuntimeError("a power cut")
         return healthy(self, batch, batch_idx)
 
-    def draw_noted(self: figure_callback.Figures, module: LabModule, step: int, place: Path) -> None:
+    def draw_noted(self: figure_callback.Figures, module: TrainingModule, step: int, place: Path) -> None:
         drawn.append(step)
         draws(self, module, step, place)
 
@@ -347,11 +348,11 @@ def test_figures_go_to_wandb_and_a_resume_neither_repeats_nor_loses_them(
 
     monkeypatch.setattr(figure_callback.Figures, "_draw", draw_noted)
     monkeypatch.setattr(WandbMirror, "pictures", show_noted)
-    monkeypatch.setattr(LabModule, "training_step", broken)
+    monkeypatch.setattr(TrainingModule, "training_step", broken)
     assert run_job(raw, quiet=True) == 1
     assert drawn == [2, 4]
     shown.clear()
-    monkeypatch.setattr(LabModule, "training_step", healthy)
+    monkeypatch.setattr(TrainingModule, "training_step", healthy)
     assert run_job(raw, quiet=True) == 0
     assert drawn == [2, 4, 6]
     assert shown == [(step, name) for step in (2, 4, 6) for name in ("locality", "norms", "values", "weights")]

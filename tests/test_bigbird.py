@@ -11,8 +11,8 @@ from reference.bigbird import seen_by
 from support.golden_outputs import assert_golden, golden, with_weights
 from support.model_cases import apply, assert_same, gradients, masks, shaken
 from support.small_runs import ROOT, environment
+from test_laws_compile import ignore_slow_fallback
 from test_laws_reference import compare
-from test_laws_trace import ignore_slow_fallback
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 from torch.utils._python_dispatch import TorchDispatchMode

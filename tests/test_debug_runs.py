@@ -12,7 +12,7 @@ from attnlab.config.compose import compose_config
 from attnlab.config.naming import comparable, run_folder
 from attnlab.config.sweep import check_command
 from attnlab.report.cli import report_main
-from attnlab.report.run_selection import experiment_source
+from attnlab.report.run_selection import select_experiment
 
 CHOICES = sorted((ROOT / "conf" / "debug").glob("*.yaml"))
 
@@ -66,7 +66,7 @@ def test_debug_on_a_preset_is_no_cell_of_it(tmp_path: Path) -> None:
     """The preset's own cells stay missing, and what is asked for with debug= has nothing published beside it."""
     experiment, words = "park2024/table4_scan", [f"paths.runs={tmp_path / 'runs'}", "model=linear", "seed=0"]
     folder = write(tmp_path, f"experiment={experiment}", "model=linear", "seed=0", "debug=smoke")
-    assert [run.state for run in experiment_source(experiment, words).runs] == ["missing"]
-    source = experiment_source(experiment, [*words, "debug=smoke"])
+    assert [run.state for run in select_experiment(experiment, words).runs] == ["missing"]
+    source = select_experiment(experiment, [*words, "debug=smoke"])
     assert [run.folder for run in source.runs] == [folder] and source.runs[0].value(OOD) == 50.0
     assert source.report.published is None and "debug=smoke" in source.report.protocol

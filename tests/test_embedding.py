@@ -8,7 +8,7 @@ from support.model_cases import network_of
 from torch import Tensor
 
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.encoder_decoder import Output
+from attnlab.nn.output_head import Output
 from attnlab.nn.positional_encoding import patch_positions, sinusoidal
 from attnlab.nn.transformer_block import BlockShape, FeedForward
 

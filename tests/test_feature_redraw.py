@@ -13,7 +13,7 @@ from attnlab.attention.performer import PerformerAttention
 from attnlab.config.naming import run_folder
 from attnlab.launch.run_job import run_job
 from attnlab.learn.feature_redraw import redraw, redrawn_modules
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 from attnlab.run.evaluator import network_weights
 
 EVERY_TWO = "{_target_: attnlab.attention.performer.PerformerAttention, redraw_every: 2}"
@@ -81,24 +81,24 @@ def test_stopped_and_resumed_equals_uninterrupted(tmp_path: Path, monkeypatch: p
     """Broken off after step 11, resumed from 9; broken off after 23, resumed from 18, when a draw is due."""
     whole, cut = (config_of(tmp_path / name, *RUN) for name in ("whole", "cut"))
     seen: dict[int, list[Tensor]] = {}
-    healthy = LabModule.training_step
+    healthy = TrainingModule.training_step
 
-    def watched(self: LabModule, batch: object, batch_idx: int) -> Tensor:
+    def watched(self: TrainingModule, batch: object, batch_idx: int) -> Tensor:
         seen[self.global_step] = projections(self.network)
         return healthy(self, batch, batch_idx)
 
-    monkeypatch.setattr(LabModule, "training_step", watched)
+    monkeypatch.setattr(TrainingModule, "training_step", watched)
     assert run_job(whole, quiet=True) == 0
     for last in (11, 23):
 
-        def broken(self: LabModule, batch: object, batch_idx: int, last: int = last) -> Tensor:
+        def broken(self: TrainingModule, batch: object, batch_idx: int, last: int = last) -> Tensor:
             if self.global_step == last:
                 raise RuntimeError("broken off")
             return healthy(self, batch, batch_idx)
 
-        monkeypatch.setattr(LabModule, "training_step", broken)
+        monkeypatch.setattr(TrainingModule, "training_step", broken)
         assert run_job(cut, quiet=True) == 1
-    monkeypatch.setattr(LabModule, "training_step", healthy)
+    monkeypatch.setattr(TrainingModule, "training_step", healthy)
     assert run_job(cut, quiet=True) == 0
     assert_same_run(run_folder(whole), run_folder(cut))
     for step in range(1, 40):

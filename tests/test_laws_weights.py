@@ -19,14 +19,14 @@ def observed(attention: Attention, mode: str, mask: Tensor) -> Observation:
 
 @every_attention("weights")
 def test_weights_times_values_are_the_output(case: Case, mode: str) -> None:
-    """Also through `tap`, which sees the scores of the mechanisms that have them and can give others back."""
+    """Also through `score_hook`, which sees the scores of the mechanisms that have them and can give others back."""
     attention = case.make()
     for lengths in ((7, 3, 1), (70, 65, 2)):
         seen = observed(attention, mode, masks(lengths, max(lengths)))
         real = torch.ones_like(seen.mask) if mode == "cross" else seen.mask
         tapped: list[Tensor] = []
-        for tap in (None, lambda scores, tapped=tapped: tapped.append(scores) or scores):
-            weights = attention.weights(seen.q, seen.k, seen.mask, seen.causal, tap)
+        for score_hook in (None, lambda scores, tapped=tapped: tapped.append(scores) or scores):
+            weights = attention.weights(seen.q, seen.k, seen.mask, seen.causal, score_hook)
             assert weights.shape == (*seen.q.shape[:3], seen.k.shape[2])
             assert not weights[~seen.mask[:, None, None].expand_as(weights)].any(), "a weight on padding"
             if seen.causal:

@@ -20,7 +20,7 @@ from attnlab.report.build_table import columns_of, make_table
 from attnlab.report.page.elements import MINUS
 from attnlab.report.page.tables import cell_by_cell
 from attnlab.report.published_numbers import FOLDER, Published, Value, published_table
-from attnlab.report.run_selection import glob_source
+from attnlab.report.run_selection import select_glob
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import details, latex, markdown, record
 
@@ -73,7 +73,7 @@ def test_every_printer_writes_a_metric_alike(
     metric, alone = f"test/{name}", f"{shown} {sign}".strip()
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     a_run(run_folder(config), config, metrics={metric: value}, data={}, steps_per_second=2.0)
-    table = make_table(Report(title="t", columns={"c": metric}), glob_source(str(tmp_path / "runs")).runs)
+    table = make_table(Report(title="t", columns={"c": metric}), select_glob(str(tmp_path / "runs")).runs)
     cell = table.cells["linear"]["c"]
 
     assert details(table)[1][2:] == [f"{shown} (1)", f"{shown} (seed 0)", f"{shown} (seed 0)"]
@@ -112,7 +112,7 @@ def test_published_numbers_are_in_the_unit_of_their_columns() -> None:
 def test_another_unit_is_no_comparison(tmp_path: Path) -> None:
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     a_run(run_folder(config), config, metrics={"test/f1": 0.88, "test/word_perplexity": 5.0})
-    runs = glob_source(str(tmp_path / "runs")).runs
+    runs = select_glob(str(tmp_path / "runs")).runs
     known = {("linear", "c"): Value(0.87, None, None, "x")}
     for unit, metric in (("ratio", "test/f1"), ("percent", "test/word_perplexity")):
         with pytest.raises(TableError, match=f"gives {unit}"):
@@ -130,7 +130,7 @@ def test_averages_are_of_one_unit(tmp_path: Path) -> None:
         "val/word_perplexity": 7.0,
     }
     a_run(run_folder(config), config, metrics=metrics, selection={"rule": "last_step", "step": 7} | metrics)
-    runs = glob_source(str(tmp_path / "runs")).runs
+    runs = select_glob(str(tmp_path / "runs")).runs
 
     def average(*names: str) -> Report:
         return Report(title="t", columns={name: name for name in names}, average=Average(name="mean", of=list(names)))
@@ -153,7 +153,7 @@ def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_p
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     metrics = {"test/matthews_correlation": -0.3, "test/length_0_499/f1": 0.5, "test/length_500_up/f1": 0.2}
     a_run(run_folder(config), config, metrics=metrics)
-    runs = glob_source(str(tmp_path / "runs")).runs
+    runs = select_glob(str(tmp_path / "runs")).runs
     table = make_table(Report(title="t", columns={"c": "test/matthews_correlation"}), runs)
     axis = Figure().subplots()
     _bars(axis, table, table.columns[0])

@@ -14,7 +14,7 @@ from attnlab.data.batch import Batch, LabelledPairBatch, LanguageBatch, Sequence
 from attnlab.data.labelled_sequences import LabelledPairs
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 9)), min_size=1, max_size=14)
 
@@ -86,7 +86,7 @@ def test_the_gradient_stays_that_of_the_whole(model: str) -> None:
 
     found = []
     for limit in (None, 14):
-        module = LabModule(with_limit(config_of(model), limit), network, SPECS["scan"])
+        module = TrainingModule(with_limit(config_of(model), limit), network, SPECS["scan"])
         loss = module.training_step(batch, 0)
         found.append((loss.detach(), gradients(loss, network)))
     torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-12, atol=1e-12)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from attnlab.config.apply_overrides import flatten
 from attnlab.config.compose import CONF, compose_config, compose_node, hydra_session, unresolved
 from attnlab.config.naming import _plain_composition, comparable, differences, run_folder, run_label, run_tag
-from attnlab.config.setting import flatten
 from attnlab.config.sweep import check_command
 
 

@@ -10,7 +10,7 @@ from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of
 from attnlab.config.naming import run_folder
 from attnlab.data.batch import Batch
 from attnlab.launch.run_job import run_job
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 
 
 @pytest.mark.parametrize("small", [SMALL_SCAN, SMALL_CLEVR], ids=["scan", "sort_of_clevr"])
@@ -18,15 +18,15 @@ def test_a_poisoned_step_is_named(
     small: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw = config_of(tmp_path, *small, "model=linear_l2_ortho", "train.max_steps=30", "train.checkpoint_every=2")
-    healthy = LabModule.training_step
+    healthy = TrainingModule.training_step
 
-    def poisoned(self: LabModule, batch: object, batch_idx: int) -> torch.Tensor:
+    def poisoned(self: TrainingModule, batch: object, batch_idx: int) -> torch.Tensor:
         if self.global_step == 5:
             with torch.no_grad():
                 next(self.network.encoder.parameters()).fill_(torch.nan)
         return healthy(self, batch, batch_idx)
 
-    monkeypatch.setattr(LabModule, "training_step", poisoned)
+    monkeypatch.setattr(TrainingModule, "training_step", poisoned)
     assert run_job(raw, quiet=True) == 1
     message = capsys.readouterr().err
     assert "the loss is nan" in message and "at step 5" in message
@@ -40,7 +40,7 @@ def test_a_poisoned_step_is_named(
     assert not (folder / "result.json").exists()
 
     # The cause mended, the same command goes on from the good checkpoint.
-    monkeypatch.setattr(LabModule, "training_step", healthy)
+    monkeypatch.setattr(TrainingModule, "training_step", healthy)
     assert run_job(raw, quiet=True) == 0
 
 
@@ -50,14 +50,14 @@ def test_weights_that_are_not_finite_are_never_saved(
 ) -> None:
     """The loss of the step is finite, its update is not: neither a checkpoint nor the last step may keep it."""
     raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", f"train.max_steps={last}", "train.checkpoint_every=2")
-    healthy = LabModule.configure_gradient_clipping
+    healthy = TrainingModule.configure_gradient_clipping
 
-    def exploding(self: LabModule, optimizer: torch.optim.Optimizer, **rest: object) -> None:
+    def exploding(self: TrainingModule, optimizer: torch.optim.Optimizer, **rest: object) -> None:
         healthy(self, optimizer)
         if self.global_step == 3:
             self.network.encoder.layers[0].attention.q_proj.weight.grad.fill_(torch.inf)
 
-    monkeypatch.setattr(LabModule, "configure_gradient_clipping", exploding)
+    monkeypatch.setattr(TrainingModule, "configure_gradient_clipping", exploding)
     assert run_job(raw, quiet=True) == 1
     message = capsys.readouterr().err
     assert "encoder.layers.0.attention.q_proj.weight are not finite after step 4" in message
@@ -77,13 +77,13 @@ def test_a_late_look_names_the_right_step_and_saves_nothing(
     """On a GPU a loss is looked at one step later, or before weights are saved; here the same on a CPU."""
     more = ("train.max_steps=8", f"train.checkpoint_every={checkpoint_every}")
     raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", *more)
-    started, healthy, batches = LabModule.__init__, LabModule.training_step, []
+    started, healthy, batches = TrainingModule.__init__, TrainingModule.training_step, []
 
-    def late(self: LabModule, *given: object) -> None:
+    def late(self: TrainingModule, *given: object) -> None:
         started(self, *given)
         self.watch.late = True
 
-    def poisoned(self: LabModule, batch: Batch, batch_idx: int) -> torch.Tensor:
+    def poisoned(self: TrainingModule, batch: Batch, batch_idx: int) -> torch.Tensor:
         batches.append(batch)
         loss = healthy(self, batch, batch_idx)
         if len(batches) == 4:
@@ -91,8 +91,8 @@ def test_a_late_look_names_the_right_step_and_saves_nothing(
             self.latest["train/loss"] = self.latest["train/loss"] * torch.nan
         return loss
 
-    monkeypatch.setattr(LabModule, "__init__", late)
-    monkeypatch.setattr(LabModule, "training_step", poisoned)
+    monkeypatch.setattr(TrainingModule, "__init__", late)
+    monkeypatch.setattr(TrainingModule, "training_step", poisoned)
     assert run_job(raw, quiet=True) == 1
     message = capsys.readouterr().err
     assert "the loss is nan at step 3" in message and "largest gradient by now: " in message

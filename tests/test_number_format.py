@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlab.launch.pack.network_stack import Stack
+from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.example_scores import judge_for
 from attnlab.learn.objectives import objective_for
 from attnlab.nn.build_network import build_network
@@ -69,6 +69,6 @@ def test_position_tables_are_exact_to_float64() -> None:
 
 def test_rates_of_a_pack_are_exact_to_float64() -> None:
     networks = [network_of("vanilla", "scan", dropout=rate) for rate in (0.1, 0.3)]
-    stack = Stack(networks, objective_for(SPECS["scan"]))
+    stack = NetworkStack(networks, objective_for(SPECS["scan"]))
     rates = {name: value.tolist() for name, value in stack.buffers.items() if name.endswith(".rate")}
     assert rates and all(value == [0.1, 0.3] for value in rates.values())

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from attnlab.config.schema import Optim
 from attnlab.learn.optimizers import make_optimizer, make_schedule, optimizer_options, schedule_of
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 
 OPTIM = Optim(lr=2.0)
 
@@ -85,7 +85,7 @@ def test_single_entries_are_clipped_before_the_norm() -> None:
     config = config_of("linear")
     network = network_of("linear", "scan")
     config = replace(config, optim=replace(config.optim, clip_value=0.5, clip_norm=None))
-    module = LabModule(config, network, SPECS["scan"])
+    module = TrainingModule(config, network, SPECS["scan"])
     for parameter in network.parameters():
         parameter.grad = torch.full_like(parameter, -3.0)
     optimizer = make_optimizer(config.optim, network.parameters())

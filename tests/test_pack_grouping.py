@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from attnlab.config.apply_overrides import flatten
 from attnlab.config.naming import run_folder
 from attnlab.config.pack_grouping import Pack, describe, is_own, packs, ranges
-from attnlab.config.setting import flatten
 from attnlab.config.sweep import check_command
 
 

@@ -14,7 +14,7 @@ from torch.nn.functional import linear
 from attnlab.config.naming import run_folder
 from attnlab.launch.pack import run_pack as pack
 from attnlab.launch.pack import trainer
-from attnlab.launch.pack.network_stack import Stack
+from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackModule
 from attnlab.launch.pack.pending_run import entries_of
 from attnlab.launch.run_job import run_job
@@ -200,13 +200,13 @@ def test_runs_that_do_not_fit_are_trained_in_halves(
     runs = [(*SCAN, "model=linear", f"seed={seed}") for seed in range(3)]
     sizes = []
 
-    def limited(networks: list, *args: object, **options: object) -> Stack:
+    def limited(networks: list, *args: object, **options: object) -> NetworkStack:
         sizes.append(len(networks))
         if len(networks) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return Stack(networks, *args, **options)
+        return NetworkStack(networks, *args, **options)
 
-    monkeypatch.setattr(trainer, "Stack", limited)
+    monkeypatch.setattr(trainer, "NetworkStack", limited)
     assert pack.run_pack(configs(tmp_path, runs), max_packed=3) == [0, 0, 0]
     assert sizes == [3, 2, 1]
     assert "3 runs do not fit into memory together" in capsys.readouterr().err
@@ -265,9 +265,9 @@ def test_a_signal_leaves_runs_at_other_steps_alone(tmp_path: Path, monkeypatch: 
 def test_the_number_of_runs_follows_from_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [entry] = entries_of([config_of(tmp_path, *SCAN, "model=linear")])
     held = trainer.Shared(entry, StopRequest())
-    monkeypatch.setattr("attnlab.run.provenance.free_memory_bytes", lambda device: 10**6)
+    monkeypatch.setattr("attnlab.run.memory_use.free_memory_bytes", lambda device: 10**6)
     assert held.most() == 1
-    monkeypatch.setattr("attnlab.run.provenance.free_memory_bytes", lambda device: 10**12)
+    monkeypatch.setattr("attnlab.run.memory_use.free_memory_bytes", lambda device: 10**12)
     assert held.most() > 100
 
 

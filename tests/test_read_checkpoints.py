@@ -18,10 +18,9 @@ from attnlab.launch.run_job import run_job
 from attnlab.learn import validation
 from attnlab.learn.atomic_write import IDENTITY, SaveError
 from attnlab.run import evaluator
-from attnlab.run.read_checkpoints import read_checkpoint
+from attnlab.run.read_checkpoints import read_checkpoint, run_weights
 from attnlab.run.read_run_files import config_text
 from attnlab.run.run_folder import RunError, RunFolder
-from attnlab.run.warm_start import run_weights
 
 SMALL = (*SMALL_CLEVR, "train.max_steps=6", "train.validate_every=2", "train.checkpoint_every=4")
 RULES = ("", "unary", "binary", "ternary")
@@ -198,13 +197,13 @@ def test_killed_after_better_weights_the_test_takes_those_that_are_named(
     folder = run_folder(killed)
     named = torch.load(folder / "best_step2.pt", weights_only=True)["network"]
     monkeypatch.setattr(validation, "improves", lambda metric, value, best: best is None)
-    tested, healthy = [], evaluator.Tester.test_subsets
+    tested, healthy = [], evaluator.Evaluator.test_subsets
 
-    def seen(self: evaluator.Tester, show: bool = False) -> evaluator.Findings:
+    def seen(self: evaluator.Evaluator, show: bool = False) -> evaluator.Findings:
         tested.append({name: value.clone() for name, value in self.network.state_dict().items()})
         return healthy(self, show)
 
-    monkeypatch.setattr(evaluator.Tester, "test_subsets", seen)
+    monkeypatch.setattr(evaluator.Evaluator, "test_subsets", seen)
     assert run_job(killed, quiet=True) == 0
     assert RunFolder(folder).result()["selection"]["step"] == 2
     assert len(tested) == 1 and all(torch.equal(tested[0][name], named[name]) for name in named)

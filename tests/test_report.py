@@ -25,7 +25,7 @@ from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.published_numbers import Published, PublishedError, Value, published_table
 from attnlab.report.read_runs import Unreadable, look, run_folders
-from attnlab.report.run_selection import glob_source, plain_report
+from attnlab.report.run_selection import plain_report, select_glob
 from attnlab.report.statistics import bimodal, interval, mean, paired, sd
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import latex, mean_and_sd
@@ -76,7 +76,7 @@ def made(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> Make:
 
 
 def table_of(folder: Path, report: Report | None = None, published: Published | None = None) -> Any:
-    source = glob_source(str(folder))
+    source = select_glob(str(folder))
     return make_table(report or plain_report(source), source.runs, published)
 
 
@@ -191,7 +191,7 @@ def test_published_values_stand_beside_ours(made: Make, tmp_path: Path) -> None:
     known = {("linear", "ood"): Value(46.9, None, None, "x"), ("linear", "iid"): Value(None, None, "fails", "x")}
     table = make_table(
         Report(title="t", columns={"ood": OOD, "iid": IID}),
-        glob_source(str(tmp_path / "runs")).runs,
+        select_glob(str(tmp_path / "runs")).runs,
         Published("p/t", "A paper", "t", "percent", 5, "table 1", known),
     )
     cell = table.cells["linear"]["ood"]

@@ -13,7 +13,7 @@ from attnlab.data.batch import LanguageBatch
 from attnlab.learn.objectives import hide_tokens
 from attnlab.nn.build_network import build_network
 from attnlab.nn.classifier import ClassHead, SequenceEncoder
-from attnlab.nn.encoder_decoder import Output
+from attnlab.nn.output_head import Output
 
 LENGTHS = [5, 2, 3]
 TASKS = ("lra_listops", "lra_retrieval", "flip_flop", "wikitext103_masked")

@@ -17,7 +17,7 @@ from attnlab.launch import joblib_workers
 from attnlab.launch.pack.run_pack import run_pack
 from attnlab.launch.run_job import run_job
 from attnlab.learn.stop_signals import Stopped, StopRequest
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 from attnlab.run.run_folder import RunFolder
 
 SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=5")
@@ -40,15 +40,15 @@ def handlers() -> Iterator[Callable[[int, Any], None]]:
 
 def signals_in_step(step: int, signums: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """This process gets signals while the loss of a step is computed."""
-    healthy = LabModule.training_step
+    healthy = TrainingModule.training_step
 
-    def step_with_signals(self: LabModule, *given: Any) -> Any:
+    def step_with_signals(self: TrainingModule, *given: Any) -> Any:
         if self.global_step == step - 1:
             for signum in signums:
                 os.kill(os.getpid(), signum)
         return healthy(self, *given)
 
-    monkeypatch.setattr(LabModule, "training_step", step_with_signals)
+    monkeypatch.setattr(TrainingModule, "training_step", step_with_signals)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGUSR1, signal.SIGUSR2])

@@ -95,11 +95,11 @@ def test_taps_see_scores_before_the_threshold() -> None:
     attention, x, seen = make(), draw(1, 5, 8), []
     q, (k, _) = attention.queries(x), attention.keys_values(x)
 
-    def tap(scores: Tensor) -> Tensor:
+    def score_hook(scores: Tensor) -> Tensor:
         seen.append(scores.detach().requires_grad_())
         return seen[-1]
 
-    weights = attention.weights(q, k, None, True, tap)
+    weights = attention.weights(q, k, None, True, score_hook)
     gradient = torch.autograd.grad(weights.square().sum(), seen[0])[0]
     assert (seen[0] < 0).any()
     assert not gradient[seen[0] <= 0].any()

@@ -199,7 +199,7 @@ def test_the_simple_norm_is_finite_at_any_size() -> None:
 
 
 def test_weights_can_be_differentiated_by_scores() -> None:
-    """Through `tap`; a weight does not depend on scores of other blocks."""
+    """Through `score_hook`; a weight does not depend on scores of other blocks."""
     q, k, mask = draw(1, 2, 7, 4), draw(1, 2, 7, 4), masks([6], 7)
     block = torch.arange(7) // 4
     for scores in ("softmax", "rela"):

@@ -25,7 +25,7 @@ from attnlab.config.naming import run_folder
 from attnlab.config.schema import LoggerOptions
 from attnlab.launch.pack.run_pack import run_pack
 from attnlab.launch.run_job import run_job
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 from attnlab.report.wandb_report import log_report
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.run.wandb_mirror import WandbMirror
@@ -66,18 +66,18 @@ def at_the_end(run: Path) -> dict:
 
 def test_one_run_with_one_history_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = config_of(tmp_path, *SMALL, "train.max_steps=6", logger="wandb_offline")
-    healthy = LabModule.training_step
+    healthy = TrainingModule.training_step
 
-    def broken(self: LabModule, batch: object, batch_idx: int) -> object:
+    def broken(self: TrainingModule, batch: object, batch_idx: int) -> object:
         if self.global_step == 5:
             raise RuntimeError("a power cut")
         return healthy(self, batch, batch_idx)
 
-    monkeypatch.setattr(LabModule, "training_step", broken)
+    monkeypatch.setattr(TrainingModule, "training_step", broken)
     assert run_job(raw, quiet=True) == 1
     first = offline_runs(tmp_path)
     assert len(first) == 1
-    monkeypatch.setattr(LabModule, "training_step", healthy)
+    monkeypatch.setattr(TrainingModule, "training_step", healthy)
     assert run_job(raw, quiet=True) == 0
 
     runs = offline_runs(tmp_path)

@@ -12,8 +12,8 @@ import torch
 
 from attnlab.data.batch import Batch
 from attnlab.learn.lightning_trainer import make_trainer
-from attnlab.learn.training_module import LabModule
-from attnlab.run import provenance
+from attnlab.learn.training_module import TrainingModule
+from attnlab.run import memory_use
 from attnlab.run.fit import make_loader
 from benchmarks.flops import flops_per_place
 from benchmarks.harness.setup import Lab, make_lab
@@ -96,7 +96,7 @@ class Turns(pl.Callback):
             self.line.send(Turn(time.perf_counter() - self.started, *self.stream.taken()))
             threads = self.line.recv()
             if threads == 0:
-                self.line.send(Account(provenance.peak_memory_bytes(self.job.device), self.flops))
+                self.line.send(Account(memory_use.peak_memory_bytes(self.job.device), self.flops))
                 trainer.should_stop = True
             else:
                 torch.set_num_threads(threads)
@@ -109,11 +109,11 @@ def train(line: Connection, job: Job, threads: int) -> None:
     torch.set_num_threads(threads)
     lab = make_lab(job.task, job.model, job.overrides, job.device)
     flops = flops_per_place(lab)
-    provenance.reset_peak_memory(job.device)
+    memory_use.reset_peak_memory(job.device)
     endless = replace(lab.config, train=replace(lab.config.train, max_steps=-1))
     stream = Stream(lab, make_loader(lab.config, lab.prepared, lab.order, 0, job.device))
     trainer = make_trainer(endless, job.device, [Turns(line, job, stream, flops)])
-    trainer.fit(LabModule(lab.config, lab.network, lab.prepared.spec), stream)
+    trainer.fit(TrainingModule(lab.config, lab.network, lab.prepared.spec), stream)
 
 
 class Contestant:

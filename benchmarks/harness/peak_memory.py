@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from attnlab.run import provenance
+from attnlab.run import memory_use
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of mallopt(3)
 
@@ -24,11 +24,11 @@ def peak_of(run: Callable[[], object], device: torch.device) -> float:
         before = _in_use(device)
     except (OSError, TypeError):
         return math.nan
-    provenance.reset_peak_memory(device)
+    memory_use.reset_peak_memory(device)
     run()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return max(provenance.peak_memory_bytes(device) - before, 0)
+    return max(memory_use.peak_memory_bytes(device) - before, 0)
 
 
 def _in_use(device: torch.device) -> int:

@@ -17,7 +17,7 @@ from attnlab.data.files.fetch import DataError
 from attnlab.learn.evaluate import precision_context
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.train_stream import TrainStream
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 from attnlab.run.fit import batch_order, rounds_lengths, with_steps
 from attnlab.run.run_lifecycle import device_of
 from attnlab.run.runtime import make_network, place_data, prepare
@@ -137,7 +137,7 @@ def stepper(lab: Lab, waits: bool = True) -> Callable[[], torch.Tensor]:
     """
     batches = lab.batches(lab.order)
     return step_of(
-        LabModule(lab.config, lab.network, lab.prepared.spec), lab, batches if waits else repeat(next(batches))
+        TrainingModule(lab.config, lab.network, lab.prepared.spec), lab, batches if waits else repeat(next(batches))
     )
 
 

@@ -101,11 +101,11 @@ def _score_gradients(use: Application, flow: Tensor) -> tuple[Tensor, Tensor | N
     """The weights, and the gradient by their scores: out = W v, so that by W it is flow v^T."""
     seen, scores = use.seen, []
 
-    def tap(given: Tensor) -> Tensor:
+    def score_hook(given: Tensor) -> Tensor:
         scores.append(given.detach().requires_grad_())
         return scores[-1]
 
-    weights = use.attention.weights(seen.q.detach(), seen.k.detach(), seen.mask, seen.causal, tap)
+    weights = use.attention.weights(seen.q.detach(), seen.k.detach(), seen.mask, seen.causal, score_hook)
     if not scores:
         return weights.detach(), None
     by_weights = flow @ seen.v.detach().transpose(-1, -2)

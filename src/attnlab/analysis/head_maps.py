@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from attnlab.analysis.attention_arrays import Maps
-from attnlab.plots.style import panels
-from attnlab.plots.text import fitted
+from attnlab.plots.style import fitted, panels
 
 MOST_HEADS = 16
 LONGEST_NAME = 12

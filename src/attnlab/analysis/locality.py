@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from attnlab.analysis.attention_arrays import RATIOS, Locality, Summary
 from attnlab.analysis.gradient_noise import COLUMN
 from attnlab.learn import metric_units
-from attnlab.plots.style import GREYS, LINES, MARKERS, logarithmic, panels
-from attnlab.plots.text import LINE, fitted
+from attnlab.plots.style import GREYS, LINE, LINES, MARKERS, fitted, logarithmic, panels
 
 MOST_TOGETHER = 6
 """layers in one panel"""

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from attnlab.analysis.attention_arrays import Summary
-from attnlab.plots.style import GREYS, HATCHES, panels
-from attnlab.plots.text import LINE, fitted
+from attnlab.plots.style import GREYS, HATCHES, LINE, fitted, panels
 
 MOST_DRAWN = 4000
 """norms a violin is estimated from, taken at even steps of their order; csv files count all"""

@@ -5,8 +5,8 @@
     weights(q, k, mask, causal)                             for diagnostics: what `attend` multiplies the values by
 
 A mechanism gives `attend`; what it needs before and after (other projections, a norm after the heads are joined) goes
-into `queries`, `keys_values` and `joined`. Most extend one of two classes that give the rest, decoding included:
-`linear_core.FeatureMapAttention` (sums of features) and `softmax_core.CachedAttention` (all keys are kept).
+into `queries`, `keys_values` and `project_output`. Most extend one of two classes that give the rest, decoding
+included: `linear_core.FeatureMapAttention` (sums of features) and `softmax_core.CachedAttention` (all keys are kept).
 
 Masks are boolean, True = keep, and prefixes: real positions first. What stands at padded positions never reaches an
 output: it is replaced by zeros on entry, and mechanisms leave masked keys out of their sums.
@@ -163,8 +163,8 @@ class Attention(nn.Module, ABC):
         if self.observer is not None:
             self.observer(Observation(q, k, v, mask, causal, out))
         if not self.orthogonality:
-            return self.joined(out, x), x.new_zeros(())
-        return self.joined(out, x), orthogonality_loss(self.value_heads(v), mask, self.ortho_form)
+            return self.project_output(out, x), x.new_zeros(())
+        return self.project_output(out, x), orthogonality_loss(self.value_heads(v), mask, self.ortho_form)
 
     def _require(self, form: str) -> None:
         if not getattr(self, f"supports_{form}"):
@@ -194,7 +194,7 @@ class Attention(nn.Module, ABC):
         """Values head by head, as the orthogonality loss compares them: `v` unless its heads are packed otherwise."""
         return v
 
-    def joined(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+    def project_output(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         """Heads joined and projected; x is what the queries were made from."""
         return self.out_proj(self.join_heads(out))
 
@@ -233,13 +233,13 @@ class Attention(nn.Module, ABC):
         k: Float[Tensor, "B H M K"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N M"]:
         """The matrix that `attend` multiplies the values by, written out: for diagnostics, at a cost of O(N M).
 
-        A mechanism whose weights are a function of scores (B, H, N, M) overrides this, passes the scores through `tap`
-        where it is given, and uses what that returns; so their gradient can be taken. Where scores are not defined the
-        weights are read off by attending to one value after another, which any `attend` linear in v allows.
+        A mechanism whose weights are a function of scores (B, H, N, M) overrides this, passes the scores through
+        `score_hook` where it is given, and uses the result; so their gradient can be taken. Where scores are not
+        defined the weights are read off by attending to one value after another, which any `attend` linear in v allows.
         """
         one_hot = torch.eye(k.shape[2], dtype=q.dtype, device=q.device)
         return self.attend(q, k, one_hot.expand(*k.shape[:3], -1), mask, causal)

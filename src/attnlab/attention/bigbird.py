@@ -145,11 +145,11 @@ class BigBirdAttention(Attention):
         k: Float[Tensor, "B H N D"],
         mask: Bool[Tensor, "B N"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N N"]:
         length, size = q.shape[2], self.block_size
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
-        scores = scores if tap is None else tap(scores)
+        scores = scores if score_hook is None else score_hook(scores)
         n_blocks, lengths = -(-length // size), real_lengths(q[:1], mask)
         sees = self.sees(n_blocks, lengths) | self._is_global(n_blocks, lengths).transpose(-1, -2)
         sees = sees.repeat_interleave(size, 2).repeat_interleave(size, 3)[:, :, :length, :length]

@@ -98,10 +98,10 @@ class CompositionalAttention(CachedAttention):
         k: Float[Tensor, "B S M D"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B S N M"]:
         """The weights of the searches; `retrieval_weights` are the other half."""
-        return scaled_dot_weights(q, k, mask, causal, tap)
+        return scaled_dot_weights(q, k, mask, causal, score_hook)
 
     def retrieval_weights(
         self, results: Float[Tensor, "B S N R D"], x: Float[Tensor, "B N E"]
@@ -114,7 +114,7 @@ class CompositionalAttention(CachedAttention):
         with full_precision(query, self.retrieval_key_proj(results)) as (query, key):
             return ((query * key).sum(-1) * self.retrieval_width**-0.5).softmax(-1)
 
-    def joined(self, out: Float[Tensor, "B S N RD"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+    def project_output(self, out: Float[Tensor, "B S N RD"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         results = out.unflatten(-1, (self.retrievals, -1))
         with full_precision(self.retrieval_weights(results, x), results) as (weights, wide):
             taken = (weights.unsqueeze(-1) * wide).sum(-2).to(out.dtype)

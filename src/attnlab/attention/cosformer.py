@@ -88,7 +88,7 @@ class CosformerAttention(FeatureMapAttention):
     def feature_width(self) -> int:
         return 2 * self.n_features
 
-    def placed(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F2"]:
+    def with_positions(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F2"]:
         """Re-weighted features; unchanged with `length_from=batch`, where `features` does it, which sees both sides."""
         return features if self.max_length is None else _reweighted(features, first, self.max_length)
 

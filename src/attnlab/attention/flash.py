@@ -106,7 +106,7 @@ class GatedAttentionUnit(Attention):
 
     key_heads = query_heads
 
-    def joined(self, out: Float[Tensor, "B 1 N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+    def project_output(self, out: Float[Tensor, "B 1 N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         """Gated by u and projected."""
         gate = F.silu(self.u_proj(x))
         with full_precision(gate, out[:, 0]) as (wide, y):
@@ -155,7 +155,7 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
         k: Float[Tensor, "B 1 M S"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
         first_query: int = 0,
     ) -> Float[Tensor, "B 1 N M"]:
         dtype = q.dtype
@@ -164,7 +164,7 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
             keep = kept(scores, mask, causal)
             n = self.max_length if self.divisor == "max_length" else keep.sum(-1, keepdim=True).clamp(min=1)
             scores = scores / n + self.position_bias(*scores.shape[-2:], first_query)
-            scores = scores if tap is None else tap(scores)
+            scores = scores if score_hook is None else score_hook(scores)
             return F.relu(scores.masked_fill(~keep, 0.0)).square().to(dtype)
 
     def state_size(self, length: int) -> int:
@@ -238,7 +238,7 @@ class Flash(GatedAttentionUnit):
             sums = state.sums
             if place + 1 == self.chunk_size:
                 sums, k, v = sums + key_value_sum(k_linear, full_v) / self.chunk_size, k[:, :, :0], v[:, :, :0]
-        return self.joined(out, x), ChunkState(state.position + 1, k, v, sums)
+        return self.project_output(out, x), ChunkState(state.position + 1, k, v, sums)
 
     def state_size(self, length: int) -> int:
         in_chunk = length % self.chunk_size

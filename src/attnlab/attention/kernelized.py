@@ -60,20 +60,20 @@ class KernelizedAttention(CachedAttention):
         k: Float[Tensor, "B H M D"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N M"]:
         """Scores are the exponents -|q_i - k_j|^2 / (2 sqrt(D))."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
-            return self._kernel(q, k, mask, causal, tap).to(dtype)
+            return self._kernel(q, k, mask, causal, score_hook).to(dtype)
 
     def _kernel(
-        self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, tap: Callable[[Tensor], Tensor] | None
+        self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, score_hook: Callable[[Tensor], Tensor] | None
     ) -> Tensor:
         # (a - b)^2 written out, so that no N x M x D tensor is needed. What cancels can leave a rest above 0 where two
         # vectors are almost equal and long.
         q, k = q * self.head_width**-0.25, k * self.head_width**-0.25
         lengths = q.square().sum(-1)[..., :, None] + k.square().sum(-1)[..., None, :]
         scores = (q @ k.transpose(-1, -2) - 0.5 * lengths).clamp(max=0.0)
-        scores = scores if tap is None else tap(scores)
+        scores = scores if score_hook is None else score_hook(scores)
         return scores.masked_fill(~kept(scores, mask, causal), -torch.inf).exp()

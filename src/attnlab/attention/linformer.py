@@ -112,4 +112,4 @@ class LinformerAttention(Attention):
 
     def step(self, x: Float[Tensor, "B 1 E"], state: KeyValueState) -> tuple[Float[Tensor, "B 1 E"], KeyValueState]:
         out = fused_softmax(self.queries(x), state.k, state.v, None, False, self.dropout if self.training else 0.0)
-        return self.joined(out, x), KeyValueState(state.position + 1, state.k, state.v, None, cross=True)
+        return self.project_output(out, x), KeyValueState(state.position + 1, state.k, state.v, None, cross=True)

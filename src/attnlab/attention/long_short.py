@@ -112,7 +112,7 @@ class LongShortAttention(Attention):
         k: Float[Tensor, "B H M K"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N M"]:
         """What a position weighs in the window and in the means together; scores are no matrix of positions."""
         dtype = q.dtype
@@ -211,7 +211,7 @@ class LongShortAttention(Attention):
                 means = self._means(p, *segment)
                 global_k, global_v = torch.cat((global_k, means[0]), dim=2), torch.cat((global_v, means[1]), dim=2)
         drop = max(0, k.shape[2] - self._cached)
-        return self.joined(out, x), LongShortState(
+        return self.project_output(out, x), LongShortState(
             state.position + 1, k[:, :, drop:], v[:, :, drop:], global_k, global_v
         )
 

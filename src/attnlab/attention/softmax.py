@@ -73,11 +73,11 @@ class SoftmaxAttention(CachedAttention):
         k: Float[Tensor, "B H M D"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N M"]:
         if self.positions is None:
-            return scaled_dot_weights(q, k, mask, causal, tap)
-        return self._relative_weights(q, k, mask, causal, tap)
+            return scaled_dot_weights(q, k, mask, causal, score_hook)
+        return self._relative_weights(q, k, mask, causal, score_hook)
 
     def _relative_weights(
         self,
@@ -85,13 +85,13 @@ class SoftmaxAttention(CachedAttention):
         k: Tensor,
         mask: Tensor | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
         first_query: int = 0,
     ) -> Tensor:
         # Written out: torch's fused kernels cannot be differentiated by their bias under vmap.
         scores = (q + self.positions.content_bias) @ k.transpose(-1, -2)
         scores = (scores + self.positions.scores(q, k.shape[2], first_query)) * self.head_width**-0.5
-        scores = scores if tap is None else tap(scores)
+        scores = scores if score_hook is None else score_hook(scores)
         return softmax_weights(scores, kept(scores, mask, causal))
 
     def _drop(self, weights: Tensor) -> Tensor:

@@ -92,12 +92,12 @@ class ThresholdRelativeAttention(CachedAttention):
         k: Float[Tensor, "B H M D"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N M"]:
         """Scores are s_ij, before the threshold."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
-            return self._weights(q, k, mask, causal, tap=tap).to(dtype)
+            return self._weights(q, k, mask, causal, score_hook=score_hook).to(dtype)
 
     def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         dtype = v.dtype
@@ -112,12 +112,12 @@ class ThresholdRelativeAttention(CachedAttention):
         mask: Tensor | None,
         causal: bool,
         *,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
         dropout: Rate = 0.0,
     ) -> Tensor:
         q, gate = q[..., :-1], F.logsigmoid(q[..., -1:])
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
-        scores = scores if tap is None else tap(scores)
+        scores = scores if score_hook is None else score_hook(scores)
         survives = (scores > 0) & kept(scores, mask, causal)
         # From the end of the row to key j, both included; whole numbers, so their differences are exact.
         survivors = survives.to(scores.dtype)

@@ -95,16 +95,16 @@ class NormAttention(FeatureMapAttention):
     def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
         return FEATURE_MAPS[self.feature_map](q)
 
-    def placed(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F"]:
+    def with_positions(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F"]:
         if self.lrpe is None:
             return features
         return self.lrpe(features, torch.arange(first, first + features.shape[2], device=features.device))
 
-    def handed_on(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
+    def cast_output(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
         # Undivided sums grow with the length and pass the largest float16; after the norm they fit again.
         return out
 
-    def joined(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+    def project_output(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         with full_precision(self.join_heads(out)) as (y,):
             y = simple_rms_norm(y) if self.layer_norm is None else self._layer_normed(y)
         return self.out_proj(y.to(x.dtype))
@@ -153,7 +153,7 @@ class DiagAttention(Attention):
         self.dropout, self.block_size, self.scores = dropout, block_size, scores
         self.lrpe = lrpe_of(lrpe, self.head_width)
 
-    def placed(self, x: Float[Tensor, "B H N D"], first: int) -> Float[Tensor, "B H N D"]:
+    def with_positions(self, x: Float[Tensor, "B H N D"], first: int) -> Float[Tensor, "B H N D"]:
         """Queries or keys with their positions worked in; `first` is the position of the first row."""
         if self.lrpe is None:
             return x
@@ -172,7 +172,7 @@ class DiagAttention(Attention):
         if mask is None and length % size:
             mask = torch.ones(batch, length, dtype=torch.bool, device=v.device)
         mask = None if mask is None else F.pad(mask, (0, -length % size)).reshape(-1, size)
-        q, k, v = (_blocks(x, size) for x in (self.placed(q, 0), self.placed(k, 0), v))
+        q, k, v = (_blocks(x, size) for x in (self.with_positions(q, 0), self.with_positions(k, 0), v))
         out = self._within(q, k, v, mask, causal).transpose(1, 2)
         return out.unflatten(0, (batch, -1)).flatten(1, 2)[:, :length].transpose(1, 2)
 
@@ -186,9 +186,9 @@ class DiagAttention(Attention):
             weights = F.relu(q @ k.transpose(-1, -2) * self.head_width**-0.5)
             return dropped(weights.tril() if causal else weights, dropout) @ v
 
-    def joined(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+    def project_output(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         if self.scores == "softmax":
-            return super().joined(out, x)
+            return super().project_output(out, x)
         with full_precision(self.join_heads(out)) as (y,):
             y = simple_rms_norm(y)
         return self.out_proj(y.to(x.dtype))
@@ -199,11 +199,11 @@ class DiagAttention(Attention):
         k: Float[Tensor, "B H N D"],
         mask: Bool[Tensor, "B N"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N N"]:
         """Scores are those of all pairs; the weights outside of blocks are 0."""
-        scores = self.placed(q, 0) @ self.placed(k, 0).transpose(-1, -2) * self.head_width**-0.5
-        scores = scores if tap is None else tap(scores)
+        scores = self.with_positions(q, 0) @ self.with_positions(k, 0).transpose(-1, -2) * self.head_width**-0.5
+        scores = scores if score_hook is None else score_hook(scores)
         block = torch.arange(q.shape[2], device=q.device) // self.block_size
         keep = kept(scores, mask, causal) & (block[:, None] == block)
         return softmax_weights(scores, keep) if self.scores == "softmax" else F.relu(scores).masked_fill(~keep, 0.0)
@@ -215,10 +215,10 @@ class DiagAttention(Attention):
 
     def step(self, x: Float[Tensor, "B 1 E"], state: BlockState) -> tuple[Float[Tensor, "B 1 E"], BlockState]:
         k, v = self.keys_values(x)
-        q, k = self.placed(self.queries(x), state.position), self.placed(k, state.position)
+        q, k = self.with_positions(self.queries(x), state.position), self.with_positions(k, state.position)
         if state.position % self.block_size:
             k, v = torch.cat((state.k, k), dim=2), torch.cat((state.v, v), dim=2)
-        return self.joined(self._within(q, k, v, None, False), x), BlockState(state.position + 1, k, v)
+        return self.project_output(self._within(q, k, v, None, False), x), BlockState(state.position + 1, k, v)
 
     def state_size(self, length: int) -> int:
         """At most one block: the tokens since its beginning."""

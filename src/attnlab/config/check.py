@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.apply_overrides import Setter, list_advice
 from attnlab.config.compatibility_rules import ignored_options, rule_problems
 from attnlab.config.compose import CONF
 from attnlab.config.defaults import completed
 from attnlab.config.overrides import read_overrides
 from attnlab.config.plugins import foreign_targets
 from attnlab.config.schema import Config
-from attnlab.config.setting import Setter, list_advice
 from attnlab.config.suggest import listed, show
 from attnlab.config.target_validation import addable_keys, model_problems, task_problems
 from attnlab.config.type_check import build, conform

@@ -7,9 +7,9 @@ from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from attnlab.config.apply_overrides import first_line
 from attnlab.config.compose import compose_node
 from attnlab.config.overrides import Item, Words
-from attnlab.config.resolving import first_line
 from attnlab.config.schema import Count
 from attnlab.config.suggest import choice
 from attnlab.config.type_check import conform, unknown_keys

@@ -2,32 +2,32 @@
 
 from typing import Any
 
-_TASKS = {
-    "tasks.glue": "tasks.glue.task",
-    "tasks.lra_image": "tasks.lra.image",
-    "tasks.lra_listops": "tasks.lra.listops",
-    "tasks.lra_pathfinder": "tasks.lra.pathfinder",
-    "tasks.lra_retrieval": "tasks.lra.retrieval",
-    "tasks.lra_text": "tasks.lra.text",
-    "tasks.mathematics": "tasks.mathematics.task",
-    "tasks.pcfg": "tasks.pcfg.task",
-    "tasks.scan": "tasks.scan.task",
-    "tasks.sort_of_clevr": "tasks.sort_of_clevr.task",
-    "tasks.wikitext2": "tasks.wikitext.wikitext2",
-    "tasks.wikitext103": "tasks.wikitext.wikitext103",
-    "tasks.wikitext103_masked": "tasks.wikitext.wikitext103_masked",
+_MOVED = {
+    "attention.nystrom.NystromAttention": "attention.nystromformer.NystromAttention",
+    "attention.nystrom.SkyformerAttention": "attention.skyformer.SkyformerAttention",
+    "tasks.glue.Glue": "tasks.glue.task.Glue",
+    "tasks.lra_image.LraImage": "tasks.lra.image.LraImage",
+    "tasks.lra_listops.LraListops": "tasks.lra.listops.LraListops",
+    "tasks.lra_pathfinder.LraPathfinder": "tasks.lra.pathfinder.LraPathfinder",
+    "tasks.lra_retrieval.LraRetrieval": "tasks.lra.retrieval.LraRetrieval",
+    "tasks.lra_text.LraText": "tasks.lra.text.LraText",
+    "tasks.mathematics.Mathematics": "tasks.mathematics.task.Mathematics",
+    "tasks.pcfg.Pcfg": "tasks.pcfg.task.Pcfg",
+    "tasks.scan.Scan": "tasks.scan.task.Scan",
+    "tasks.sort_of_clevr.SortOfClevr": "tasks.sort_of_clevr.task.SortOfClevr",
+    "tasks.wikitext2.Wikitext2": "tasks.wikitext.wikitext2.Wikitext2",
+    "tasks.wikitext103.Wikitext103": "tasks.wikitext.wikitext103.Wikitext103",
+    "tasks.wikitext103_masked.Wikitext103Masked": "tasks.wikitext.wikitext103_masked.Wikitext103Masked",
 }
-"""modules of tasks that moved, their classes kept their names"""
+"""former paths and present ones, below `attnlab`"""
 
 
 def with_present_targets(value: Any) -> Any:
     """A copy of a configuration, or of a part of it, in which every `_target_` is named by its present path."""
-    if isinstance(value, dict):
-        return {key: _present(item) if key == "_target_" else with_present_targets(item) for key, item in value.items()}
-    return [with_present_targets(item) for item in value] if isinstance(value, list) else value
-
-
-def _present(target: Any) -> Any:
-    module, _, name = str(target).removeprefix("attnlab.").rpartition(".")
-    known = isinstance(target, str) and target.startswith("attnlab.") and module in _TASKS
-    return f"attnlab.{_TASKS[module]}.{name}" if known else target
+    if isinstance(value, list):
+        return [with_present_targets(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    copy = {key: with_present_targets(item) for key, item in value.items()}
+    former = str(copy.get("_target_")).removeprefix("attnlab.")
+    return copy | {"_target_": f"attnlab.{_MOVED[former]}"} if former in _MOVED else copy

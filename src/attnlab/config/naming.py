@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 from omegaconf import OmegaConf
 
+from attnlab.config.apply_overrides import flatten
 from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
 from attnlab.config.defaults import class_defaults, completed, defaults, filled
 from attnlab.config.layer_plan import filled_shares
-from attnlab.config.setting import flatten
 from attnlab.config.suggest import show
 
 NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "debug", "report")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnlab.config.apply_overrides import flatten
 from attnlab.config.naming import run_folder, run_label
-from attnlab.config.setting import flatten
 from attnlab.config.suggest import listed, show
 
 OWN = {

@@ -12,13 +12,22 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 import attnlab.config.resolvers  # noqa: F401  registers choose and run_of
+from attnlab.config.apply_overrides import (
+    Pair,
+    Setter,
+    as_text,
+    first_line,
+    followed_by_none,
+    list_advice,
+    references,
+    resolve,
+    set_all,
+)
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
 from attnlab.config.defaults import completed
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
-from attnlab.config.resolving import Pair, as_text, first_line, followed_by_none, references, resolve, set_all
-from attnlab.config.setting import Setter, list_advice
 from attnlab.config.suggest import listed, show
 from attnlab.config.target_validation import addable_keys
 

@@ -10,9 +10,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from attnlab.config.apply_overrides import flatten
 from attnlab.config.check import ConfigError
 from attnlab.config.naming import run_folder
-from attnlab.config.setting import flatten
 from attnlab.config.suggest import command_line, show
 from attnlab.config.sweep import check_command
 from attnlab.learn.headline_metrics import headlines, whole

@@ -143,9 +143,9 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> dict[str, Any]:
     """
     from attnlab.learn.training_progress import Reporter
     from attnlab.run import provenance
-    from attnlab.run.evaluator import Tester
+    from attnlab.run.evaluator import Evaluator
+    from attnlab.run.read_checkpoints import run_weights
     from attnlab.run.runtime import choose_device, place_data, prepare
-    from attnlab.run.warm_start import run_weights
     from attnlab.tasks.base import make_task
 
     config, folder = checked(raw), Path(own["run"])
@@ -158,8 +158,8 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> dict[str, Any]:
     prepared = place_data(prepared, device, config.trainer.data_on_device)
     network = network_with(weights, folder, config, former.spec)
     reporter = Reporter(config.trainer.progress)
-    tester = Tester(config.train, prepared, network.to(device), reporter)
-    found, seen = _evaluate_subsets(own, prepared, tester, reporter, set(former.subsets["train"].identities()))
+    evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
+    found, seen = _evaluate_subsets(own, prepared, evaluator, reporter, set(former.subsets["train"].identities()))
     asked = {"task": config.task, "lengths": own.get("lengths"), "weights": where, "seen_in_training": seen}
     data = {"version": task.version, "hash": prepared.data_hash(), "about": prepared.about}
     return {
@@ -167,13 +167,13 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> dict[str, Any]:
         "counts": found.counts,
         **asked,
         "data": data,
-        **tester.debug(),
+        **evaluator.debug(),
         **provenance.origin(device),
     }
 
 
 def _evaluate_subsets(
-    own: Mapping[str, str], prepared: Any, tester: Any, reporter: Any, trained: set[bytes]
+    own: Mapping[str, str], prepared: Any, evaluator: Any, reporter: Any, trained: set[bytes]
 ) -> tuple[Any, dict[str, int]]:
     """Findings of every subset asked for, and how many of its examples the run was trained on."""
     from attnlab.run.evaluator import Findings
@@ -181,12 +181,12 @@ def _evaluate_subsets(
     found, seen, names = Findings(), {}, _subsets(own, list(prepared.subsets))
     for name in names:
         numbers = _numbers(own.get("lengths"), prepared.subsets[name], name, len(names) == 1)
-        numbers = tester.chosen(name, numbers)
+        numbers = evaluator.chosen(name, numbers)
         if numbers is not None and not len(numbers):
             reporter.say(f"note: {name} has no example of lengths {own['lengths']}")
             continue
         limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
-        found.add(name, *tester.subset(name, numbers, limit, show=True))
+        found.add(name, *evaluator.subset(name, numbers, limit, show=True))
         identities = prepared.subsets[name].identities()
         seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
         if seen[name]:

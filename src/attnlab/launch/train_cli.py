@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
+from attnlab.config.apply_overrides import flatten
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF
 from attnlab.config.overrides import flags_first, readable
-from attnlab.config.setting import flatten
 from attnlab.config.suggest import hint, nearest, nearest_key
 from attnlab.config.sweep import Command, check_command
 from attnlab.run.warm_start_check import from_run_problems

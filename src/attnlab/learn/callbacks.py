@@ -17,7 +17,7 @@ from pytorch_lightning import Callback
 
 from attnlab.learn.atomic_write import IDENTITY, save_atomically
 from attnlab.learn.stop_signals import Stopped
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 
 Metrics = dict[str, float]
 
@@ -87,7 +87,7 @@ class TrainMetrics(StepCallback):
     def __init__(self, sink: MetricsSink, every: int, max_steps: int) -> None:
         self.sink, self.every, self.max_steps = sink, every, max_steps
 
-    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0 or step == self.max_steps:
             self.sink.log(step, {name: float(value) for name, value in module.latest.items()})
 
@@ -98,7 +98,7 @@ class Curve(StepCallback):
     def __init__(self, sink: MetricsSink, every: int, measure: Callable[[], Metrics]) -> None:
         self.sink, self.every, self.measure = sink, every, measure
 
-    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0:
             self.sink.log(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
 
@@ -151,7 +151,7 @@ class Checkpoint(Saving):
     ) -> None:
         checkpoint[IDENTITY] = self.identity
 
-    def save(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+    def save(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         module.require_finite_weights()
         save_atomically(trainer.save_checkpoint, self.path)
         self.on_saved(step)
@@ -167,10 +167,10 @@ class Clock(Callback):
     def seconds(self) -> float:
         return self.before + (0.0 if self.started is None else self.now() - self.started)
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: LabModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
         self.started = self.now()
 
-    def on_train_end(self, trainer: pl.Trainer, pl_module: LabModule) -> None:
+    def on_train_end(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
         self.before, self.started = self.seconds, None
 
     def state_dict(self) -> dict[str, float]:

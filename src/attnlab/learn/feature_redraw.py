@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 
 
 def redrawn_modules(network: nn.Module) -> list[nn.Module]:
@@ -42,7 +42,7 @@ class Redraw(pl.Callback):
         self.seed = seed
         self._done = 0
 
-    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: LabModule, *args: Any) -> None:
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: TrainingModule, *args: Any) -> None:
         step = trainer.global_step
         # Once a step, not once for each accumulated batch; a resumed run draws what was still to be drawn.
         if step != self._done:

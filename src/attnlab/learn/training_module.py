@@ -21,7 +21,7 @@ class NonFiniteLoss(Exception):
     """The loss or the weights became NaN or infinite; the message names the step and where."""
 
 
-class LabModule(pl.LightningModule):
+class TrainingModule(pl.LightningModule):
     """Trains a network on a task.
 
     Attributes:

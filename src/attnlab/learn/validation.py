@@ -11,7 +11,7 @@ import torch
 from attnlab.learn.atomic_write import IDENTITY, save_atomically
 from attnlab.learn.callbacks import Metrics, MetricsSink, StepCallback
 from attnlab.learn.metrics import improves
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 
 
 class Validation(StepCallback):
@@ -52,7 +52,7 @@ class Validation(StepCallback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best = state_dict["best"]
 
-    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every and step != self.max_steps:
             return
         module.require_finite_weights()
@@ -64,7 +64,7 @@ class Validation(StepCallback):
                 self.best[rule] = {"value": value, "step": step}
                 self._keep(module, rule, step)
 
-    def _keep(self, module: LabModule, rule: str, step: int) -> None:
+    def _keep(self, module: TrainingModule, rule: str, step: int) -> None:
         # Copies: a view would be saved with all of the memory that it shares.
         weights = {"network": {n: v.clone() for n, v in module.network.state_dict().items()}}
         state = weights | {"step": step, IDENTITY: self.identity}

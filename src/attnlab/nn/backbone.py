@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from attnlab.nn.transformer_block import Layer
 
 
-class Stack(nn.Module):
+class LayerStack(nn.Module):
     """Layers applied one after another.
 
     Args:

@@ -12,7 +12,7 @@ from attnlab.config.layer_plan import covered_places, layer_plan
 from attnlab.config.plugins import load_class
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.data.task_spec import TaskSpec
-from attnlab.nn.backbone import Stack
+from attnlab.nn.backbone import LayerStack
 from attnlab.nn.classifier import (
     ClassHead,
     ImageQuestionClassifier,
@@ -21,8 +21,9 @@ from attnlab.nn.classifier import (
     SequenceEncoder,
 )
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.encoder_decoder import EncoderDecoder, Output
+from attnlab.nn.encoder_decoder import EncoderDecoder
 from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
+from attnlab.nn.output_head import Output
 from attnlab.nn.transformer_block import BlockShape, Layer, ParallelAttention, make_norm
 
 Place = Literal["encoder", "decoder", "cross"]
@@ -126,7 +127,7 @@ def _stack(
     n_layers: int,
     longest: int,
     cross: bool = False,
-) -> Stack:
+) -> LayerStack:
     groups: list[LayerGroup] = getattr(model, place)
     shape = BlockShape(**{name: getattr(backbone, name) for name in BlockShape.__dataclass_fields__})
 
@@ -137,7 +138,7 @@ def _stack(
 
     norm = make_norm(backbone.layer_norm, backbone.d_model) if backbone.final_norm else None
     plan = layer_plan([group.share for group in groups], model.pattern, n_layers)
-    return Stack(plan, make_layer, backbone.share_layers, norm)
+    return LayerStack(plan, make_layer, backbone.share_layers, norm)
 
 
 def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, model: Model, longest: int) -> Attention:

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from attnlab.nn.backbone import Stack
+from attnlab.nn.backbone import LayerStack
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.encoder_decoder import Undecoded, mean_penalty
+from attnlab.nn.output_head import Undecoded, mean_penalty
 
 Pooling = Literal["mean", "first", "class_token"]
 
@@ -16,7 +16,7 @@ Pooling = Literal["mean", "first", "class_token"]
 class ImageQuestionClassifier(Undecoded):
     """Class logits from the class token after the encoder."""
 
-    def __init__(self, embedding: ImageQuestionEmbedding, encoder: Stack, n_classes: int, width: int) -> None:
+    def __init__(self, embedding: ImageQuestionEmbedding, encoder: LayerStack, n_classes: int, width: int) -> None:
         super().__init__()
         self.embedding, self.encoder, self.output = embedding, encoder, nn.Linear(width, n_classes)
 
@@ -36,7 +36,7 @@ class SequenceEncoder(nn.Module):
             more, in front, with a learned vector.
     """
 
-    def __init__(self, embedding: TokenEmbedding, encoder: Stack, width: int, pooling: Pooling) -> None:
+    def __init__(self, embedding: TokenEmbedding, encoder: LayerStack, width: int, pooling: Pooling) -> None:
         super().__init__()
         self.embedding, self.encoder, self.pooling = embedding, encoder, pooling
         if pooling == "class_token":

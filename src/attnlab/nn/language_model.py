@@ -5,15 +5,16 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.nn.backbone import Stack
+from attnlab.nn.backbone import LayerStack
 from attnlab.nn.embedding import TokenEmbedding
-from attnlab.nn.encoder_decoder import DecodeState, Output, Undecoded, mean_penalty
+from attnlab.nn.encoder_decoder import DecodeState
+from attnlab.nn.output_head import Output, Undecoded, mean_penalty
 
 
 class LanguageModel(nn.Module):
     """Every next token from those before it: a causal stack without cross-attention."""
 
-    def __init__(self, embedding: TokenEmbedding, decoder: Stack, output: Output) -> None:
+    def __init__(self, embedding: TokenEmbedding, decoder: LayerStack, output: Output) -> None:
         super().__init__()
         self.embedding, self.decoder, self.output = embedding, decoder, output
 
@@ -41,7 +42,9 @@ class LanguageModel(nn.Module):
 class MaskedLanguageModel(Undecoded):
     """Hidden tokens from all others: an encoder, then a linear map, gelu and a norm before the output (RoBERTa)."""
 
-    def __init__(self, embedding: TokenEmbedding, encoder: Stack, output: Output, norm: nn.Module, width: int) -> None:
+    def __init__(
+        self, embedding: TokenEmbedding, encoder: LayerStack, output: Output, norm: nn.Module, width: int
+    ) -> None:
         super().__init__()
         self.embedding, self.encoder, self.output = embedding, encoder, output
         self.dense, self.norm = nn.Linear(width, width), norm

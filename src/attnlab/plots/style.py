@@ -1,5 +1,6 @@
 """One style for all pictures: legible in grey, readable at the width of a page."""
 
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,10 @@ DOTS_PER_INCH = 110
 LINES_A_PANEL = 4
 """more than these cannot be told apart without colour"""
 PANELS_A_ROW = 3
+LETTERS_AN_INCH = 14
+"""of text of nine points"""
+LINE = 0.17
+"""inches from one line of a legend to the next"""
 _SETTINGS = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -92,3 +97,8 @@ def line_look(number: int) -> dict[str, Any]:
         "markersize": 4,
         "linewidth": 1.2,
     }
+
+
+def fitted(text: str, figure: Figure) -> str:
+    """Text in as many lines as the width of a figure asks for."""
+    return textwrap.fill(text, int(figure.get_figwidth() * LETTERS_AN_INCH))

@@ -15,7 +15,7 @@ from attnlab.learn.headline_metrics import headlines
 from attnlab.report.build_table import make_table
 from attnlab.report.provenance_notes import notes, origin, problems
 from attnlab.report.published_numbers import PublishedError, published_table
-from attnlab.report.run_selection import Source, experiment_source, glob_source, plain_report, require_runs
+from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
 from attnlab.report.table_writers import (
     cells_csv,
@@ -119,23 +119,23 @@ def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     from attnlab.report.terminal_output import print_report
 
-    source = _source(own, words)
-    require_runs(source)
-    table = _table(source, own)
+    selection = _selection(own, words)
+    require_runs(selection)
+    table = _table(selection, own)
     comparisons = table.comparisons(own.get("against"))
-    out = Path(own["out"]) if "out" in own else _folder(source)
+    out = Path(own["out"]) if "out" in own else _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
     lines = {
         "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
-        "Without a number": [*problems(table, source.skipped), *undrawn],
-        "To know": [*filter(None, [source.left_out]), *notes(table)],
+        "Without a number": [*problems(table, selection.skipped), *undrawn],
+        "To know": [*filter(None, [selection.left_out]), *notes(table)],
     }
     print_report(table, lines)
     command = _command(own, words)
     more = {
-        "experiment": source.name,
-        "train_command": source.command,
+        "experiment": selection.name,
+        "train_command": selection.command,
         "report_command": command,
         "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "problems": lines["Without a number"],
@@ -144,7 +144,7 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
         "figures": figures,
     }
     texts = {
-        "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (source.command, command) if one]}),
+        "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, command) if one]}),
         "table.csv": cells_csv(table),
         "seeds.csv": seeds_csv(table),
         "table.tex": latex(table),
@@ -158,10 +158,10 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     return 0
 
 
-def _source(own: Mapping[str, str], words: Sequence[str]) -> Source:
+def _selection(own: Mapping[str, str], words: Sequence[str]) -> RunSelection:
     if "experiment" in own:
-        return experiment_source(own["experiment"], words)
-    return glob_source(own["runs"], "include" in own)
+        return select_experiment(own["experiment"], words)
+    return select_glob(own["runs"], "include" in own)
 
 
 def _command(own: Mapping[str, str], words: Sequence[str]) -> str:
@@ -170,33 +170,33 @@ def _command(own: Mapping[str, str], words: Sequence[str]) -> str:
     return command_line("python report.py", *given, *words)
 
 
-def _table(source: Source, own: Mapping[str, str]) -> Table:
+def _table(selection: RunSelection, own: Mapping[str, str]) -> Table:
     rows, columns = (tuple(filter(None, own.get(key, "").split(","))) for key in ("rows", "columns"))
-    report = plain_report(source, rows, columns)
+    report = plain_report(selection, rows, columns)
     if "figures" in own:
         report = replace(report, figures=[Picture(kind=kind) for kind in own["figures"].split(",")])
     published = published_table(report.published) if report.published else None
-    table = make_table(report, source.runs, published)
+    table = make_table(report, selection.runs, published)
     for column in table.columns if columns else ():
         if all(cell.mean is None for cell in table.each() if cell.column == column):
-            _require_column(column.metric, source)
+            _require_column(column.metric, selection)
     return table
 
 
-def _require_column(metric: str, source: Source) -> None:
+def _require_column(metric: str, selection: RunSelection) -> None:
     """Of columns that were asked for: one without a single number, said with what the runs do have."""
-    having = [run.result["metrics"] for run in source.runs if run.state == "finished"]
+    having = [run.result["metrics"] for run in selection.runs if run.state == "finished"]
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
     if metric not in known:
         raise TableError(f"columns={metric}: no run has it{hint(nearest(metric, known))}; {listed(known, 12)}")
 
 
-def _folder(source: Source) -> Path:
+def _folder(selection: RunSelection) -> Path:
     """An experiment's name is a folder below the reports, with what narrows it; a glob becomes one word."""
-    if source.command:
-        narrowed = f"--{_word(' '.join(source.words))}" if source.words else ""
-        return REPORTS / f"{source.name}{narrowed}"
-    return REPORTS / (_word(source.name) or "runs")
+    if selection.command:
+        narrowed = f"--{_word(' '.join(selection.words))}" if selection.words else ""
+        return REPORTS / f"{selection.name}{narrowed}"
+    return REPORTS / (_word(selection.name) or "runs")
 
 
 def _word(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from attnlab.config.suggest import listed
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.table_types import Cell, Table
-from attnlab.run.git import git_state
+from attnlab.run.provenance import git_state
 
 
 def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:

@@ -20,7 +20,7 @@ from attnlab.report.table_types import TableError
 
 
 @dataclass(frozen=True)
-class Source:
+class RunSelection:
     """What a report is made of.
 
     name:    of the experiment, or the glob; None of a block means one made from what varies.
@@ -44,7 +44,7 @@ class Source:
         return self.name if self.command else "/".join(Path(self.name).parts[-2:])
 
 
-def experiment_source(name: str, words: Sequence[str]) -> Source:
+def select_experiment(name: str, words: Sequence[str]) -> RunSelection:
     """The cells of an experiment, narrowed by more words (`model=linear seed=0,1`).
 
     Raises:
@@ -68,10 +68,10 @@ def experiment_source(name: str, words: Sequence[str]) -> Source:
         # other settings than the preset's: what was published at its settings is no measure of them
         report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(changed)}")
     command = command_line("python train.py", *line)
-    return Source(name, report, list(runs.values()), command=command, words=own)
+    return RunSelection(name, report, list(runs.values()), command=command, words=own)
 
 
-def glob_source(pattern: str, with_debug: bool = False) -> Source:
+def select_glob(pattern: str, with_debug: bool = False) -> RunSelection:
     """Every run folder that a glob names or that lies below what it names, of debug=... where asked for."""
     runs, skipped = [], []
     for folder in run_folders(pattern):
@@ -80,7 +80,7 @@ def glob_source(pattern: str, with_debug: bool = False) -> Source:
         except Unreadable as error:
             skipped.append(f"{folder}: {error.short}")
     kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
-    return Source(pattern, None, kept, skipped, left_out=_left_out([run for run in runs if run not in kept]))
+    return RunSelection(pattern, None, kept, skipped, left_out=_left_out([run for run in runs if run not in kept]))
 
 
 def _left_out(runs: Sequence[FoundRun]) -> str:
@@ -90,25 +90,25 @@ def _left_out(runs: Sequence[FoundRun]) -> str:
     return f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {names} left out; include=debug adds them"
 
 
-def plain_report(source: Source, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
+def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
     """The experiment's block with rows and columns replaced where they are given; else what varies and is tested.
 
     Raises:
         TableError: a key that no run has.
     """
     for key in rows:
-        if all(value_of(key, run) is None for run in source.runs):
-            keys = sorted({"model", "task", *(name for run in source.runs for name in run.settings)})
+        if all(value_of(key, run) is None for run in selection.runs):
+            keys = sorted({"model", "task", *(name for run in selection.runs for name in run.settings)})
             raise TableError(f"rows={key}: no run has such a key{hint(nearest_key(key, keys))}")
-    if source.report is not None and not rows and not columns:
-        return source.report
-    block = source.report
-    metrics = list(columns) or _main_metrics(source.runs)
-    keys = list(rows) or (block.rows if block else varying(source.runs))
-    shown = block.columns if block is not None and not columns else _columns(source.runs, metrics)
-    names = block.row_names if block is not None and not rows else _names(source.runs, keys)
+    if selection.report is not None and not rows and not columns:
+        return selection.report
+    block = selection.report
+    metrics = list(columns) or _main_metrics(selection.runs)
+    keys = list(rows) or (block.rows if block else varying(selection.runs))
+    shown = block.columns if block is not None and not columns else _columns(selection.runs, metrics)
+    names = block.row_names if block is not None and not rows else _names(selection.runs, keys)
     return Report(
-        title=block.title if block else source.title,
+        title=block.title if block else selection.title,
         published=block.published if block and not rows and not columns else None,
         protocol=block.protocol if block else None,
         rows=keys,
@@ -178,23 +178,25 @@ def varying(runs: Sequence[FoundRun]) -> list[str]:
     return [*found, *keys] or ["model"]
 
 
-def require_runs(source: Source) -> None:
+def require_runs(selection: RunSelection) -> None:
     """
     Raises:
         TableError: there is nothing to make a table of.
     """
-    if any(run.state == "finished" for run in source.runs):
+    if any(run.state == "finished" for run in selection.runs):
         return
-    left_out = f"; {source.left_out}" if source.left_out else ""
-    if not source.runs:
-        what = left_out + (f"; skipped: {source.skipped[0]}" if source.skipped else "")
+    left_out = f"; {selection.left_out}" if selection.left_out else ""
+    if not selection.runs:
+        what = left_out + (f"; skipped: {selection.skipped[0]}" if selection.skipped else "")
         if left_out:
-            raise TableError(f"runs={source.name}: no run there that was trained in earnest{what}")
-        raise TableError(f"runs={source.name}: no run folder there (one holds config.yaml){what}")
+            raise TableError(f"runs={selection.name}: no run there that was trained in earnest{what}")
+        raise TableError(f"runs={selection.name}: no run folder there (one holds config.yaml){what}")
     states: dict[str, int] = {}
-    for run in source.runs:
+    for run in selection.runs:
         states[run.state] = states.get(run.state, 0) + 1
     counted = ", ".join(f"{count} {state}" for state, count in states.items())
-    example = next((f" ({run.folder}: {run.reason})" for run in source.runs if run.reason), "")
-    then = f"; {source.command}" if source.command else ""
-    raise TableError(f"{source.name}: no finished run among {len(source.runs)} ({counted}){example}{left_out}{then}")
+    example = next((f" ({run.folder}: {run.reason})" for run in selection.runs if run.reason), "")
+    then = f"; {selection.command}" if selection.command else ""
+    raise TableError(
+        f"{selection.name}: no finished run among {len(selection.runs)} ({counted}){example}{left_out}{then}"
+    )

@@ -28,7 +28,7 @@ class Findings:
         self.counts |= {prefix if part == "all" else f"{prefix}/{part}": size for part, size in counts.items()}
 
 
-class Tester:
+class Evaluator:
     """Evaluates subsets of a prepared task.
 
     Args:

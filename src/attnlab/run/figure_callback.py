@@ -8,8 +8,8 @@ from typing import Protocol
 import pytorch_lightning as pl
 
 from attnlab.learn.callbacks import MetricsSink, RandomState, StepCallback
-from attnlab.learn.training_module import LabModule
-from attnlab.run.run_context import Run
+from attnlab.learn.training_module import TrainingModule
+from attnlab.run.run_context import RunContext
 
 EXAMPLES = 8
 FOLDER = "figures"
@@ -33,17 +33,17 @@ class Figures(StepCallback):
     training time.
     """
 
-    def __init__(self, run: Run, show: Callable[[int, Sequence[Path]], None]) -> None:
+    def __init__(self, run: RunContext, show: Callable[[int, Sequence[Path]], None]) -> None:
         self.run, self.show = run, show
         self.folder = run.folder.path / FOLDER
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: LabModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
         super().on_train_start(trainer, pl_module)
         if not trainer.global_step:
             # of a run that starts over
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def on_step(self, trainer: pl.Trainer, module: LabModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.run.config.logger.figures_every:
             return
         states = RandomState()
@@ -59,7 +59,7 @@ class Figures(StepCallback):
         finally:
             states.on_train_batch_start()
 
-    def _draw(self, module: LabModule, step: int, place: Path) -> None:
+    def _draw(self, module: TrainingModule, step: int, place: Path) -> None:
         """The whole set, or none of it."""
         # Only here: a run without figures needs no matplotlib.
         from attnlab.analysis.attention_figures import draw

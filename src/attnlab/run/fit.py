@@ -17,12 +17,12 @@ from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.train_stream import train_loader
-from attnlab.learn.training_module import LabModule
+from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.training_progress import TrainProgress
 from attnlab.learn.validation import Validation
-from attnlab.run.evaluator import Tester
+from attnlab.run.evaluator import Evaluator
 from attnlab.run.figure_callback import Figures, PictureSink
-from attnlab.run.run_context import Run
+from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
 
 
@@ -79,13 +79,13 @@ def with_steps(config: Config, prepared: Prepared) -> Config:
     return replace(config, train=replace(train, max_steps=max(steps, 1)))
 
 
-def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
+def fit(run: RunContext, sink: PictureSink, evaluator: Evaluator, step: int) -> None:
     """Train until the last step; afterwards `last.ckpt` holds it.
 
     Args:
         run: what is trained.
         sink: takes metrics and pictures.
-        tester: evaluates validation sets and opt-in test curves.
+        evaluator: evaluates validation sets and opt-in test curves.
         step: optimiser steps already done, as in `last.ckpt`; 0 = begin.
 
     Raises:
@@ -95,8 +95,8 @@ def fit(run: Run, sink: PictureSink, tester: Tester, step: int) -> None:
     config = run.config
     order = batch_order(config, run.prepared)
     loader = make_loader(config, run.prepared, order, step, run.device, run.reporter.say)
-    trainer = make_trainer(config, run.device, _callbacks(run, sink, tester, order), say=run.reporter.say)
-    module = LabModule(config, run.network, run.prepared.spec)
+    trainer = make_trainer(config, run.device, _callbacks(run, sink, evaluator, order), say=run.reporter.say)
+    module = TrainingModule(config, run.network, run.prepared.spec)
     say_what_is_compiled(config, run.reporter.say)
     try:
         trainer.fit(module, loader, ckpt_path=str(run.folder.checkpoint) if step else None, weights_only=True)
@@ -144,9 +144,9 @@ def say_what_is_compiled(config: Config, say: Callable[[str], None]) -> None:
         say(f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled")
 
 
-def _callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
+def _callbacks(run: RunContext, sink: PictureSink, evaluator: Evaluator, order: BatchOrder) -> list[pl.Callback]:
     """In the order in which they act; the checkpoint is last, so that it holds what the others did at its step."""
-    train, own = run.config.train, own_callbacks(run, sink, tester, order)
+    train, own = run.config.train, own_callbacks(run, sink, evaluator, order)
     save = callbacks.Checkpoint(
         run.folder.checkpoint,
         train.checkpoint_every,
@@ -165,7 +165,7 @@ def _callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -
     ]
 
 
-def after_saving(run: Run, own: Sequence[pl.Callback], step: int) -> None:
+def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None:
     """What a checkpoint in place allows: its step in the status, and the end of weights that it names no more."""
     run.folder.set_status("running", step=step)
     for callback in own:
@@ -173,7 +173,7 @@ def after_saving(run: Run, own: Sequence[pl.Callback], step: int) -> None:
             callback.drop_former()
 
 
-def own_callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder) -> list[pl.Callback]:
+def own_callbacks(run: RunContext, sink: PictureSink, evaluator: Evaluator, order: BatchOrder) -> list[pl.Callback]:
     """What belongs to a run even where others are trained beside it, in the order in which it acts."""
     train = run.config.train
     chosen: list[pl.Callback] = [callbacks.TrainMetrics(sink, train.log_every, train.max_steps)]
@@ -182,17 +182,17 @@ def own_callbacks(run: Run, sink: PictureSink, tester: Tester, order: BatchOrder
     if train.validate_every is not None:
         every = order.batches_per_epoch // train.accumulate if train.validate_every == "epoch" else train.validate_every
         groups = tuple(run.prepared.subsets["val"].groups) if train.paper_rule else ()
-        measure = lambda: tester.subset("val")[0]  # noqa: E731
+        measure = lambda: evaluator.subset("val")[0]  # noqa: E731
         folder = run.folder.path
-        given = (train.max_steps, measure, tester.metric, folder, run.identity, groups)
+        given = (train.max_steps, measure, evaluator.metric, folder, run.identity, groups)
         chosen.append(Validation(sink, max(every, 1), *given))
     if train.test_curve_every is not None:
-        chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(tester)))
+        chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(evaluator)))
     if run.config.logger.figures_every is not None:
         chosen.append(Figures(run, sink.pictures))
     return chosen
 
 
-def _curve_metrics(tester: Tester) -> Mapping[str, float]:
+def _curve_metrics(evaluator: Evaluator) -> Mapping[str, float]:
     """Test metrics named by their subset alone: `ood/sequence_accuracy`."""
-    return {name.removeprefix("test/"): value for name, value in tester.test_subsets().metrics.items()}
+    return {name.removeprefix("test/"): value for name, value in evaluator.test_subsets().metrics.items()}

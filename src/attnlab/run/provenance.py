@@ -1,20 +1,18 @@
-"""What a result records about where it was made."""
+"""Provenance of a result: versions, commit, hardware, command and time. torch is imported where hardware is asked."""
 
-import contextlib
 import platform
-import re
-import resource
+import subprocess
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 import attnlab
 from attnlab.config.suggest import command_line
-from attnlab.run.git import git_state
+
+if TYPE_CHECKING:
+    import torch
 
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "wandb")
 
@@ -29,8 +27,27 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def hardware(device: torch.device) -> dict[str, Any]:
+def git_state() -> dict[str, Any]:
+    """Commit, and whether code or configuration has changes it does not hold; nulls outside a checkout."""
+    root = Path(attnlab.__file__).parent
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=20, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    changes = git("status", "--porcelain", "--", ":/src", ":/conf")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
+
+
+def hardware(device: "torch.device") -> dict[str, Any]:
     """Processor, threads and accelerator."""
+    import torch
+
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "device": str(device),
@@ -51,46 +68,12 @@ def _cpu_name() -> str:
     )
 
 
-def reset_peak_memory(device: torch.device) -> None:
-    """Forget the peak of what this process did before: an earlier job of a sweep."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-    with contextlib.suppress(OSError):
-        # Linux: "5" resets VmHWM. Elsewhere the peak is that of the whole process.
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_memory_bytes(device: torch.device) -> int:
-    """Largest memory since the reset: allocated on the GPU, or resident on the CPU."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    with contextlib.suppress(OSError):
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-        if found:
-            return int(found[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def free_memory_bytes(device: torch.device) -> int:
-    """Memory that is free on the GPU, or on the machine; without limit where the system does not say."""
-    if device.type == "cuda":
-        # what torch holds and does not use is free as well
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return torch.cuda.mem_get_info(device)[0] + unused
-    with contextlib.suppress(OSError):
-        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-        if found:
-            return int(found[1]) * 1024
-    return sys.maxsize
-
-
 def command() -> str:
     """The command line, to be repeated."""
     return command_line("python", *sys.argv)
 
 
-def origin(device: torch.device) -> dict[str, Any]:
+def origin(device: "torch.device") -> dict[str, Any]:
     """Versions, commit, hardware, command and time: where numbers come from."""
     return {
         "versions": versions(),

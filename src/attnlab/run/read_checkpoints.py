@@ -117,3 +117,27 @@ def _require_own(saved: Any, path: Path) -> None:
 
 def _advice(folder: Path) -> str:
     return f"restore it from a copy, or move {folder} away and repeat the training command to train from the start"
+
+
+def run_weights(folder: Path, wanted: str, rule: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Weights of a run's network, and which they are (`checkpoint`, `step`).
+
+    Args:
+        wanted: selected (as the run's own test), last or best.
+        rule: the run's `train.selection`.
+
+    Raises:
+        RunError: there are none as wanted, or they are damaged or another run's.
+    """
+    if wanted == "best" and rule != "best_validation":
+        raise RunError("checkpoint=best: this run kept no best weights, its train.selection is last_step; use last")
+    saved = read_checkpoint(folder / "last.ckpt")
+    if wanted == "last" or rule != "best_validation":
+        return network_weights(saved), {"checkpoint": "last", "step": saved["global_step"]}
+    best = saved_best(saved).get("")
+    if best is None:
+        raise RunError(
+            f"{folder}: no validation has selected weights yet, at step {saved['global_step']}; repeat the training "
+            "command to go on, or evaluate the last step with checkpoint=last"
+        )
+    return best_weights(folder, best["step"]), {"checkpoint": "best", "step": best["step"]}

@@ -16,7 +16,7 @@ from attnlab.tasks.base import Prepared, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunContext:
     """One run.
 
     raw: the resolved configuration as plain types; config: the same, typed.

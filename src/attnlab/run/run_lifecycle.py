@@ -15,14 +15,14 @@ from attnlab.learn.callbacks import Clock
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
-from attnlab.run import provenance
-from attnlab.run.evaluator import Tester
+from attnlab.run import memory_use, provenance
+from attnlab.run.evaluator import Evaluator
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.fit import train_padding
-from attnlab.run.git import git_state
 from attnlab.run.metric_sinks import Sinks
+from attnlab.run.provenance import git_state
 from attnlab.run.read_checkpoints import reached_step, read_checkpoint
-from attnlab.run.run_context import Run
+from attnlab.run.run_context import RunContext
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.run.runtime import choose_device, make_network, require_compilation
 from attnlab.run.wandb_mirror import WandbMirror
@@ -66,7 +66,7 @@ def device_of(config: Config) -> torch.device:
         raise RunError("train.precision=16-mixed needs a GPU: on a CPU use 32-true or bf16-mixed")
     if config.trainer.compile:
         require_compilation(device)
-    provenance.reset_peak_memory(device)
+    memory_use.reset_peak_memory(device)
     return device
 
 
@@ -74,9 +74,9 @@ def device_of(config: Config) -> torch.device:
 class Session:
     """step: optimiser steps already done, as in last.ckpt."""
 
-    run: Run
+    run: RunContext
     sinks: Sinks
-    tester: Tester
+    evaluator: Evaluator
     step: int
 
     def close(self, failed: bool) -> None:
@@ -106,7 +106,7 @@ def open_session(
     network = make_network(config, prepared.spec)
     if config.from_run is not None and not step:
         folder.set_status("running", from_run=begin_with(network, Path(config.from_run), raw))
-    run = Run(
+    run = RunContext(
         raw=raw,
         config=config,
         folder=folder,
@@ -121,7 +121,7 @@ def open_session(
     _check_history(folder, file, step, config.train.log_every, reporter)
     rows = file.keep_until(step if step else -1)
     sinks = Sinks(file, _open_mirror(run, rows, step), reporter.say)
-    return Session(run, sinks, Tester(config.train, prepared, run.network, reporter), step)
+    return Session(run, sinks, Evaluator(config.train, prepared, run.network, reporter), step)
 
 
 def size_line(network: torch.nn.Module, device: torch.device) -> str:
@@ -136,7 +136,7 @@ def record_result(session: Session, **more: Any) -> dict[str, Any]:
     run, config = session.run, session.run.config
     max_steps = config.train.max_steps
     saved = read_checkpoint(run.folder.checkpoint)
-    found, selected = session.tester.test(run.folder.path, saved)
+    found, selected = session.evaluator.test(run.folder.path, saved)
     # One point each: in wandb they stand in the summary, not as seventy charts of one dot.
     session.sinks.file.log(max_steps, found.metrics)
     seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
@@ -149,11 +149,11 @@ def record_result(session: Session, **more: Any) -> dict[str, Any]:
         "seconds": seconds,
         "steps_per_second": max_steps / seconds,
         "padding_share": train_padding(config, run.prepared),
-        "peak_memory_bytes": provenance.peak_memory_bytes(run.device),
+        "peak_memory_bytes": memory_use.peak_memory_bytes(run.device),
         "parameters": count_parameters(run.network),
         "state_size": run.network.state_size(spec.max_output_length or spec.max_input_length),
         "data": status["data"] | {"about": run.prepared.about},
-        **session.tester.debug(),
+        **session.evaluator.debug(),
         **({"from_run": status["from_run"]} if "from_run" in status else {}),
         **more,
         **provenance.origin(run.device),
@@ -179,7 +179,7 @@ def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, 
         reporter.say(f"note: {file.path} ends at step {logged} and the checkpoint is at {step}: its curves have a gap")
 
 
-def _open_mirror(run: Run, rows: list[tuple[int, str, float]], step: int) -> WandbMirror | None:
+def _open_mirror(run: RunContext, rows: list[tuple[int, str, float]], step: int) -> WandbMirror | None:
     """The wandb run; None, with one line, where wandb cannot start: metrics.csv has everything."""
     if run.config.logger.name == "csv":
         return None

@@ -17,7 +17,7 @@ from attnlab.data.examples import held_bytes, resident
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.build_network import build_network
-from attnlab.run import provenance
+from attnlab.run import memory_use
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
 
@@ -112,7 +112,7 @@ def prepared_task(config: Config) -> tuple[Task, Prepared]:
 def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal["auto"]) -> Prepared:
     """The task with its data on the device, where batches are then gathered (`trainer.data_on_device`)."""
     if wanted == "auto":
-        free = provenance.free_memory_bytes(device) if device.type == "cuda" else 0
+        free = memory_use.free_memory_bytes(device) if device.type == "cuda" else 0
         wanted = held_bytes(prepared.subsets.values()) <= SHARE_OF_FREE * free
     return replace(prepared, subsets=resident(prepared.subsets, device)) if wanted else prepared
 

@@ -67,8 +67,8 @@ def _train(
     failed = True
     try:
         if session.step < config.train.max_steps:
-            session.tester.try_longest()
-            fit(session.run, session.sinks, session.tester, session.step)
+            session.evaluator.try_longest()
+            fit(session.run, session.sinks, session.evaluator, session.step)
             # Lightning moves the network back to the CPU when it is done.
             session.run.network.to(device)
         result = record_result(session)

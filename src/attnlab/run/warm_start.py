@@ -1,39 +1,13 @@
-"""Weights of runs: those a run was tested with, and beginning another run with them."""
+"""Warm start: a run begins with the weights of another run (`from_run`)."""
 
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from attnlab.learn.validation import saved_best
-from attnlab.run.read_checkpoints import best_weights, network_weights, read_checkpoint
+from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.run_folder import RunError, read_config
 from attnlab.run.warm_start_check import fit_problem
-
-
-def run_weights(folder: Path, wanted: str, rule: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Weights of a run's network, and which they are (`checkpoint`, `step`).
-
-    Args:
-        wanted: selected (as the run's own test), last or best.
-        rule: the run's `train.selection`.
-
-    Raises:
-        RunError: there are none as wanted, or they are damaged or another run's.
-    """
-    if wanted == "best" and rule != "best_validation":
-        raise RunError("checkpoint=best: this run kept no best weights, its train.selection is last_step; use last")
-    saved = read_checkpoint(folder / "last.ckpt")
-    if wanted == "last" or rule != "best_validation":
-        return network_weights(saved), {"checkpoint": "last", "step": saved["global_step"]}
-    best = saved_best(saved).get("")
-    if best is None:
-        raise RunError(
-            f"{folder}: no validation has selected weights yet, at step {saved['global_step']}; repeat the training "
-            "command to go on, or evaluate the last step with checkpoint=last"
-        )
-    return best_weights(folder, best["step"]), {"checkpoint": "best", "step": best["step"]}
 
 
 def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class FeatureMapAttention(Attention):
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
         normalization: kind, placement and denominator (config.schema.Normalization); None = none, with denominator.
-        n_features: features of one head, before `placed`.
+        n_features: features of one head, before `with_positions`.
         scale: factor of queries before the feature map.
         eps: added to the denominator.
         chunk_size: positions a chunk of the causal form; no effect on results but rounding.
@@ -131,7 +131,7 @@ class FeatureMapAttention(Attention):
         """phi of keys, where it differs from that of queries."""
         return self.query_map(k)
 
-    def placed(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F2"]:
+    def with_positions(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F2"]:
         """Features with their positions worked in; `first` is the position of the first row."""
         return features
 
@@ -139,8 +139,8 @@ class FeatureMapAttention(Attention):
         """What weighted sums are divided by, from the sum of weights and the query's features."""
         return total + self.eps
 
-    def handed_on(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
-        """What `joined` gets of the sums: in the format of the values, unless a mechanism has to norm them first."""
+    def cast_output(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
+        """The sums as `project_output` takes them: in the number format of the values, unless they are normed first."""
         return out.to(dtype)
 
     @property
@@ -151,14 +151,16 @@ class FeatureMapAttention(Attention):
     def query_features(self, q: Float[Tensor, "B H N D"], first: int = 0) -> Float[Tensor, "B H N F"]:
         """Scaled, mapped, normalised, with their positions."""
         q = q * self.scale
-        return self.placed(self.query_map(self.q_norm(q)) if self.norm_first else self.q_norm(self.query_map(q)), first)
+        return self.with_positions(
+            self.query_map(self.q_norm(q)) if self.norm_first else self.q_norm(self.query_map(q)), first
+        )
 
     def key_features(
         self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None, first: int = 0
     ) -> Float[Tensor, "B H M F"]:
         """Mapped, normalised, with their positions; 0 at padding."""
         features = self.key_map(self.k_norm(k), mask) if self.norm_first else self.k_norm(self.key_map(k, mask))
-        return mask_keys(self.placed(features, first), mask)
+        return mask_keys(self.with_positions(features, first), mask)
 
     def features(
         self, q: Float[Tensor, "B H N D"], k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None
@@ -178,7 +180,7 @@ class FeatureMapAttention(Attention):
         with full_precision(q, k, v) as (q, k, v):
             (q, k), v = self.features(q, k, mask), self._summed(v)
             out = causal_sums(q, k, v, self.chunk_size) if causal else bidirectional_sums(q, k, v)
-            return self.handed_on(self._divided(out, q), dtype)
+            return self.cast_output(self._divided(out, q), dtype)
 
     def weights(
         self,
@@ -186,14 +188,14 @@ class FeatureMapAttention(Attention):
         k: Float[Tensor, "B H M D"],
         mask: Bool[Tensor, "B M"] | None,
         causal: bool,
-        tap: Callable[[Tensor], Tensor] | None = None,
+        score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N M"]:
         """Scores are phi(q) . phi(k)."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
             q, k = self.features(q, k, mask)
             scores = q @ k.transpose(-1, -2)
-            scores = scores if tap is None else tap(scores)
+            scores = scores if score_hook is None else score_hook(scores)
             scores = scores if mask is None else scores * mask[:, None, None, :]
             scores = scores.tril() if causal else scores
             divided = scores / self.divisor(scores.sum(-1, keepdim=True), q) if self.denominator else scores
@@ -219,8 +221,8 @@ class FeatureMapAttention(Attention):
         sums = state.sums if state.cross else self._with_token(state.sums, x, state.position)
         with full_precision(self.queries(x)) as (q,):
             q = self.query_features(q, state.position)
-            out = self.handed_on(self._divided(q @ sums, q), x.dtype)
-        return self.joined(out, x), LinearState(state.position + 1, sums, state.cross)
+            out = self.cast_output(self._divided(q @ sums, q), x.dtype)
+        return self.project_output(out, x), LinearState(state.position + 1, sums, state.cross)
 
     def _with_token(self, sums: Tensor, x: Tensor, position: int) -> Tensor:
         """The sums with one more token: an outer product a head, twice as fast as a matrix product of width one."""

@@ -72,11 +72,11 @@ def scaled_dot_weights(
     k: Float[Tensor, "B H M D"],
     mask: Bool[Tensor, "B M"] | None,
     causal: bool,
-    tap: Callable[[Tensor], Tensor] | None,
+    score_hook: Callable[[Tensor], Tensor] | None,
 ) -> Float[Tensor, "B H N M"]:
-    """The weights of `fused_softmax`, written out (`Attention.weights` says what `tap` is)."""
+    """The weights of `fused_softmax`, written out (`Attention.weights` says what `score_hook` is)."""
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
-    scores = scores if tap is None else tap(scores)
+    scores = scores if score_hook is None else score_hook(scores)
     return softmax_weights(scores, kept(scores, mask, causal))
 
 
@@ -120,7 +120,7 @@ class CachedAttention(Attention):
             new_k, new_v = self.keys_values(x)
             k, v = torch.cat((k, new_k), dim=2), torch.cat((v, new_v), dim=2)
         out = self.attend_last(q, k, v, state.mask, state.position)
-        return self.joined(out, x), KeyValueState(state.position + 1, k, v, state.mask, state.cross)
+        return self.project_output(out, x), KeyValueState(state.position + 1, k, v, state.mask, state.cross)
 
     def state_size(self, length: int) -> int:
         return 2 * self.d_model * length

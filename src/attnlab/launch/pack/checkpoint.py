@@ -11,7 +11,7 @@ from pytorch_lightning.plugins import CheckpointIO
 from torch import Tensor
 
 from attnlab.launch.pack.member import Member
-from attnlab.launch.pack.network_stack import Stack
+from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackModule
 from attnlab.learn.atomic_write import IDENTITY, save_together
 from attnlab.learn.callbacks import RandomState, Saving
@@ -55,7 +55,7 @@ class PackCheckpoints(CheckpointIO):
         saved: their checkpoints, to go on from; empty to begin.
     """
 
-    def __init__(self, members: Sequence[Member], stack: Stack, saved: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, members: Sequence[Member], stack: NetworkStack, saved: Sequence[dict[str, Any]]) -> None:
         self.members, self.stack, self.saved = list(members), stack, list(saved)
         self.current: dict[str, Any] = {}
 

@@ -8,7 +8,7 @@ import pytorch_lightning as pl
 import torch
 
 from attnlab.learn.callbacks import Clock
-from attnlab.learn.training_module import LabModule, NonFiniteLoss
+from attnlab.learn.training_module import NonFiniteLoss, TrainingModule
 from attnlab.learn.training_progress import Reporter
 from attnlab.run.fit import batch_order, own_callbacks
 from attnlab.run.read_checkpoints import network_weights
@@ -29,9 +29,9 @@ class Member:
     def __init__(self, session: Session, seconds: Callable[[], float]) -> None:
         self.session, self.run = session, session.run
         self.error: Exception | None = None
-        self.module = LabModule(self.run.config, self.run.network, self.run.prepared.spec)
+        self.module = TrainingModule(self.run.config, self.run.network, self.run.prepared.spec)
         self.order = batch_order(self.run.config, self.run.prepared)
-        own = own_callbacks(self.run, session.sinks, session.tester, self.order)
+        own = own_callbacks(self.run, session.sinks, session.evaluator, self.order)
         self.callbacks: list[pl.Callback] = [Clock(seconds), *own]
 
     @property

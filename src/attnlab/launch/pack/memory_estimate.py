@@ -9,10 +9,10 @@ from torch import Tensor
 from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder
 from attnlab.launch.pack.microbatch import pieces
-from attnlab.launch.pack.network_stack import Stack
+from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.evaluate import precision_context
 from attnlab.learn.objectives import objective_for
-from attnlab.run import provenance
+from attnlab.run import memory_use
 from attnlab.run.runtime import make_network
 from attnlab.tasks.base import Prepared
 
@@ -31,7 +31,7 @@ def most_members(config: Config, prepared: Prepared, order: BatchOrder, device: 
     size = len(order[0])
     numbers = order[0] if examples.lengths is None else np.argsort(examples.lengths, kind="stable")[-size:]
     with torch.random.fork_rng():
-        stack = Stack([make_network(config, prepared.spec).to(device)], objective_for(prepared.spec))
+        stack = NetworkStack([make_network(config, prepared.spec).to(device)], objective_for(prepared.spec))
         batch = pieces(examples.batch(np.sort(numbers)).to(device), 1, config.train.max_tokens)[-1]
 
         def losses() -> Tensor:
@@ -41,15 +41,15 @@ def most_members(config: Config, prepared: Prepared, order: BatchOrder, device: 
 
         step = _peak_on_gpu(losses, device) if device.type == "cuda" else _peak_on_cpu(losses)
     each = step + STATES * stack.flat.numel() * stack.flat.element_size()
-    return max(1, int(SHARE * provenance.free_memory_bytes(device) / each))
+    return max(1, int(SHARE * memory_use.free_memory_bytes(device) / each))
 
 
 def _peak_on_gpu(losses: Callable[[], Tensor], device: torch.device) -> int:
-    provenance.reset_peak_memory(device)
-    before = provenance.peak_memory_bytes(device)
+    memory_use.reset_peak_memory(device)
+    before = memory_use.peak_memory_bytes(device)
     losses().backward()
-    peak = provenance.peak_memory_bytes(device) - before
-    provenance.reset_peak_memory(device)
+    peak = memory_use.peak_memory_bytes(device) - before
+    memory_use.reset_peak_memory(device)
     return peak
 
 

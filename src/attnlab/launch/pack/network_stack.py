@@ -32,7 +32,7 @@ class _Computed(nn.Module):
         return self.objective(self.network, batch)
 
 
-class Stack:
+class NetworkStack:
     """Networks as rows.
 
     Args:

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from attnlab.data.batch import Batch
 from attnlab.launch.pack.member import Member
 from attnlab.launch.pack.microbatch import pieces
-from attnlab.launch.pack.network_stack import Stack
+from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.compiled_step import OwnGradients, compiled
 from attnlab.learn.loss_monitor import Seen, Watch
 from attnlab.learn.objectives import hide_tokens, over_pieces
@@ -45,7 +45,7 @@ class PackModule(pl.LightningModule):
         members: the runs; their networks are the rows of `stack`.
     """
 
-    def __init__(self, members: Sequence[Member], stack: Stack) -> None:
+    def __init__(self, members: Sequence[Member], stack: NetworkStack) -> None:
         super().__init__()
         self.members, self.stack = list(members), stack
         first = members[0].run
@@ -127,7 +127,7 @@ class PackModule(pl.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """As LabModule clips, every run by its own limits."""
+        """As TrainingModule clips, every run by its own limits."""
         gradients = self.stack.flat.grad
         if self.clip_value is not None:
             gradients.clamp_(-self.clip_value, self.clip_value)

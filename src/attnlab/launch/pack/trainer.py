@@ -10,7 +10,7 @@ from attnlab.config.schema import Config
 from attnlab.launch.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.launch.pack.member import ForMembers, Member, MemberReporter
 from attnlab.launch.pack.memory_estimate import most_members
-from attnlab.launch.pack.network_stack import Stack
+from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackModule
 from attnlab.launch.pack.pending_run import Entry, SharedTime, by_step, fail
 from attnlab.learn.callbacks import RandomState
@@ -114,10 +114,10 @@ class Shared:
         if step >= max_steps:
             return
         self.reporter.say(f"each run has {size_line(members[0].run.network, self.device)}")
-        members[0].session.tester.try_longest()
+        members[0].session.evaluator.try_longest()
         weights = [member.run.config.model.ortho.weight for member in members]
         networks = [member.run.network for member in members]
-        stack = Stack(networks, objective_for(self.prepared.spec), model=weights.index(max(weights)))
+        stack = NetworkStack(networks, objective_for(self.prepared.spec), model=weights.index(max(weights)))
         saved = [read_checkpoint(member.run.folder.checkpoint) for member in members] if step else []
         for member, state in zip(members, saved, strict=False):
             member.restore(state)

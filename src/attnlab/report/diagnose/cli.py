@@ -55,12 +55,12 @@ def _draw(own: Mapping[str, str]) -> list[Path]:
     from attnlab.attention.base import TooLong
     from attnlab.config.check import ConfigError
     from attnlab.data.files.fetch import DataError
-    from attnlab.report.diagnose.run_figures import EXAMPLES, Source, diagnose_run
+    from attnlab.report.diagnose.run_figures import EXAMPLES, ExampleChoice, diagnose_run
 
     folder = Path(own["diagnose"])
     out = Path(own.get("out", folder / "diagnosis"))
     require_writable(out, "choose another folder with out=")
-    source = Source(
+    source = ExampleChoice(
         subset=own.get("subset"),
         examples=int(own.get("examples", EXAMPLES)),
         example=int(own["example"]) if "example" in own else None,

@@ -19,17 +19,17 @@ from attnlab.analysis.attention_arrays import Summary
 from attnlab.analysis.attention_figures import draw, draw_gradients
 from attnlab.analysis.attention_statistics import QUANTITIES, Look, choose, summarise
 from attnlab.analysis.gradient_noise import COLUMN, column
+from attnlab.config.apply_overrides import flatten
 from attnlab.config.check import checked
 from attnlab.config.naming import comparable
 from attnlab.config.schema import Config
-from attnlab.config.setting import flatten
 from attnlab.config.suggest import hint, listed, nearest, show
 from attnlab.learn.training_progress import Reporter
 from attnlab.run.load_run import network_with, paths_here, trained_on
+from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.run_argument import unknown_subset
 from attnlab.run.run_folder import MetricsFile, RunError, read_config
 from attnlab.run.runtime import choose_device, prepare
-from attnlab.run.warm_start import run_weights
 from attnlab.tasks.base import Prepared, Task, make_task
 
 EXAMPLES = 64
@@ -38,7 +38,7 @@ TOGETHER = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class ExampleChoice:
     """Which examples are looked at, and where files are.
 
     subset:  None = the first test subset; example: the one that maps show; None = one of middling length.
@@ -56,7 +56,7 @@ def diagnose_run(
     out: Path,
     quantities: Collection[str] = (*QUANTITIES, "gradients"),
     compare: Path | None = None,
-    source: Source | None = None,
+    source: ExampleChoice | None = None,
 ) -> list[Path]:
     """Figures of one run, or of two in the same pictures.
 
@@ -75,7 +75,7 @@ def diagnose_run(
     network = [quantity for quantity in QUANTITIES if quantity in quantities]
     written: list[Path] = []
     if network:
-        loader = _Loader(source or Source())
+        loader = _Loader(source or ExampleChoice())
         summaries = [loader.summary(label, where, network) for label, where in runs]
         for quantity in network:
             written += draw(quantity, summaries, out / quantity)
@@ -85,7 +85,7 @@ def diagnose_run(
 
 
 def draw_diagnosis(
-    quantity: str, runs: Sequence[tuple[str, Path]], out: Path, source: Source | None = None
+    quantity: str, runs: Sequence[tuple[str, Path]], out: Path, source: ExampleChoice | None = None
 ) -> list[Path]:
     """One quantity of any number of runs, each with the name it is shown by.
 
@@ -105,7 +105,7 @@ def draw_diagnosis(
         raise ValueError(f"quantity={quantity}: there are no runs to draw it of")
     if quantity == "gradients":
         return draw_gradients([_gradients(label, folder) for label, folder in runs], out / quantity)
-    loader = _Loader(source or Source())
+    loader = _Loader(source or ExampleChoice())
     groups = [list(runs)] if quantity == "locality" else _groups(runs)
     written: list[Path] = []
     for number, group in enumerate(groups, start=1):
@@ -151,7 +151,7 @@ def _gradients(label: str, folder: Path) -> tuple[str, list[int], list[float]]:
 class _Loader:
     """Rebuilds runs one after another; data that several share is prepared once."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ExampleChoice) -> None:
         self.source, self.reporter = source, Reporter("auto")
         self.prepared: dict[str, tuple[Task, Prepared]] = {}
 

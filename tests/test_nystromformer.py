@@ -11,8 +11,10 @@ from test_laws_reference import compare
 from torch import Tensor
 
 from attnlab.attention.base import Attention
+from attnlab.attention.core.landmarks import segments
 from attnlab.attention.core.softmax_core import fused_softmax
-from attnlab.attention.nystrom import NystromAttention, SkyformerAttention, segments
+from attnlab.attention.nystromformer import NystromAttention
+from attnlab.attention.skyformer import SkyformerAttention
 
 BOTH = (NystromAttention, SkyformerAttention)
 

@@ -1,0 +1,100 @@
+"""Nystromformer (Xiong et al. 2021, arXiv 2102.03902): all pairs of queries and keys by way of m landmarks.
+
+With Q~, K~ the means of queries and keys over m segments,
+
+    out = softmax(Q K~^T / sqrt(D)) A^+ softmax(Q~ K^T / sqrt(D)) V + conv(V),   A = softmax(Q~ K~^T / sqrt(D))
+
+where A^+ is the Moore-Penrose inverse by six iterations and conv runs over positions, one kernel a head.
+
+Cost O(N m D + m^3) a head. Bidirectional self-attention only. Causal and step: landmarks come from the whole sequence,
+so the past would see later tokens. Cross: some of them come from queries, and padded queries, which cross-attention has
+no mask for, would be among these; the publication has no cross form. The published code cuts the padded sequence into
+segments and starts the inverse from a maximum over the whole batch; here each sample has its own, of its real
+positions, so that neither its neighbours nor its padding change it.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
+from attnlab.attention.core.softmax_core import fused_softmax, softmax_weights
+from attnlab.attention.core.sum_precision import full_precision
+from attnlab.config.schema import Count
+
+
+class NystromAttention(Attention):
+    """Nystromformer's attention.
+
+    With as many landmarks as real positions or more, every token is a landmark, and the result is softmax attention as
+    far as the iterations have converged (the published code then computes softmax attention itself).
+
+    Args:
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        n_landmarks: segments m at most (published: 64 in pretraining, 32 to 256 on the Long Range Arena).
+        pinv_iterations: of the inverse.
+        conv_kernel: positions the convolution of the values sees, an odd number; None = no convolution.
+
+    Raises:
+        ValueError: n_landmarks below 1, or an even conv_kernel.
+    """
+
+    supports_causal = False
+    supports_cross = False
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_landmarks: Count = 64,
+        pinv_iterations: Count = 6,
+        conv_kernel: Count | None = 35,
+        bias: bool = True,
+        orthogonality: bool = False,
+        initialization: Initialization = "torch",
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        if n_landmarks < 1:
+            raise ValueError(f"n_landmarks={n_landmarks}: expected at least 1")
+        if conv_kernel is not None and conv_kernel % 2 == 0:
+            raise ValueError(f"conv_kernel={conv_kernel}: expected an odd number, or null for no convolution")
+        self.n_landmarks, self.pinv_iterations = n_landmarks, pinv_iterations
+        self.conv = None
+        if conv_kernel is not None:
+            self.conv = nn.Conv2d(n_heads, n_heads, (conv_kernel, 1), groups=n_heads, bias=False)
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H N D"],
+        k: Float[Tensor, "B H N D"],
+        v: Float[Tensor, "B H N C"],
+        mask: Bool[Tensor, "B N"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H N C"]:
+        dtype = v.dtype
+        with full_precision(q, k, v) as (q, k, v):
+            starts, sizes = segments(real_lengths(q, mask), min(self.n_landmarks, q.shape[2]))
+            q_means, k_means = segment_means(q, starts, sizes), segment_means(k, starts, sizes)
+            scores, real = q_means @ k_means.transpose(-1, -2) * q.shape[-1] ** -0.5, sizes > 0
+            between = with_identity(softmax_weights(scores, real[:, None, None, :]), real)
+            context = pseudo_inverse(between, self.pinv_iterations) @ fused_softmax(q_means, k, v, mask, False)
+            out = fused_softmax(q, k_means, context, None if mask is None else real, False)
+            return (out if self.conv is None else out + self._convolved(v, mask)).to(dtype)
+
+    def _convolved(self, v: Tensor, mask: Tensor | None) -> Tensor:
+        """A head is a channel and its width a second axis of the image: one kernel for all of them."""
+        v = v if mask is None else v * mask[:, None, :, None]
+        weight = self.conv.weight.to(v.dtype)
+        return F.conv2d(v, weight, padding=(weight.shape[2] // 2, 0), groups=self.n_heads)
+
+
+def segment_means(x: Float[Tensor, "B H N D"], starts: Tensor, sizes: Tensor) -> Float[Tensor, "B H L D"]:
+    """Means over segments, 0 for empty ones; a matrix product, since sums by index differ from run to run on a GPU."""
+    place = torch.arange(x.shape[2], device=x.device)
+    inside = (place >= starts[..., None]) & (place < (starts + sizes)[..., None])
+    share = inside / sizes.clamp(min=1)[..., None].to(x.dtype)
+    means = share @ x.transpose(1, 2).flatten(2)
+    return means.unflatten(-1, (x.shape[1], -1)).transpose(1, 2)

@@ -1,0 +1,59 @@
+"""The output of networks: logits over a vocabulary, the mean penalty of all attentions, and no decoding."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnlab.nn.embedding import TokenEmbedding
+
+
+class Output(nn.Module):
+    """Logits over the output vocabulary; the weights are the embedding's when tied, the bias is its own.
+
+    Args:
+        never: ids that are no target (`TaskSpec.never_targets`). Their bias is read as the smallest number there is: so
+            they have no part in a softmax, are never chosen, and pass no gradient on.
+    """
+
+    def __init__(
+        self, width: int, vocabulary: int, tied: TokenEmbedding | None, xavier: bool, never: Sequence[int] = ()
+    ) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, vocabulary)
+        never_mask = torch.zeros(vocabulary, dtype=torch.bool)
+        never_mask[list(never)] = True
+        self.register_buffer("never_mask", never_mask, persistent=False)
+        if tied is not None:
+            self.linear.weight = tied.table.weight
+            nn.init.zeros_(self.linear.bias)
+        elif xavier:
+            nn.init.xavier_uniform_(self.linear.weight)
+
+    @property
+    def weight(self) -> Float[Tensor, "V E"]:
+        return self.linear.weight
+
+    @property
+    def bias(self) -> Float[Tensor, " V"]:
+        """That of `linear`, with ids hidden that are never a target."""
+        # Not -inf: the chunked loss multiplies it by a gradient of 0.
+        return self.linear.bias.masked_fill(self.never_mask, torch.finfo(self.linear.bias.dtype).min)
+
+    def forward(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N V"]:
+        return F.linear(x, self.weight, self.bias)
+
+
+def mean_penalty(penalties: list[Tensor], like: Tensor) -> Float[Tensor, ""]:
+    """Mean over the attentions that have a penalty; zero where none has."""
+    return torch.stack(penalties).mean() if penalties else like.new_zeros(())
+
+
+class Undecoded(nn.Module):
+    """A network that writes nothing."""
+
+    def state_size(self, length: int) -> int:
+        """0: nothing is decoded."""
+        return 0
