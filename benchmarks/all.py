@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TINY = "backbone.d_model=32 backbone.n_heads=2 backbone.n_layers=1 train.batch_size=16"
 SHORT = (
     "startup --seconds 5 --jobs 3 --turns 1",
-    "report --seconds 10 --folders 200",
+    "report_latency --seconds 10 --folders 200",
     "ortho --seconds 1 --gram-lengths 26,1024 --lengths 64,1024,16384 "
     "--tasks scan,sort_of_clevr,mathematics,lra_listops,flip_flop",
     "attention --seconds 1 --lengths 512,2048 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
@@ -29,7 +29,7 @@ SHORT = (
 )
 FULL = (
     "startup --seconds 60",
-    "report --seconds 60",
+    "report_latency --seconds 60",
     "ortho --seconds 30",
     "attention --seconds 20",
     "train_step --task scan --seconds 300",
@@ -44,7 +44,7 @@ FULL = (
 # Options that come after a line's own and make every benchmark quick; it still measures all that it measures.
 SMALLEST = {
     "startup": "--seconds 0 --jobs 2",
-    "report": "--seconds 0 --folders 5",
+    "report_latency": "--seconds 0 --folders 5",
     "ortho": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
     "attention": "--seconds 0 --lengths 64 --models linear,vanilla --batch 1",
     "train_step": f"--seconds 0 --steps 1 --models linear,vanilla {TINY}",

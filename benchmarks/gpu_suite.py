@@ -131,7 +131,7 @@ def main() -> int:
         ends[part.name] = run(part, line, min(part.seconds, left), out)
         print(f"  {ends[part.name]}", flush=True)
     subprocess.run(
-        [sys.executable, "-m", "benchmarks.harness.targets"],
+        [sys.executable, "-m", "benchmarks.targets"],
         cwd=ROOT,
         env=os.environ | {"BENCHMARK_RESULTS": str(out)},
         check=False,

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 import attnlab
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import interleaved

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.small_runs import run_job
 from support.tiny_tasks import raw_of
 
 from attnlab.attention.base import Attention
@@ -15,7 +16,6 @@ from attnlab.config.compose import CONF
 from attnlab.config.naming import run_folder
 from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
 from attnlab.config.view import CAPABILITIES, can
-from attnlab.launch.run_job import run_job
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
 MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 from support.tiny_tasks import trained
 
 from attnlab.analysis import attention_figures
@@ -27,7 +27,6 @@ from attnlab.analysis.attention_figures import draw
 from attnlab.analysis.gradient_noise import column, relative_sd, running_relative_sd
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.naming import run_folder
-from attnlab.launch.run_job import run_job
 from attnlab.learn.training_module import TrainingModule
 from attnlab.report.diagnose import run_figures
 from attnlab.report.diagnose.cli import diagnose_main
@@ -179,7 +178,8 @@ def test_files_of_a_run(runs: dict[str, Path], tmp_path: Path, name: str, compar
 
 def test_numbers_are_those_of_the_run(runs: dict[str, Path], tmp_path: Path) -> None:
     """Padding counts nowhere; maps are of the example that was asked for, named by its tokens."""
-    from attnlab.config.check import checked
+    from support.small_runs import checked
+
     from attnlab.run.run_folder import read_config
     from attnlab.run.runtime import prepare
     from attnlab.tasks.base import make_task

@@ -22,7 +22,7 @@ from attnlab.attention.base import Attention
 from attnlab.attention.bigbird import BigBirdAttention
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.config.check import check_config
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 
 OPTIONS = (
     {},

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from support.composed_models import composed
+from support.small_runs import checked, jobs_of
 
-from attnlab.config.check import ConfigError, apply_values, check_config, checked
-from attnlab.config.compose import CONF, compose_config, group_choices
+from attnlab.config.check import ConfigError, check_config
+from attnlab.config.compose import CONF, group_choices
 from attnlab.config.defaults import completed
+from attnlab.config.job_config import apply_values, compose_config
 from attnlab.config.key_aliases import OTHER_NAMES
 from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
 from attnlab.config.signatures import read_signature
@@ -338,7 +340,7 @@ def test_the_message() -> None:
 )
 def test_a_right_command_passes_as_hydra_composes_it(command: str) -> None:
     argv = words(command) if command else []
-    job = check_command(argv).jobs[0]
+    job = jobs_of(argv)[0]
     assert job == completed(compose_config([word for word in argv if "=" in word or word.startswith("~")]))
     assert check_config(job) == []
 
@@ -384,14 +386,14 @@ def test_checked_gives_typed_objects() -> None:
 
 def test_mixed_models_say_which_class_lacks_what() -> None:
     groups = "[" + ",".join(f"{{share: 0.5, attention: {{_target_: {name}}}}}" for name in (LINEAR, SOFTMAX)) + "]"
-    assert check_command([f"model.encoder={groups}"]).jobs[0]["model"]["decoder"][1]["attention"]["_target_"] == SOFTMAX
+    assert jobs_of([f"model.encoder={groups}"])[0]["model"]["decoder"][1]["attention"]["_target_"] == SOFTMAX
     found = problems(f"model.encoder={groups}", "backbone.positions=relative")
     assert found[0].startswith("backbone.positions=relative: not possible with LinearAttention")
 
 
 def test_a_group_without_layers_is_not_judged() -> None:
     groups = f"[{{share: 0, attention: {{_target_: {LINEAR}}}}}, {{share: null, attention: {{_target_: {SOFTMAX}}}}}]"
-    (job,) = check_command([f"model.encoder={groups}", "backbone.positions=relative"]).jobs
+    (job,) = jobs_of([f"model.encoder={groups}", "backbone.positions=relative"])
     assert [group["share"] for group in job["model"]["decoder"]] == [0, None]
     found = problems(f"model.encoder={groups.replace('share: 0,', 'share: 1.0,').replace('null', '0.5')}")
     assert found == ["model.encoder: shares [1.0,0.5] of its groups add up to 1.5; expected 1"]
@@ -427,7 +429,7 @@ def test_a_class_that_lacks_a_form_is_refused_where_it_is_needed(
 def test_values_are_applied_to_a_finished_run() -> None:
     config = compose_config(["task.length_cutoff=30"])
     allowed = ("task.", "train.eval_batch_size")
-    changed = apply_values(config, ["task.split=simple", "train.eval_batch_size=8"], allowed)
+    changed = apply_values(config, ["task.split=simple", "train.eval_batch_size=8"], allowed).raw
     assert (changed["task"]["split"], changed["train"]["eval_batch_size"]) == ("simple", 8)
     assert changed["task"]["length_cutoff"] == 26, "an option that the new split does not read goes back to its default"
     assert config["task"]["split"] == "length_cutoff", "the original stays as it was"

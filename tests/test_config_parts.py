@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from omegaconf import OmegaConf
 
-from attnlab.config.compose import CONF, choice_named, compose_config, group_choices
+from attnlab.config.compose import CONF, choice_named, group_choices
 from attnlab.config.help import help_text
+from attnlab.config.job_config import compose_config
 from attnlab.config.layer_plan import layer_plan
 from attnlab.config.signatures import TargetError, read_signature
 from attnlab.config.type_check import accepts, conform, describe

@@ -5,11 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.small_runs import jobs_of
 
 from attnlab.config import sweep
 from attnlab.config.check import ConfigError
-from attnlab.config.compose import CONF, compose_config, compose_node, compose_with_hydra
+from attnlab.config.compose import CONF, compose_node, compose_with_hydra
 from attnlab.config.defaults import completed
+from attnlab.config.job_config import compose_config
 from attnlab.config.sweep import check_command
 
 SWEEP = """# @package _global_
@@ -39,7 +41,7 @@ def conf(tmp_path: Path) -> Path:
 def cells(*argv: str, conf: Path = CONF) -> list[tuple[str, int]]:
     command = check_command(argv, conf)
     assert command.multirun
-    return [(job["model"]["name"], job["seed"]) for job in command.jobs]
+    return [(job.typed.model.name, job.typed.seed) for job in command.jobs]
 
 
 def test_jobs_come_in_hydras_order() -> None:
@@ -61,8 +63,8 @@ def test_jobs_are_what_hydra_composes() -> None:
         for dropout in (0.0, 0.2)
         for seed in (1, 2)
     ]
-    assert command.jobs == singles
-    assert command.jobs[2]["backbone"]["attention_dropout"] == 0.2
+    assert [job.raw for job in command.jobs] == singles
+    assert command.jobs[2].raw["backbone"]["attention_dropout"] == 0.2
 
 
 def test_an_experiment_is_a_sweep_of_its_own(conf: Path) -> None:
@@ -75,7 +77,7 @@ def test_an_experiment_is_a_sweep_of_its_own(conf: Path) -> None:
         ("linear_l2", 8),
     ]
     assert len(cells("experiment=paper/table", "optim.lr=1e-3,1e-4", conf=conf)) == 12
-    assert all(job["train"]["max_steps"] == 10 for job in check_command(["experiment=paper/table"], conf).jobs)
+    assert all(job["train"]["max_steps"] == 10 for job in jobs_of(["experiment=paper/table"], conf))
     assert not check_command(["experiment=paper/table", "hydra.mode=RUN"], conf).multirun
     assert not check_command(["experiment=paper/table", "--cfg", "job"], conf).multirun
 
@@ -96,7 +98,7 @@ def test_an_experiment_that_inherits_a_sweep_has_one(conf: Path) -> None:
     small = "# @package _global_\ndefaults: [/experiment/paper/table]\nbackbone: {d_model: 64}\n"
     (conf / "experiment" / "paper" / "table_small.yaml").write_text(small)
     assert cells("experiment=paper/table_small", conf=conf) == cells("experiment=paper/table", conf=conf)
-    assert {job["backbone"]["d_model"] for job in check_command(["experiment=paper/table_small"], conf).jobs} == {64}
+    assert {job["backbone"]["d_model"] for job in jobs_of(["experiment=paper/table_small"], conf)} == {64}
     with pytest.raises(ConfigError, match="experiment=paper/table_small: has a sweep of its own"):
         check_command(["-m", "experiment=quickstart,paper/table_small"], conf)
 
@@ -105,9 +107,9 @@ def test_a_width_that_depends_on_the_model_is_set_in_every_job(conf: Path) -> No
     by_case = '\nbackbone: {d_feed_forward: "${choose:${model.feed_forward},{glu:85},128}"}\n'
     file = conf / "experiment" / "paper" / "table.yaml"
     file.write_text(SWEEP.replace("vanilla,linear", "vanilla,transnormer_t2") + by_case)
-    jobs = check_command(["experiment=paper/table", "seed=0"], conf).jobs
+    jobs = jobs_of(["experiment=paper/table", "seed=0"], conf)
     assert [job["backbone"]["d_feed_forward"] for job in jobs] == [128, 85]
-    jobs = check_command(["experiment=paper/table", "seed=0", "model.feed_forward=glu,gelu"], conf).jobs
+    jobs = jobs_of(["experiment=paper/table", "seed=0", "model.feed_forward=glu,gelu"], conf)
     assert [job["backbone"]["d_feed_forward"] for job in jobs] == [85, 128, 85, 128]
 
 
@@ -147,6 +149,6 @@ def test_a_big_sweep_composes_once_for_each_choice_of_groups(monkeypatch: pytest
         "backbone.dropout=0.0,0.1",
         "optim.lr=1e-3,3e-4,1e-4,3e-5,1e-5",
     ]
-    assert len(check_command(argv).jobs) == 1000
+    assert len(jobs_of(argv)) == 1000
     # two models, and once without any, as Hydra does
     assert len(composed) == 3

@@ -12,7 +12,7 @@ from test_laws_reference import compare
 
 from attnlab.attention.cosformer import CosformerAttention
 from attnlab.config.check import check_config
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Normalization
 
 MODES = ("bidirectional", "causal", "cross")

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.small_runs import SMALL_CLEVR, config_of
+from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack
 
 from attnlab.config.naming import run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.launch.pack.run_pack import run_pack
-from attnlab.launch.run_job import run_job
 from attnlab.report.cli import report_main
 
 SMALL = (*SMALL_CLEVR, "model=linear", "train.max_steps=4", "train.validate_every=2", "train.checkpoint_every=2")

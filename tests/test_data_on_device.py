@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.small_runs import checked, run_job
 from support.tiny_tasks import TINY, raw_of
 
-from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
 from attnlab.data.batch import Batch
 from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.length_buckets import LengthBuckets
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.launch.run_job import run_job
 from attnlab.run.run_folder import MetricsFile
 from attnlab.run.runtime import place_data, prepare
 from attnlab.tasks.base import Prepared, make_task

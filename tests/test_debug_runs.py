@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.small_runs import ROOT, SMALL_SCAN
+from support.small_runs import ROOT, SMALL_SCAN, jobs_of
 from test_report import OOD, a_run
 
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.naming import comparable, run_folder
-from attnlab.config.sweep import check_command
 from attnlab.report.cli import report_main
 from attnlab.report.run_selection import select_experiment
 
@@ -21,12 +20,12 @@ CHOICES = sorted((ROOT / "conf" / "debug").glob("*.yaml"))
 def test_every_debug_choice_leaves_its_mark(file: Path) -> None:
     assert yaml.safe_load(file.read_text())["debug"] == file.stem
     for words in (["task=scan"], ["experiment=quickstart"], ["experiment=park2024/table4_scan", "model=linear"]):
-        job = check_command([*words, f"debug={file.stem}"]).jobs[0]
+        job = jobs_of([*words, f"debug={file.stem}"])[0]
         assert job["debug"] == file.stem
         # the place of a run is what it was before there was a mark
         without = {key: value for key, value in job.items() if key != "debug"}
         assert run_folder(job) == run_folder(without) and comparable(job) == comparable(without)
-    assert check_command(["task=scan"]).jobs[0].get("debug") is None
+    assert jobs_of(["task=scan"])[0].get("debug") is None
 
 
 def write(base: Path, *words: str, ood: float = 0.5) -> Path:

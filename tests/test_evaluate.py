@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 from support.real_data import real_data
-from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command
+from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, run_job
 
 from attnlab.config.compose import CONF
 from attnlab.config.naming import run_folder
 from attnlab.launch import evaluate_cli
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.launch.run_job import run_job
 from attnlab.report.cli import report_main
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.run.load_run import PLACES, paths_here

@@ -8,15 +8,13 @@ from typing import get_args
 import pytest
 import torch
 from support.model_cases import models_for
-from support.small_runs import run_command, settings, stop_after
+from support.small_runs import checked, run_command, run_job, settings, stop_after
 from support.tiny_tasks import TINY, raw_of, trained
 
-from attnlab.config.check import checked
 from attnlab.config.compose import group_choices
 from attnlab.config.naming import run_folder
 from attnlab.config.signatures import read_signature
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.launch.run_job import run_job
 from attnlab.run.run_argument import declared_subsets
 from attnlab.run.run_folder import MetricsFile
 from attnlab.run.runtime import prepare

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 from support.model_cases import network_of
-from support.small_runs import SMALL_CLEVR, config_of
+from support.small_runs import SMALL_CLEVR, config_of, run_job
 from test_resume import assert_same_run
 from torch import Tensor, nn
 
 from attnlab.attention.performer import PerformerAttention
 from attnlab.config.naming import run_folder
-from attnlab.launch.run_job import run_job
 from attnlab.learn.feature_redraw import redraw, redrawn_modules
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.evaluator import network_weights

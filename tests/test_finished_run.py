@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, settings, two_finished_runs
+from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, settings, two_finished_runs
 
 from attnlab.config.naming import run_folder
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.launch.run_job import exit_code, run_job
+from attnlab.launch.run_job import exit_code
 from attnlab.run import train_run
 
 SMALL = (
@@ -123,7 +123,7 @@ def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
         file.unlink()
     assert counts == {"1": (64, True), "null": (128, False)}
     assert evaluate_main([f"run={folder}", "subset=test/ood"]) == 0
-    assert "note: 8 of 128 examples of test/ood are evaluated (train_run.eval_batches=2)" in capsys.readouterr().err
+    assert "note: 8 of 128 examples of test/ood are evaluated (train.eval_batches=2)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -136,5 +136,5 @@ def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
 def test_what_does_not_fit_into_memory_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(error, Path("runs/seed0")) == 1
     said = capsys.readouterr().err
-    assert f"it does not fit into memory ({error}); make it smaller: train_run.batch_size" in said
+    assert f"it does not fit into memory ({error}); make it smaller: train.batch_size" in said
     assert "Traceback" not in said

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attnlab.config.check import check_config
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.signatures import read_signature
 from attnlab.config.target_validation import TASK_KEYS
 from attnlab.data.files.fetch import DataError, Folders

@@ -14,11 +14,12 @@ import pytest
 from support.small_runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
 
 from attnlab.config.check import ConfigError
+from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_validation import not_installed
 from attnlab.config.overrides import Item, flags_first
 from attnlab.config.sweep import check_command
 from attnlab.launch import console_summary
-from attnlab.launch import hydra_jobs as jobs_module
+from attnlab.launch import jobs as jobs_module
 from attnlab.launch.joblib_workers import Worker, joblib_words, run_with_workers
 from attnlab.launch.train_cli import train_main
 from attnlab.learn.training_progress import Reporter
@@ -31,24 +32,24 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """What is trained together or alone, as (model, seed), where nothing is trained for real."""
     found: Calls = []
 
-    def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
+    def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
         assert quiet and not label
-        found.append(("alone", [(raw["model"]["name"], raw["seed"])]))
+        found.append(("alone", [(job.typed.model.name, job.typed.seed)]))
         return 0
 
     monkeypatch.setattr(jobs_module, "run_job", run_job)
     monkeypatch.setattr(console_summary, "print_sweep", lambda jobs: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
-    packs_with(monkeypatch, lambda raws: [0] * len(raws), found)
+    packs_with(monkeypatch, lambda jobs: [0] * len(jobs), found)
     return found
 
 
 def packs_with(monkeypatch: pytest.MonkeyPatch, codes: Callable[[Sequence[Any]], list[int]], calls: Calls) -> None:
     """Let packed training end with these exit codes."""
 
-    def run_pack(raws: list[dict[str, Any]], max_packed: int | None) -> list[int]:
-        calls.append((f"packed {max_packed}", [(raw["model"]["name"], raw["seed"]) for raw in raws]))
-        return codes(raws)
+    def run_pack(jobs: list[JobConfig], max_packed: int | None) -> list[int]:
+        calls.append((f"packed {max_packed}", [(job.typed.model.name, job.typed.seed) for job in jobs]))
+        return codes(jobs)
 
     package, module = ModuleType("attnlab.launch.pack"), ModuleType("attnlab.launch.pack.run_pack")
     module.run_pack = run_pack
@@ -84,14 +85,14 @@ def test_what_fits_no_pack_runs_as_without_packing(
 def test_a_failed_pack_fails_the_sweep_and_stops_no_other(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    packs_with(monkeypatch, lambda raws: [1 // (raws[0]["model"]["name"] == "vanilla"), 0], calls)
+    packs_with(monkeypatch, lambda jobs: [1 // (jobs[0].typed.model.name == "vanilla"), 0], calls)
     assert sweep(tmp_path, "seed=0,1", "model=linear,vanilla") == 1
     assert len(calls) == 2
     assert "[1, 3/4] failed: an unexpected error" in capsys.readouterr().err
 
 
 def test_a_signal_stops_the_rest_of_the_sweep(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packs_with(monkeypatch, lambda raws: [0, 143], calls)
+    packs_with(monkeypatch, lambda jobs: [0, 143], calls)
     with pytest.raises(SystemExit) as stopped:
         sweep(tmp_path, "seed=0,1", "model=linear,vanilla")
     assert stopped.value.code == 143
@@ -117,7 +118,7 @@ def test_wrong_words_about_launchers(words: str, problem: str) -> None:
 def test_one_run_needs_no_launcher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jobs_module, "run_job", lambda raw, quiet: 0)
+    monkeypatch.setattr(jobs_module, "run_job", lambda job, quiet: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     assert train_main(["hydra/launcher=packed", *settings(tmp_path, "task=scan")]) == 0
     assert "hydra/launcher=packed has nothing to do: this is one run" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from torch import nn
 from attnlab.attention.linformer import LinformerAttention
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.check import check_config
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.nn.build_network import build_network
 
 TARGET = "attnlab.attention.linformer.LinformerAttention"

@@ -9,7 +9,7 @@ import pytest
 from support.small_runs import ROOT, SMALL_SCAN, config_of
 from test_report import a_run
 
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.naming import run_folder
 from attnlab.config.report_schema import Average, Report
 from attnlab.launch.console_summary import print_run, print_sweep

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 import yaml
+from support.small_runs import jobs_of
 
 from attnlab.config.apply_overrides import flatten
-from attnlab.config.compose import CONF, compose_config, compose_node, hydra_session, unresolved
+from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
+from attnlab.config.job_config import compose_config
 from attnlab.config.naming import _plain_composition, comparable, differences, run_folder, run_label, run_tag
-from attnlab.config.sweep import check_command
 
 
 def composed(*argv: str) -> dict[str, Any]:
-    return check_command(argv).jobs[0]
+    return jobs_of(argv)[0]
 
 
 def tag(*argv: str) -> str:

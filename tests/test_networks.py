@@ -15,10 +15,11 @@ from support.model_cases import (
     models_for,
     network_of,
 )
+from support.small_runs import checked
 from torch import nn
 
-from attnlab.config.check import check_config, checked
-from attnlab.config.compose import compose_config
+from attnlab.config.check import check_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.schema import LayerGroup, Model
 from attnlab.nn.build_network import build_network, count_parameters
 from attnlab.nn.encoder_decoder import EncoderDecoder

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 
 from attnlab.config.naming import run_folder
 from attnlab.data.batch import Batch
-from attnlab.launch.run_job import run_job
 from attnlab.learn.training_module import TrainingModule
 
 

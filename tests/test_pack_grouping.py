@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from attnlab.config.apply_overrides import flatten
-from attnlab.config.naming import run_folder
+from attnlab.config.job_config import JobConfig
 from attnlab.config.pack_grouping import Pack, describe, is_own, packs, ranges
 from attnlab.config.sweep import check_command
 
 
-def jobs_of(*words: str) -> list[dict[str, Any]]:
+def jobs_of(*words: str) -> list[JobConfig]:
     return check_command(["-m", "task=scan", *words]).jobs
 
 
-def shared(job: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in flatten(job).items() if not is_own(key)}
+def shared(job: JobConfig) -> dict[str, Any]:
+    return {key: value for key, value in flatten(job.raw).items() if not is_own(key)}
 
 
 def test_jobs_that_differ_in_seed_and_scalars_are_one_pack() -> None:
@@ -73,7 +73,7 @@ def test_the_reason_of_a_job_that_is_alone(words: list[str], reason: str) -> Non
 def test_batches_of_tokens_are_not_packed() -> None:
     jobs = jobs_of("model=linear", "seed=0,1")
     for job in jobs:
-        job["train"]["batch_tokens"] = 4096
+        job.raw["train"]["batch_tokens"] = 4096
     assert {pack.reason for pack in packs(jobs)} == {
         "train.batch_tokens=4096 makes the batches of members differ in size"
     }
@@ -82,8 +82,8 @@ def test_batches_of_tokens_are_not_packed() -> None:
 def test_one_run_is_never_twice_in_a_pack() -> None:
     jobs = jobs_of("model=linear", "seed=0,1")
     again = copy.deepcopy(jobs[0])
-    again["optim"]["clip_norm"] = int(again["optim"]["clip_norm"])
-    assert run_folder(again) == run_folder(jobs[0])
+    again.raw["optim"]["clip_norm"] = int(again.raw["optim"]["clip_norm"])
+    assert again.folder == jobs[0].folder
     assert packs([*jobs, again]) == [Pack((0, 1)), Pack((2,), "an earlier job is the same run")]
     assert [pack.members for pack in packs([jobs[0], again])] == [(0,), (1,)]
 
@@ -112,7 +112,7 @@ def test_every_job_is_in_one_pack_of_jobs_that_fit() -> None:
             job = copy.deepcopy(base)
             for key, values in choices.items():
                 *sections, name = key.split(".")
-                node = job
+                node = job.raw
                 for section in sections:
                     node = node[section]
                 node[name] = draw.choice(values)
@@ -123,7 +123,7 @@ def test_every_job_is_in_one_pack_of_jobs_that_fit() -> None:
         for pack in found:
             assert bool(pack.reason) == (len(pack.members) == 1)
             assert all(shared(jobs[member]) == shared(jobs[pack.members[0]]) for member in pack.members)
-            assert len({run_folder(jobs[member]) for member in pack.members}) == len(pack.members)
+            assert len({jobs[member].folder for member in pack.members}) == len(pack.members)
         open_packs = [repr(shared(jobs[pack.members[0]])) for pack in found if len(pack.members) > 1]
         assert len(set(open_packs)) == len(open_packs), "two packs that could be one"
 

@@ -6,18 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of, stop_after
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of, run_job, run_pack, stop_after
 from support.tiny_tasks import TINY, raw_of
 from torch import Tensor
 from torch.nn.functional import linear
 
 from attnlab.config.naming import run_folder
-from attnlab.launch.pack import run_pack as pack
 from attnlab.launch.pack import trainer
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackModule
 from attnlab.launch.pack.pending_run import entries_of
-from attnlab.launch.run_job import run_job
 from attnlab.learn.loss_monitor import Watch
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_module import NonFiniteLoss
@@ -64,7 +62,7 @@ def assert_close(one: Path, other: Path, run: Sequence[str], rtol: float = 1e-4)
 @pytest.mark.parametrize("case", CASES)
 def test_packed_runs_equal_single_ones(tmp_path: Path, case: str) -> None:
     runs = CASES[case]
-    assert pack.run_pack(configs(tmp_path / "packed", runs)) == [0] * len(runs)
+    assert run_pack(configs(tmp_path / "packed", runs)) == [0] * len(runs)
     for run in runs:
         assert run_job(config_of(tmp_path / "single", *run), quiet=True) == 0
         assert_close(tmp_path / "packed", tmp_path / "single", run)
@@ -97,12 +95,12 @@ PAIR = [
 @pytest.mark.usefixtures("untested")
 def test_a_pack_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped between two checkpoints, with dropout, whose random state goes on."""
-    assert pack.run_pack(configs(tmp_path / "whole", PAIR)) == [0, 0]
+    assert run_pack(configs(tmp_path / "whole", PAIR)) == [0, 0]
     with monkeypatch.context() as during:
         stop_after(5, during)
-        assert pack.run_pack(configs(tmp_path / "parts", PAIR)) == [130, 130]
+        assert run_pack(configs(tmp_path / "parts", PAIR)) == [130, 130]
     assert RunFolder(folder_of(tmp_path / "parts", *PAIR[0])).status()["state"] == "stopped"
-    assert pack.run_pack(configs(tmp_path / "parts", PAIR)) == [0, 0]
+    assert run_pack(configs(tmp_path / "parts", PAIR)) == [0, 0]
     for run in PAIR:
         whole, parts = (folder_of(tmp_path / name, *run) for name in ("whole", "parts"))
         assert (whole / "metrics.csv").read_text() == (parts / "metrics.csv").read_text()
@@ -118,7 +116,7 @@ def test_either_way_goes_on_where_the_other_stopped(tmp_path: Path, monkeypatch:
     runs = [(*SCAN, "model=linear_l2_ortho", f"seed={seed}", "optim.schedule=cosine") for seed in (7, 8)]
     for run in runs:
         assert run_job(config_of(tmp_path / "alone", *run), quiet=True) == 0
-    for name, first, then in (("a", run_singly, pack.run_pack), ("b", pack.run_pack, run_singly)):
+    for name, first, then in (("a", run_singly, run_pack), ("b", run_pack, run_singly)):
         with monkeypatch.context() as during:
             during.setattr(StopRequest, "pending", lambda self: 15)
             assert first(configs(tmp_path / name, runs)) == [143, 143]
@@ -130,7 +128,7 @@ def test_either_way_goes_on_where_the_other_stopped(tmp_path: Path, monkeypatch:
 @pytest.mark.usefixtures("untested")
 def test_pieces_of_large_batches(tmp_path: Path) -> None:
     runs = [(*SCAN, "model=vanilla", f"seed={seed}", "train.max_tokens=500") for seed in (6, 7)]
-    assert pack.run_pack(configs(tmp_path / "packed", runs)) == run_singly(configs(tmp_path / "single", runs)) == [0, 0]
+    assert run_pack(configs(tmp_path / "packed", runs)) == run_singly(configs(tmp_path / "single", runs)) == [0, 0]
     for run in runs:
         assert_close(tmp_path / "packed", tmp_path / "single", run)
 
@@ -146,7 +144,7 @@ def test_a_loss_that_explodes_ends_its_run_only(
     runs = [
         (*SCAN, "model=linear", f"seed={seed}", *more) for seed, more in ((3, ()), (4, ("optim.lr=1e30",)), (5, ()))
     ]
-    assert pack.run_pack(configs(tmp_path, runs)) == [0, 1, 0]
+    assert run_pack(configs(tmp_path, runs)) == [0, 1, 0]
     assert rows_of(tmp_path, runs[0])[-1][0] == rows_of(tmp_path, runs[2])[-1][0] == 12
     status = RunFolder(folder_of(tmp_path, *runs[1])).status()
     assert status["state"] == "failed" and "NonFiniteLoss: the loss is" in status["reason"]
@@ -163,7 +161,7 @@ def test_a_loss_that_explodes_ends_its_run_only(
 def test_each_run_has_its_own_dropout(tmp_path: Path) -> None:
     """Rates of 0 and of 0.9: one loses nothing, and the other most, in softmax weights too."""
     runs = [(*SCAN, "model=vanilla", "seed=3", f"backbone.dropout={rate}") for rate in (0, 0.9)]
-    assert pack.run_pack(configs(tmp_path / "packed", runs)) == [0, 0]
+    assert run_pack(configs(tmp_path / "packed", runs)) == [0, 0]
     assert run_job(config_of(tmp_path / "single", *runs[0]), quiet=True) == 0
     assert_close(tmp_path / "packed", tmp_path / "single", runs[0])
     losses = [[v for _, name, v in rows_of(tmp_path / "packed", run) if name == "train/loss"] for run in runs]
@@ -175,7 +173,7 @@ def test_a_late_look_finds_the_right_run(tmp_path: Path, monkeypatch: pytest.Mon
     """On a GPU losses are looked at one step later; here the same on a CPU."""
     monkeypatch.setattr("attnlab.launch.pack.packed_module.Watch", lambda late: Watch(late=True))
     runs = [(*SMALL_SCAN, "train.max_steps=4", "model=linear", "seed=3", *lr) for lr in ((), ("optim.lr=1e30",))]
-    assert pack.run_pack(configs(tmp_path, runs)) == [0, 1]
+    assert run_pack(configs(tmp_path, runs)) == [0, 1]
     reason = RunFolder(folder_of(tmp_path, *runs[1])).status()["reason"]
     assert "the loss is" in reason and "at step 1," in reason
     assert rows_of(tmp_path, runs[0])[-1][0] == 4 and not (folder_of(tmp_path, *runs[1]) / "last.ckpt").exists()
@@ -188,9 +186,9 @@ def test_runs_that_others_hold_are_left_to_them(tmp_path: Path, capsys: pytest.C
     held = RunFolder(folder_of(tmp_path, *runs[1]))
     held.create()
     with held.locked():
-        assert pack.run_pack(configs(tmp_path, runs)) == [0, 1, 0]
+        assert run_pack(configs(tmp_path, runs)) == [0, 1, 0]
     assert "another process" in capsys.readouterr().err
-    assert pack.run_pack(configs(tmp_path, runs)) == [0, 0, 0]
+    assert run_pack(configs(tmp_path, runs)) == [0, 0, 0]
 
 
 @pytest.mark.usefixtures("untested")
@@ -207,7 +205,7 @@ def test_runs_that_do_not_fit_are_trained_in_halves(
         return NetworkStack(networks, *args, **options)
 
     monkeypatch.setattr(trainer, "NetworkStack", limited)
-    assert pack.run_pack(configs(tmp_path, runs), max_packed=3) == [0, 0, 0]
+    assert run_pack(configs(tmp_path, runs), max_packed=3) == [0, 0, 0]
     assert sizes == [3, 2, 1]
     assert "3 runs do not fit into memory together" in capsys.readouterr().err
 
@@ -237,7 +235,7 @@ def test_memory_that_runs_out_later_mixes_no_steps(tmp_path: Path, monkeypatch: 
         )
         for k in range(3)
     ]
-    assert pack.run_pack(configs(tmp_path / "packed", runs), max_packed=3) == [1, 0, 0]
+    assert run_pack(configs(tmp_path / "packed", runs), max_packed=3) == [1, 0, 0]
     for run in runs[1:]:
         assert [step for step, name, _ in rows_of(tmp_path / "packed", run) if name == "train/loss"] == list(
             range(1, 9)
@@ -258,7 +256,7 @@ def test_a_signal_leaves_runs_at_other_steps_alone(tmp_path: Path, monkeypatch: 
         assert run_job(config_of(tmp_path, *runs[0]), quiet=True) == 130
     with monkeypatch.context() as during:
         during.setattr(StopRequest, "pending", lambda self: 15)
-        assert pack.run_pack(configs(tmp_path, runs)) == [143, 143]
+        assert run_pack(configs(tmp_path, runs)) == [143, 143]
     assert not folder_of(tmp_path, *runs[1]).joinpath("last.ckpt").exists()
 
 
@@ -291,7 +289,7 @@ def test_every_task_is_packed(task: str, tiny_data: Path, tmp_path: Path) -> Non
         ]
         for name in ("packed", "alone")
     ]
-    assert pack.run_pack(seeds[0]) == run_singly(seeds[1]) == [0, 0]
+    assert run_pack(seeds[0]) == run_singly(seeds[1]) == [0, 0]
     tables = [[MetricsFile(run_folder(raw) / "metrics.csv").rows() for raw in raws] for raws in seeds]
     assert tables[0][0] != tables[0][1]
     for packed, alone in zip(*tables, strict=True):
@@ -319,7 +317,7 @@ def test_two_hundred_steps_stay_together(model: str, tmp_path: Path, monkeypatch
     layers = f"backbone.n_layers={2 if model == 'universal' else 1}"
     steps = ("train.max_steps=200", "train.precision=64-true", "backbone.dropout=0", layers)
     runs = [(*SMALL_SCAN, f"model={model}", *steps, f"seed={k}") for k in range(2)]
-    assert pack.run_pack(configs(tmp_path / "packed", runs)) == [0, 0]
+    assert run_pack(configs(tmp_path / "packed", runs)) == [0, 0]
     assert run_singly(configs(tmp_path / "single", runs)) == [0, 0]
     monkeypatch.setattr(torch.nn.functional, "linear", summed_backwards)
     assert run_singly(configs(tmp_path / "backwards", runs)) == [0, 0]

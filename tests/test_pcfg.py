@@ -13,7 +13,7 @@ from support.layout_writers.pcfg import CLONE, SMALL, place
 from support.real_data import real_data
 
 from attnlab.config.check import ConfigError
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.naming import run_label
 from attnlab.config.sweep import check_command
 from attnlab.data.files.cache import load_arrays

@@ -5,17 +5,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.small_runs import SMALL_SCAN, config_of
+from support.small_runs import SMALL_SCAN, config_of, run_job
 
 from attnlab.attention.base import Attention
 from attnlab.config.check import check_config
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.naming import run_folder
 from attnlab.config.plugins import TargetError, load_class
 from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.launch.run_job import run_job
 from attnlab.launch.train_cli import train_main
 from attnlab.report.cli import report_main
 from attnlab.tasks.base import make_task

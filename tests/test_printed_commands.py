@@ -8,17 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, settings
+from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, jobs_of, run_command, settings
 from test_report import a_run
 
-from attnlab.config.check import ConfigError, apply_values
-from attnlab.config.compose import CONF, compose_config
+from attnlab.config.check import ConfigError
+from attnlab.config.compose import CONF
+from attnlab.config.job_config import apply_values, compose_config, job_config
 from attnlab.config.naming import run_folder
 from attnlab.config.overrides import quoted_folder, read_override
 from attnlab.config.suggest import command_line
 from attnlab.config.sweep import check_command
 from attnlab.launch.console_summary import print_run, print_sweep
-from attnlab.launch.evaluate_cli import ALLOWED, _own_options, _run_config
+from attnlab.launch.evaluate_cli import ALLOWED, _job, _own_options
 from attnlab.report.cli import report_main
 from attnlab.report.run_selection import select_experiment
 from attnlab.run.warm_start_check import from_run_problems
@@ -58,17 +59,17 @@ def test_what_a_run_and_a_sweep_print(
 ) -> None:
     base = tmp_path / ODD
     words = settings(base, *SMALL_SCAN, "model=linear", logger="wandb_offline")
-    config = check_command(words).jobs[0]
+    config = jobs_of(words)[0]
     folder = a_run(run_folder(config), config, 0.5, data={}, steps_per_second=1.0)
     monkeypatch.setattr("sys.argv", ["train.py", *words])
-    print_run(config, json.loads((folder / "result.json").read_text()), shown=True)
+    print_run(job_config(config), json.loads((folder / "result.json").read_text()), shown=True)
     said = capsys.readouterr().out
     assert f"run folder: {folder}\n" in said
     evaluate, again, leet = commands(said)
-    assert _run_config(_own_options(evaluate[2:]), [])["paths"]["runs"] == f"{base}/runs"
-    assert {job["paths"]["runs"] for job in check_command(again[2:]).jobs} == {f"{base}/runs"}
-    assert len(check_command(again[2:]).jobs) >= 3 and leet == ["wandb", "leet", f"{base}/runs/wandb"]
-    assert print_sweep([config]) == 0
+    assert _job(_own_options(evaluate[2:]), []).typed.paths.runs == f"{base}/runs"
+    assert {job["paths"]["runs"] for job in jobs_of(again[2:])} == {f"{base}/runs"}
+    assert len(jobs_of(again[2:])) >= 3 and leet == ["wandb", "leet", f"{base}/runs/wandb"]
+    assert print_sweep([job_config(config)]) == 0
     # folded where the name is longer than a line
     assert ODD.replace(" ", "") in re.sub(r"\s", "", capsys.readouterr().out)
 
@@ -78,7 +79,7 @@ def test_what_a_report_prints(tmp_path: Path, capsys: pytest.CaptureFixture) -> 
     words = [f"experiment={experiment}", f"paths.runs={base}", "model=linear", "seed=0,1"]
     source = select_experiment(experiment, words[1:])
     (trained,) = commands(source.command)
-    assert [run_folder(job) for job in check_command(trained[2:]).jobs] == [run.folder for run in source.runs]
+    assert [run_folder(job) for job in jobs_of(trained[2:])] == [run.folder for run in source.runs]
     assert report_main(words) == 1
     assert commands(capsys.readouterr().err) == [trained]
     own = compose_config([f"experiment={experiment}", "model=linear", "seed=0"])
@@ -108,15 +109,15 @@ def test_runs_that_begin_with_others(tmp_path: Path) -> None:
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     config["paths"]["runs"] = str(tmp_path / ODD)
     folder = a_run(run_folder(config), config)
-    job = check_command(["task=glue", "task.name=cola", "model=linear", f"from_run={folder}"]).jobs[0]
+    job = jobs_of(["task=glue", "task.name=cola", "model=linear", f"from_run={folder}"])[0]
     assert job["from_run"] == job["task"]["from_run"] == str(folder)
     assert not from_run_problems(check_command([*SMALL_SCAN, "model=linear", f"from_run={folder}"]).jobs)
     words = ["experiment=qin2022/table5_glue_small", f"paths.runs={tmp_path / ODD}", "model=linear", "seed=0"]
-    job = check_command(words).jobs[0]
+    job = jobs_of(words)[0]
     assert job["from_run"].startswith(f"{tmp_path / ODD}/")
     (problem,) = from_run_problems([job])
-    assert check_command(commands(problem)[0][2:]).jobs
-    assert apply_values(config, [f"paths.cache={tmp_path / ODD}"], ALLOWED)["paths"]["cache"] == str(tmp_path / ODD)
+    assert jobs_of(commands(problem)[0][2:])
+    assert apply_values(config, [f"paths.cache={tmp_path / ODD}"], ALLOWED).typed.paths.cache == str(tmp_path / ODD)
 
 
 def test_a_printed_command_pasted_into_a_shell(tmp_path: Path) -> None:

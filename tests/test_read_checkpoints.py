@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import SMALL_CLEVR, config_of, stop_after
+from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack, stop_after
 
 from attnlab.config.defaults import completed
 from attnlab.config.naming import differences, identity, run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.launch.pack.run_pack import run_pack
-from attnlab.launch.run_job import run_job
 from attnlab.learn import validation
 from attnlab.learn.atomic_write import IDENTITY, SaveError
 from attnlab.run import evaluator

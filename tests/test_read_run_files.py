@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from support.small_runs import SMALL_CLEVR, config_of, two_finished_runs
+from support.small_runs import SMALL_CLEVR, config_of, run_job, two_finished_runs
 
 from attnlab.config.naming import run_folder
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import OF_RUNS
 from attnlab.report import cli
 from attnlab.report.read_runs import look

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 from support.layout_writers import pcfg
 from support.real_data import real_data
-from support.small_runs import ROOT, environment, run_command, settings
+from support.small_runs import ROOT, environment, jobs_of, run_command, run_job, settings
 from support.tiny_tasks import TINY, trained
 
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.shipped import models_that_can
-from attnlab.config.sweep import check_command
 from attnlab.config.view import can
-from attnlab.launch.run_job import run_job
 from attnlab.report.cli import report_main
 
 README = (ROOT / "README.md").read_text()
@@ -70,7 +68,7 @@ def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
         done = run_command("train.py", *words)
         assert done.returncode == 0, done.stderr[-3000:]
         return
-    jobs = check_command(words).jobs
+    jobs = jobs_of(words)
     assert jobs
     for job in jobs:
         assert run_job(job, quiet=True) == 0
@@ -104,7 +102,7 @@ def test_evaluate_commands_run(tmp_path: Path, tiny_data: Path) -> None:
 
 
 def test_report_commands_run(tmp_path: Path, tiny_data: Path) -> None:
-    for job in check_command(smoke(f"python train.py experiment={TABLES[0]}", tmp_path, tiny_data)).jobs:
+    for job in jobs_of(smoke(f"python train.py experiment={TABLES[0]}", tmp_path, tiny_data)):
         assert run_job(job, quiet=True) == 0
     for number, line in enumerate(REPORT):
         if "experiment=" in line:

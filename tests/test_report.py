@@ -16,8 +16,8 @@ import yaml
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment
 
 import attnlab
-from attnlab.config.compose import compose_config
 from attnlab.config.defaults import completed
+from attnlab.config.job_config import compose_config
 from attnlab.config.naming import run_folder
 from attnlab.config.report_schema import Average, Picture, Report
 from attnlab.learn.metric_units import lower_is_better, unit_of
@@ -237,7 +237,7 @@ def test_words_that_change_an_experiment_leave_the_published_values_out(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     small = ["experiment=park2024/table4_scan", f"paths.runs={tmp_path / 'seeds'}", "model=linear", "seed=0"]
-    for words, said in (([], "46.9"), (["train.max_steps=7"], "not at the preset's settings: train_run.max_steps=7")):
+    for words, said in (([], "46.9"), (["train.max_steps=7"], "not at the preset's settings: train.max_steps=7")):
         own = compose_config([*small, *words])
         own.pop("report")
         a_run(run_folder(own), own, 0.25)
@@ -376,11 +376,12 @@ def test_no_torch_for_a_table(made: Make, tmp_path: Path) -> None:
 
 
 def test_the_report_block_reaches_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attnlab.launch.run_job import run_job
+    from support.small_runs import run_job
+
     from attnlab.run import train_run
 
     trained = []
-    monkeypatch.setattr(train_run, "train_run", lambda raw, *_: (trained.append(raw), ({}, False))[1])
+    monkeypatch.setattr(train_run, "train_run", lambda job, *_: (trained.append(job.raw), ({}, False))[1])
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     assert run_job(config | {"report": {"title": "t", "columns": {"ood": OOD}}}, quiet=True) == 0
     assert trained == [completed(config)]

@@ -12,7 +12,7 @@ import pytest
 from support.small_runs import SMALL_SCAN
 from test_report import a_run
 
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.learn.metric_units import number, text
 from attnlab.report.cli import report_main
 from attnlab.report.diagnose.cli import diagnose_main

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from filelock import FileLock
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, checked, config_of, run_job
 
-from attnlab.config.check import checked
 from attnlab.config.naming import run_folder
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.launch.run_job import run_job
 from attnlab.learn.atomic_write import SaveError, save_atomically
 from attnlab.run.run_folder import MetricsFile, RunError, write_text
 from attnlab.run.runtime import prepare

@@ -3,12 +3,12 @@
 import pytest
 import torch
 from support.model_cases import MODELS, SPECS, TASKS, backbone_of, config_of, masks, network_of, shaken
+from support.small_runs import checked
 from torch import Tensor, nn
 
 from attnlab.attention.core.score_position import RelativePositions, sinusoid
 from attnlab.attention.softmax import SoftmaxAttention
-from attnlab.config.check import checked
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.nn.build_network import build_network, count_parameters
 
 UNIVERSAL, RELATIVE = ("universal", "relative_universal"), ("relative", "relative_universal")

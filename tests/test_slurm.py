@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.small_runs import SMALL_SCAN, config_of
+from support.small_runs import SMALL_SCAN, config_of, run_job, run_pack
 
 from attnlab.config.naming import run_folder
-from attnlab.launch.pack.run_pack import run_pack
-from attnlab.launch.run_job import run_job
 from attnlab.run.run_folder import MetricsFile, RunFolder
 
 SLURM = {

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.small_runs import ROOT, SMALL_SCAN, config_of, environment
+from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, run_pack
 
 from attnlab.config.naming import run_folder
 from attnlab.launch import joblib_workers
-from attnlab.launch.pack.run_pack import run_pack
-from attnlab.launch.run_job import run_job
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.run_folder import RunFolder

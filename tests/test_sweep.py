@@ -3,11 +3,9 @@
 import json
 from pathlib import Path
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.plugins.sweeper import Sweeper
-from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, settings
+from support.small_runs import SMALL_SCAN, checked, config_of, folder_of, run_command, settings
 
-from attnlab.config.check import checked
+from attnlab.config.job_config import job_config
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.run.runtime import prepare, prepared_task
 from attnlab.run.train_run import train_run
@@ -57,7 +55,7 @@ def test_hydra_writes_nothing_into_run_folders(tmp_path: Path) -> None:
 def test_jobs_on_the_same_data_share_it_and_leave_it_as_it_was(tmp_path: Path) -> None:
     raw = config_of(tmp_path, *SMALL_SCAN, "train.max_steps=2")
     shared = prepared_task(checked(raw))
-    result, _ = train_run(raw, StopRequest())
+    result, _ = train_run(job_config(raw), StopRequest())
     assert prepared_task(checked(config_of(tmp_path, *SMALL_SCAN, "model=linear", "seed=1"))) is shared
     anew = prepare(shared[0], checked(raw).paths)
     assert shared[1].data_hash() == anew.data_hash() == result["data"]["hash"]
@@ -65,9 +63,3 @@ def test_jobs_on_the_same_data_share_it_and_leave_it_as_it_was(tmp_path: Path) -
     other = prepared_task(checked(config_of(tmp_path, *shorter)))
     assert other[1].data_hash() != anew.data_hash()
     assert prepared_task(checked(raw)) is not shared
-
-
-def test_hydra_still_has_the_check_that_sweeps_do_without() -> None:
-    """`launch.train_cli` puts it out of work, since every job has been composed by then."""
-    assert callable(Sweeper.validate_batch_is_legal)
-    assert issubclass(BasicSweeper, Sweeper)

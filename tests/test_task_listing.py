@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from support.small_runs import ROOT, environment
 
-from attnlab.config.compose import CONF, compose_config, group_choices
+from attnlab.config.compose import CONF, group_choices
+from attnlab.config.job_config import compose_config
 from attnlab.data.files.archive import Source
 from attnlab.data.files.fetch import Folders, OfficialFile
 from attnlab.launch.task_listing import choices, example

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlab.attention.threshold_relative import ThresholdRelativeAttention
 from attnlab.config.check import check_config
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.schema import LayerGroup
 
 PATH = "attnlab.attention.threshold_relative.ThresholdRelativeAttention"

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from support.model_cases import MODELS, models_for
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 
 from attnlab.config.check import check_config
 from attnlab.config.naming import run_folder
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.launch.run_job import run_job
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.sort_of_clevr.task import KINDS
 

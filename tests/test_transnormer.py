@@ -8,14 +8,16 @@ import torch
 from support.compile_networks import arguments
 from support.golden_outputs import assert_golden, golden, with_weights
 from support.model_cases import SPECS, config_of, masks, shaken
+from support.small_runs import checked, jobs_of
 from test_laws_reference import compare
 from torch import Tensor
 
 from attnlab.attention.core.score_position import Lrpe
 from attnlab.attention.transnormer import DiagAttention, NormAttention, simple_rms_norm
-from attnlab.config.check import ConfigError, checked
-from attnlab.config.compose import CONF, compose_config
+from attnlab.config.check import ConfigError
+from attnlab.config.compose import CONF
 from attnlab.config.defaults import completed
+from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Normalization
 from attnlab.config.sweep import check_command
 from attnlab.nn.build_network import build_network
@@ -234,7 +236,7 @@ def test_the_papers_ablations_are_configurations(command: str, task: str, t: str
     if t == "t1":
         command = command.replace("transnormer_t2", "transnormer_t1")
     argv = [f"task={task}", *shlex.split(command), *SMALL]
-    (job,) = check_command(argv).jobs
+    (job,) = jobs_of(argv)
     assert job == completed(compose_config(argv))
     config = checked(job)
     assert config.model != config_of(config.model.name, task).model

@@ -17,14 +17,12 @@ from types import SimpleNamespace
 import pytest
 import wandb
 from support.sample_report import write_report
-from support.small_runs import SMALL_SCAN, config_of
+from support.small_runs import SMALL_SCAN, config_of, run_job, run_pack
 from support.wandb_server import Arrived, server
 
 import attnlab
 from attnlab.config.naming import run_folder
 from attnlab.config.schema import LoggerOptions
-from attnlab.launch.pack.run_pack import run_pack
-from attnlab.launch.run_job import run_job
 from attnlab.learn.training_module import TrainingModule
 from attnlab.report.wandb_report import log_report
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder

@@ -6,13 +6,12 @@ from shlex import quote
 
 import pytest
 import torch
-from support.small_runs import run_command, settings
+from support.small_runs import jobs_of, run_command, run_job, settings
 from support.tiny_tasks import TINY, raw_of, trained
 
 from attnlab.config.naming import run_folder
 from attnlab.config.sweep import check_command
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.launch.run_job import run_job
 from attnlab.launch.train_cli import train_main
 from attnlab.run.warm_start_check import fit_problem, from_run_problems
 
@@ -106,15 +105,15 @@ def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.C
     """Every job begins with the run of its own model and seed; where there is none, training says what makes it."""
     words = ["model=flash,transnormer_t1", "seed=0,1", f"paths.runs={tmp_path}"]
     tuned = ["experiment=qin2022/table5_glue_small", "task.dataset=cola", "optim.lr=1e-5,3e-5", *words]
-    given = check_command(["experiment=qin2022/table5_pretraining_small", *words]).jobs
-    masked, jobs = {str(run_folder(job)): job for job in given}, check_command(tuned).jobs
+    given = jobs_of(["experiment=qin2022/table5_pretraining_small", *words])
+    masked, jobs = {str(run_folder(job)): job for job in given}, jobs_of(tuned)
     assert len(masked) == 4 and len(jobs) == 8
     for job in jobs:
         begun = masked[job["from_run"]]
         assert (begun["model"]["name"], begun["seed"]) == (job["model"]["name"], job["seed"])
         assert fit_problem("it", begun, job) is None
         assert job["task"]["from_run"] == job["from_run"]
-    assert len(from_run_problems(jobs)) == 4
+    assert len(from_run_problems(check_command(tuned).jobs)) == 4
     assert train_main(tuned) == 2
     assert "train it first: python train.py experiment=qin2022/table5_pretraining_small" in capsys.readouterr().err
 

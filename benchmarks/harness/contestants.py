@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention.base import Attention
-from attnlab.config.compose import compose_config
+from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Config
 from attnlab.config.type_check import build
 from attnlab.nn.build_network import make_attention

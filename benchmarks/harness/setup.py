@@ -8,8 +8,8 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import nn
 
-from attnlab.config.check import checked
-from attnlab.config.compose import compose_config, group_choices
+from attnlab.config.compose import group_choices
+from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.schema import Config
 from attnlab.data.batch import Batch, ImageQuestionBatch
 from attnlab.data.batch_order import BatchOrder
@@ -91,7 +91,7 @@ def make_config(
     quiet_lightning()
     given = ["trainer=cpu", f"trainer.device={device.type}", f"trainer.threads={torch.get_num_threads()}"]
     small = SMALL_DATA.get(task, ()) if little else ()
-    config = checked(compose_config([f"task={task}", f"model={model}", *given, *small, *overrides]))
+    config = job_config(compose_config([f"task={task}", f"model={model}", *given, *small, *overrides]))
     device_of(config)
     return config
 

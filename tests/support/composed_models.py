@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attnlab.config.compose import CONF, compose_config
+from attnlab.config.compose import CONF
+from attnlab.config.job_config import compose_config
 
 MODELS = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
-from attnlab.config.check import check_config, checked
+from attnlab.config.check import check_config
 from attnlab.config.compose import group_choices
 from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.type_check import build
@@ -22,6 +22,7 @@ from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.build_network import build_network, make_attention
 from support.composed_models import MODELS, composed, distinct
 from support.law_exemptions import EXEMPTIONS
+from support.small_runs import checked
 
 TASKS = ("scan", "sort_of_clevr")
 """two kinds of network with every form of attention between them"""

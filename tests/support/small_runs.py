@@ -4,14 +4,19 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from attnlab.config.compose import CONF, compose_config
+from attnlab.config.compose import CONF
+from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.naming import run_folder
-from attnlab.launch.run_job import run_job
+from attnlab.config.schema import Config
+from attnlab.config.sweep import check_command
+from attnlab.launch import run_job as one_job
+from attnlab.launch.pack import run_pack as many_jobs
 from attnlab.learn.stop_signals import StopRequest
 
 ROOT = CONF.parent
@@ -49,6 +54,26 @@ def settings(folder: Path, *overrides: str, logger: str = "csv") -> list[str]:
 def config_of(folder: Path, *overrides: str, logger: str = "csv") -> dict[str, Any]:
     """The resolved configuration of such a run."""
     return compose_config(settings(folder, *overrides, logger=logger))
+
+
+def checked(raw: dict[str, Any]) -> Config:
+    """The typed configuration."""
+    return job_config(raw).typed
+
+
+def jobs_of(argv: Sequence[str], conf: Path = CONF) -> list[dict[str, Any]]:
+    """The configurations of the jobs of a command line."""
+    return [job.raw for job in check_command(argv, conf).jobs]
+
+
+def run_job(raw: dict[str, Any], quiet: bool) -> int:
+    """Train, resume or show the run of a configuration; its exit code."""
+    return one_job.run_job(job_config(raw), quiet)
+
+
+def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> list[int]:
+    """Train the runs of configurations together; their exit codes."""
+    return many_jobs.run_pack([job_config(raw) for raw in raws], max_packed)
 
 
 def two_finished_runs(folder: Path, *overrides: str) -> Path:

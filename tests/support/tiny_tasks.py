@@ -8,9 +8,8 @@ import numpy as np
 
 from attnlab.config.check import check_config
 from attnlab.config.naming import run_folder
-from attnlab.launch.run_job import run_job
 from support.layout_writers import aan, pathfinder, python2
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of
+from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 
 SIZES = (
     "backbone.d_model=16",

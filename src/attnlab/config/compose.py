@@ -73,18 +73,8 @@ def _options(launcher: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in unresolved(launcher).items() if key != "_target_"}
 
 
-def compose_config(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any]:
-    """The configuration of a command line, resolved to plain dicts and lists.
-
-    Raises:
-        hydra.errors.HydraException: overrides that do not compose; `attnlab.config.check` says it better.
-    """
-    with hydra_session(conf):
-        return plain(compose_node(overrides)[0])
-
-
 def compose_with_hydra(overrides: Sequence[str], conf: Path = CONF) -> tuple[dict[str, Any], dict[str, Any]]:
-    """As `compose_config`, with Hydra's settings beside it: `mode` and sweeper `params`, as in `compose_node`."""
+    """The configuration of a command line, resolved, and Hydra's settings: `mode` and sweeper `params`."""
     with hydra_session(conf):
         node, settings = compose_node(overrides)
     return plain(node), settings

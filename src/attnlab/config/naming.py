@@ -1,7 +1,8 @@
 """The run folder as a pure function of the configuration: label / model / tag / seed.
 
-The tag is what differs from the plain composition of that task and model. Two commands with the same meaning meet in
-one folder; two different ones never do: what is written can be read back to one configuration only.
+Configurations are complete here (`defaults.completed`). The tag names the differences from the plain composition of
+the task and model. Two commands with the same meaning meet in one folder; two different ones never do: a folder's name
+can be read back to one configuration only.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from omegaconf import OmegaConf
 
 from attnlab.config.apply_overrides import flatten
 from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
-from attnlab.config.defaults import class_defaults, completed, defaults, filled
+from attnlab.config.defaults import class_defaults, defaults, filled
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.suggest import show
 
@@ -30,7 +31,7 @@ _LONGEST, _KEPT, _DIGITS = 120, 80, 10
 
 def run_label(config: Mapping[str, Any]) -> str:
     """Task and split: the task's name and the values of the options in its label (`scan-length_cutoff-26`)."""
-    task = completed(config)["task"]
+    task = config["task"]
     return "-".join([task["name"], *(_written(task[option]) for option in label_options(task))])
 
 
@@ -45,7 +46,7 @@ def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
     A key that follows another one (`attention_dropout: ${backbone.dropout}`) counts only where it does not follow. A
     key that neither says has its default in both.
     """
-    config = _with_filled_shares(completed(config))
+    config = _with_filled_shares(config)
     expected, suffixes = _expected(config, conf)
     actual = flatten(_trained_part(config))
     expected = _without_unused_defaults(expected, actual)
@@ -68,11 +69,8 @@ def run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration without what is no part of a run's identity, the same meaning written in one way.
-
-    Defaults are filled in, so that it does not matter whether they are written.
-    """
-    return _trained_part(completed(config))
+    """A complete configuration without what is no part of a run's identity, the same meaning written in one way."""
+    return _trained_part(config)
 
 
 def _trained_part(config: Mapping[str, Any]) -> dict[str, Any]:

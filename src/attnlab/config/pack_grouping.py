@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.config.apply_overrides import flatten
-from attnlab.config.naming import run_folder, run_label
+from attnlab.config.job_config import JobConfig
 from attnlab.config.suggest import listed, show
 
 OWN = {
@@ -49,16 +49,12 @@ def is_own(key: str) -> bool:
     return key in OWN or (key.startswith("optim.") and key != "optim.name")
 
 
-def packs(jobs: Sequence[Mapping[str, Any]]) -> list[Pack]:
-    """Every job in exactly one pack; a pack stands at the place of its first job.
-
-    Args:
-        jobs: resolved configurations.
-    """
+def packs(jobs: Sequence[JobConfig]) -> list[Pack]:
+    """Every job in exactly one pack; a pack stands at the place of its first job."""
     groups: dict[str, list[int]] = {}
     shared: dict[str, dict[str, Any]] = {}
     for number, job in enumerate(jobs):
-        values = {key: value for key, value in _values(job).items() if not is_own(key)}
+        values = {key: value for key, value in flatten(job.raw).items() if not is_own(key)}
         text = repr(sorted(values.items()))
         groups.setdefault(text, []).append(number)
         shared.setdefault(text, values)
@@ -73,22 +69,22 @@ def packs(jobs: Sequence[Mapping[str, Any]]) -> list[Pack]:
     return sorted(found, key=lambda pack: pack.members)
 
 
-def describe(jobs: Sequence[Mapping[str, Any]]) -> str:
+def describe(jobs: Sequence[JobConfig]) -> str:
     """What a pack trains: `6 runs of scan-length_cutoff-26/linear_l2_ortho, seeds 0-2, ortho.weight 0.001, 0.01`."""
-    parts = [f"{len(jobs)} runs of {run_label(jobs[0])}/{jobs[0]['model']['name']}"]
-    seeds = sorted({job["seed"] for job in jobs})
+    parts = [f"{len(jobs)} runs of {jobs[0].label}/{jobs[0].typed.model.name}"]
+    seeds = sorted({job.typed.seed for job in jobs})
     parts.append(f"seed{'s' if len(seeds) > 1 else ''} {ranges(seeds)}")
     for key, column in differing(jobs).items():
         parts.append(f"{key.partition('.')[2] or key} {listed(dict.fromkeys(column), most=8)}")
     return ", ".join(parts)
 
 
-def differing(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def differing(jobs: Sequence[JobConfig]) -> dict[str, list[str]]:
     """Keys but the seed in which members of a pack differ, with the value of each job in words.
 
     Rates that follow another one are told with it.
     """
-    flat = [_values(job) for job in jobs]
+    flat = [flatten(job.raw) for job in jobs]
     columns: dict[str, list[str]] = {}
     for key in (key for key in flat[0] if is_own(key) and key != "seed"):
         column = [show(values.get(key)) for values in flat]
@@ -108,11 +104,6 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _values(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys and values, without the table an experiment makes of its runs."""
-    return flatten({key: value for key, value in job.items() if key != "report"})
-
-
 def _unpackable(values: Mapping[str, Any]) -> str:
     """Why jobs of this configuration are never packed; empty where they can be."""
     if values["train.precision"] == "16-mixed":
@@ -122,9 +113,9 @@ def _unpackable(values: Mapping[str, Any]) -> str:
     return ""
 
 
-def _without_doubles(numbers: Sequence[int], jobs: Sequence[Mapping[str, Any]]) -> list[Pack]:
+def _without_doubles(numbers: Sequence[int], jobs: Sequence[JobConfig]) -> list[Pack]:
     """One pack of the jobs; those whose run folder an earlier one has are alone."""
-    first = {run_folder(jobs[number]): number for number in reversed(numbers)}
+    first = {jobs[number].folder: number for number in reversed(numbers)}
     members = tuple(sorted(first.values()))
     doubles = [Pack((number,), _TWICE) for number in numbers if number not in members]
     return [Pack(members, "" if len(members) > 1 else _ONLY), *doubles]

@@ -9,7 +9,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from attnlab.config.compose import choice_named, compose_config
+from attnlab.config.compose import choice_named, compose_with_hydra
+from attnlab.config.defaults import completed
 from attnlab.config.naming import run_folder
 
 _trained_by: dict[str, str] = {}
@@ -42,7 +43,8 @@ def trained_by(folder: str) -> str | None:
 
 @cache
 def _composed(experiment: str, model: str) -> dict[str, Any]:
-    return compose_config([f"experiment={experiment}", f"model={choice_named('model', model)}"])
+    words = [f"experiment={experiment}", f"model={choice_named('model', model)}"]
+    return completed(compose_with_hydra(words)[0])
 
 
 OmegaConf.register_new_resolver("choose", choose, replace=True)

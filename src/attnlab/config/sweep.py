@@ -11,7 +11,6 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-import attnlab.config.resolvers  # noqa: F401  registers choose and run_of
 from attnlab.config.apply_overrides import (
     Pair,
     Setter,
@@ -26,6 +25,7 @@ from attnlab.config.apply_overrides import (
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
 from attnlab.config.defaults import completed
+from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
 from attnlab.config.suggest import listed, show
@@ -34,13 +34,10 @@ from attnlab.config.target_validation import addable_keys
 
 @dataclass(frozen=True)
 class Command:
-    """A checked command line: one complete, resolved configuration a job, in the order of their numbers.
-
-    launcher: name and options of what runs the jobs of a sweep.
-    """
+    """A checked command line: its jobs in order, and name and options of the launcher that runs a sweep."""
 
     multirun: bool
-    jobs: list[dict[str, Any]]
+    jobs: list[JobConfig]
     launcher: dict[str, Any]
 
 
@@ -50,14 +47,24 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     Raises:
         ConfigError: with every problem of every word and every job.
     """
-    command, problems = expand(argv, conf)
-    if problems:
-        raise ConfigError(problems)
-    return command
+    found = expand(argv, conf)
+    if found.problems:
+        raise ConfigError(found.problems)
+    return Command(found.multirun, [typed_job(config, conf) for config in found.configs], found.launcher)
 
 
-def expand(argv: Sequence[str], conf: Path) -> tuple[Command, list[str]]:
-    """The jobs of a command line and how they are run, and all problems found on the way."""
+@dataclass(frozen=True)
+class Expanded:
+    """A command line taken apart into the complete configurations of its jobs, and all problems found on the way."""
+
+    multirun: bool
+    configs: list[dict[str, Any]]
+    launcher: dict[str, Any]
+    problems: list[str]
+
+
+def expand(argv: Sequence[str], conf: Path) -> Expanded:
+    """Take a command line apart; problems are collected, none is raised."""
     words = read_command(argv, conf)
     with hydra_session(conf) as loader:
         return _Expansion(words, conf, loader).run()
@@ -86,7 +93,7 @@ class _Expansion:
         self.compositions: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
         self.bases: dict[tuple[str, ...], _Base | None] = {}
 
-    def run(self) -> tuple[Command, list[str]]:
+    def run(self) -> Expanded:
         self.hydra_texts, problems = hydra_words(self.words, self.loader)
         self.problems += problems
         given, bad_groups = [], set()
@@ -107,7 +114,7 @@ class _Expansion:
         jobs = self._jobs(items, multirun)
         if multirun and master is not None:
             self.problems += self._master_problems(master, given)
-        return Command(multirun, jobs, settings["launcher"]), list(dict.fromkeys(self.problems))
+        return Expanded(multirun, jobs, settings["launcher"], list(dict.fromkeys(self.problems)))
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices, and Hydra's settings; kept."""

@@ -2,10 +2,18 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from attnlab.data.files.fetch import DataError
+
+
+@runtime_checkable
+class Order(Protocol):
+    """Example numbers of every batch."""
+
+    def __getitem__(self, batch: int) -> np.ndarray: ...
 
 
 class BatchOrder:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from attnlab.config.apply_overrides import flatten
 from attnlab.config.check import ConfigError
-from attnlab.config.naming import run_folder
+from attnlab.config.job_config import JobConfig
 from attnlab.config.suggest import command_line, show
 from attnlab.config.sweep import check_command
 from attnlab.learn.headline_metrics import headlines, whole
@@ -29,10 +29,10 @@ def debug_note(result: Mapping[str, Any]) -> str:
     return f"debug: evaluated on {', '.join(parts)} (train.eval_batches={result['debug']['eval_batches']})"
 
 
-def print_run(raw: Mapping[str, Any], result: Mapping[str, Any], shown: bool) -> None:
+def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     """Metrics, seconds, folder, and what to try next."""
     # names of folders hold brackets, which rich would read as markup
-    folder, console = run_folder(raw), Console(markup=False, highlight=False)
+    raw, folder, console = job.raw, job.folder, Console(markup=False, highlight=False)
     task, model = raw["task"]["name"], raw["model"]["name"]
     table = Table(box=SIMPLE_HEAD)
     table.add_column(f"{task} / {model} / seed {raw['seed']}")
@@ -71,14 +71,14 @@ def _comparison(model: str) -> str:
     return command_line("python train.py", *sweep)
 
 
-def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
+def print_sweep(jobs: Sequence[JobConfig]) -> int:
     """A row for every job of a sweep, from what its run folder says.
 
     Returns:
         exit code: 0 when all are finished.
     """
-    by_folder = {run_folder(job): job for job in jobs}
-    title = f"{len(by_folder)} runs in {jobs[0]['paths']['runs']}"
+    by_folder = {job.folder: job.raw for job in jobs}
+    title = f"{len(by_folder)} runs in {jobs[0].typed.paths.runs}"
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
     for column in ("run", "state", "tested"):
         table.add_column(column, overflow="fold")
@@ -101,8 +101,7 @@ def print_sweep(jobs: Sequence[Mapping[str, Any]]) -> int:
 def _short_names(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
     """What tells jobs apart: task, model and seed where they vary, and what varies within one task and model."""
     flat = [
-        flatten({key: value for key, value in job.items() if key not in ("paths", "logger", "trainer", "report")})
-        for job in jobs
+        flatten({key: value for key, value in job.items() if key not in ("paths", "logger", "trainer")}) for job in jobs
     ]
     names = []
     for own in flat:

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.check import ConfigError, apply_values, checked
-from attnlab.config.naming import label_options, run_label
+from attnlab.config.check import ConfigError
+from attnlab.config.job_config import JobConfig, apply_values
+from attnlab.config.naming import label_options
 from attnlab.config.overrides import with_data_set_names
 from attnlab.config.suggest import hint, listed, nearest
 from attnlab.learn.headline_metrics import whole
@@ -48,12 +49,12 @@ def evaluate_main(argv: Sequence[str]) -> int:
         return 0 if argv else 2
     try:
         own = _own_options(argv)
-        raw = _run_config(own, [a for a in argv if a.split("=")[0] not in OWN_KEYS])
+        job = _job(own, [a for a in argv if a.split("=")[0] not in OWN_KEYS])
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
     folder = Path(own["run"])
-    file = Path(own.get("out", folder / "evaluations")) / f"{_label(own, raw, folder)}.json"
+    file = Path(own.get("out", folder / "evaluations")) / f"{_label(own, job, folder)}.json"
     try:
         require_writable(file.parent, ELSEWHERE)
     except RunError as error:
@@ -62,7 +63,7 @@ def evaluate_main(argv: Sequence[str]) -> int:
     from attnlab.data.files.fetch import DataError
 
     try:
-        report = evaluate_run(own, raw)
+        report = evaluate_run(own, job)
         # before anything is written: what was computed is seen even where the disk is full
         _show(report["metrics"])
         write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
@@ -114,7 +115,7 @@ def _bounds(lengths: str) -> tuple[int, int]:
     return int(low), int(high or low)
 
 
-def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, Any]:
+def _job(own: Mapping[str, str], overrides: Sequence[str]) -> JobConfig:
     """The run's own configuration with the overrides set.
 
     Raises:
@@ -127,14 +128,14 @@ def _run_config(own: Mapping[str, str], overrides: Sequence[str]) -> dict[str, A
     with_own_tokens(raw["task"], Path(own["run"]))
     # its weights are this run's own by now; the run it began with may be gone
     raw["from_run"], raw["paths"] = None, paths_here(raw["paths"])
-    raw = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
-    if "subset" in own and (problem := subset_problem(raw["task"], own["subset"])):
+    job = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
+    if "subset" in own and (problem := subset_problem(job.typed.task, own["subset"])):
         length = re.search(r"/length_(\d+)$", own["subset"])
         raise ConfigError([problem + (f"; one length alone: lengths={length[1]}" if length else "")], "evaluate.py")
-    return raw
+    return job
 
 
-def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> dict[str, Any]:
+def evaluate_run(own: Mapping[str, str], job: JobConfig) -> dict[str, Any]:
     """The metrics of a trained run, and what they are of.
 
     Raises:
@@ -148,7 +149,7 @@ def evaluate_run(own: Mapping[str, str], raw: dict[str, Any]) -> dict[str, Any]:
     from attnlab.run.runtime import choose_device, place_data, prepare
     from attnlab.tasks.base import make_task
 
-    config, folder = checked(raw), Path(own["run"])
+    config, folder = job.typed, Path(own["run"])
     device = choose_device(config.trainer.device, config.trainer.threads, config.train.tf32)
     weights, where = run_weights(folder, own.get("checkpoint", "selected"), config.train.selection)
     task, trained = make_task(config.task), trained_on(folder)
@@ -233,15 +234,13 @@ def _numbers(lengths: str | None, examples: Any, name: str, alone: bool) -> Any:
     return numbers
 
 
-def _label(own: Mapping[str, str], raw: Mapping[str, Any], folder: Path) -> str:
+def _label(own: Mapping[str, str], job: JobConfig, folder: Path) -> str:
     """File name from what was asked: task and split, other task options than the run's, subset, lengths, checkpoint."""
-    former = read_config(folder / "config.yaml")["task"]
-    shown = {"label", "from_run", *label_options(raw["task"]), *label_options(former)}
-    parts = [
-        f"{key}={raw['task'][key]}" for key in raw["task"] if key not in shown and raw["task"][key] != former.get(key)
-    ]
+    former, task = read_config(folder / "config.yaml")["task"], job.typed.task
+    shown = {"label", "from_run", *label_options(task), *label_options(former)}
+    parts = [f"{key}={task[key]}" for key in task if key not in shown and task[key] != former.get(key)]
     parts += [f"{key}={own[key]}" for key in ("subset", "lengths", "checkpoint") if key in own]
-    name = ",".join([run_label(raw), *parts]).replace("/", "_")
+    name = ",".join([job.label, *parts]).replace("/", "_")
     return name if len(name) <= LONGEST_NAME else f"{name[:80]},{hashlib.sha256(name.encode()).hexdigest()[:10]}"
 
 

@@ -2,69 +2,67 @@
 
 import sys
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attnlab.config.check import ConfigError
-from attnlab.config.naming import run_folder, run_label
+from attnlab.config.job_config import JobConfig
 from attnlab.config.plugins import TargetError
-from attnlab.run.finished_run import of_run, recorded_result
+from attnlab.run.finished_run import recorded_result
 from attnlab.run.run_folder import RunError
 
 FAILED = 1
 
 
-def run_job(raw: dict[str, Any], quiet: bool, label: str = "") -> int:
+def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
     """Train, resume or show one run.
 
     Args:
-        raw: the resolved configuration; its defaults are filled in.
         quiet: print no table of the run (a sweep prints one of all).
         label: names the run in its lines, where other processes write to the same terminal.
 
     Returns:
         0, 1 (failed), or 128 and the number of the signal that stopped it, state saved: 130 for Ctrl-C.
     """
-    raw = of_run(raw)
     try:
-        result = recorded_result(raw)
+        result = recorded_result(job)
     except Exception as error:
-        return exit_code(error, run_folder(raw))
+        return exit_code(error, job.folder)
     if result is not None:
-        return _ended(raw, result, True, quiet)
-    if not quiet and raw["trainer"]["progress"] != "none":
-        print(start_line(raw), file=sys.stderr, flush=True)
-    return _trained(raw, quiet, label)
+        return _ended(job, result, True, quiet)
+    if not quiet and job.typed.trainer.progress != "none":
+        print(start_line(job), file=sys.stderr, flush=True)
+    return _trained(job, quiet, label)
 
 
-def _ended(raw: dict[str, Any], result: dict[str, Any], shown: bool, quiet: bool) -> int:
+def _ended(job: JobConfig, result: dict[str, Any], shown: bool, quiet: bool) -> int:
     if not quiet:
         from attnlab.launch.console_summary import print_run
 
-        print_run(raw, result, shown)
+        print_run(job, result, shown)
     return 0
 
 
-def start_line(raw: Mapping[str, Any]) -> str:
+def start_line(job: JobConfig) -> str:
     """What is known of a run before torch is loaded and any data is read; its size follows when it has a network."""
-    what = f"task {run_label(raw)}, model {raw['model']['name']}, seed {raw['seed']}"
-    return f"{what}, device {raw['trainer']['device']}; run folder: {run_folder(raw)}"
+    config = job.typed
+    what = f"task {job.label}, model {config.model.name}, seed {config.seed}"
+    return f"{what}, device {config.trainer.device}; run folder: {job.folder}"
 
 
-def _trained(raw: dict[str, Any], quiet: bool, label: str) -> int:
+def _trained(job: JobConfig, quiet: bool, label: str) -> int:
     from attnlab.learn.stop_signals import Stopped, StopRequest
     from attnlab.run.train_run import train_run
 
     stop = StopRequest()
     try:
         with stop.listening():
-            result, shown = train_run(raw, stop, label)
+            result, shown = train_run(job, stop, label)
     except (Exception, Stopped) as error:
-        code = exit_code(error, run_folder(raw))
+        code = exit_code(error, job.folder)
         stop.pass_on()
         return code
-    return _ended(raw, result, shown, quiet)
+    return _ended(job, result, shown, quiet)
 
 
 def exit_code(error: BaseException, folder: Path) -> int:

@@ -87,8 +87,8 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
     """
     from attnlab.config.sweep import expand
 
-    command, problems = expand([f"task={task}", *overrides], conf)
-    own = [problem for problem in problems if key_of(problem).lstrip("+").partition(".")[0] in ("task", "paths")]
+    found = expand([f"task={task}", *overrides], conf)
+    own = [problem for problem in found.problems if key_of(problem).lstrip("+").partition(".")[0] in ("task", "paths")]
     if own:
         raise ConfigError(own, PROGRAM)
-    return command.jobs[0]
+    return found.configs[0]

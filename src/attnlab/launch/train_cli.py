@@ -1,24 +1,30 @@
-"""`python train.py`: check everything, then let Hydra run the job or the sweep.
+"""`python train.py`: check everything, then run the job or the sweep.
 
 Nothing here imports torch: help and config errors come back at once.
 """
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from attnlab.config.apply_overrides import flatten
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF
+from attnlab.config.job_config import JobConfig
 from attnlab.config.overrides import flags_first, readable
 from attnlab.config.suggest import hint, nearest, nearest_key
 from attnlab.config.sweep import Command, check_command
 from attnlab.run.warm_start_check import from_run_problems
 
+if TYPE_CHECKING:
+    from attnlab.launch.jobs import Jobs
+
 USAGE_ERROR = 2
+OWN_LAUNCHERS = ("basic", "packed")
+"""run jobs in this process; other ones are plugins of Hydra's"""
 
 
 def train_main(argv: Sequence[str]) -> int:
@@ -39,6 +45,9 @@ def train_main(argv: Sequence[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR
+    if shown or "--version" in argv:
+        hydra_main(lambda config: None, argv)()
+        return 0
     return _run(command, argv)
 
 
@@ -51,7 +60,7 @@ def flag_value(argv: Sequence[str], *names: str) -> str:
     return ""
 
 
-def job_text(config: Mapping[str, Any], package: str) -> str:
+def job_text(job: JobConfig, package: str) -> str:
     """A job's configuration as its run reads it, complete and resolved, where Hydra would print what the yamls say.
 
     Args:
@@ -60,6 +69,7 @@ def job_text(config: Mapping[str, Any], package: str) -> str:
     Raises:
         ConfigError: no such part.
     """
+    config = job.raw | ({} if job.report is None else {"report": job.report})
     part: Any = config
     for name in filter(None, package.split(".") if package != "_global_" else ()):
         if not isinstance(part, Mapping) or name not in part:
@@ -70,24 +80,49 @@ def job_text(config: Mapping[str, Any], package: str) -> str:
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:
-    import hydra
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from attnlab.launch.jobs import Jobs
 
-    from attnlab.launch.hydra_jobs import Jobs
+    jobs, name = Jobs(command, argv), command.launcher["name"]
+    if name in OWN_LAUNCHERS or not command.multirun:
+        for word in filter(_is_for_hydra, argv):
+            print(f"note: {word} has no effect: the jobs run in this process, without Hydra", file=sys.stderr)
+    if not command.multirun:
+        jobs.run_only()
+        if name != "basic":
+            print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
+    elif name == "basic":
+        jobs.run_each()
+    elif name == "packed":
+        jobs.run_packed(command.launcher["max_packed"])
+    else:
+        return _run_by_hydra(jobs, command, argv)
+    return jobs.exit_code()
+
+
+def _is_for_hydra(word: str) -> bool:
+    """Whether a word sets what only Hydra itself reads, when it runs jobs."""
+    key = word.lstrip("+~").partition("=")[0]
+    return key.startswith("hydra.") and not key.startswith(("hydra.launcher.", "hydra.sweeper.", "hydra.mode"))
+
+
+def _run_by_hydra(jobs: "Jobs", command: Command, argv: Sequence[str]) -> int:
+    """A sweep whose launcher is a plugin of Hydra's: it starts processes and composes their configurations anew."""
     from attnlab.launch.joblib_workers import joblib_words, run_with_workers
 
-    # Every job has been composed and checked; Hydra would compose all of them once more before the first one starts.
-    BasicSweeper.validate_batch_is_legal = lambda *_: None
-    # A full traceback is Hydra's only way to show where an error of ours came from.
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    sys.argv[1:] = flags_first(readable(argv, CONF))
-    jobs, name = Jobs(command, argv), command.launcher["name"]
-    run = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(jobs)
-    if name != "basic" and not command.multirun:
-        print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
-    if name != "joblib" or not command.multirun:
+    run = hydra_main(jobs, argv)
+    if command.launcher["name"] != "joblib":
         run()
         return jobs.exit_code()
     sys.argv += joblib_words(command.launcher, len(command.jobs))
     code = run_with_workers(run)
     return code if code > 128 else jobs.exit_code() or code
+
+
+def hydra_main(task: Callable[[Any], Any], argv: Sequence[str]) -> Callable[[], Any]:
+    """Hydra's own main function on a command line."""
+    import hydra
+
+    # A full traceback is Hydra's only way to show where an error of ours came from.
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    sys.argv[1:] = flags_first(readable(argv, CONF))
+    return hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)

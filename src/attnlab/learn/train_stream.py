@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from attnlab.data.batch import Batch
-from attnlab.data.batch_order import BatchOrder
+from attnlab.data.batch_order import Order
 from attnlab.data.length_buckets import LengthBuckets
 from attnlab.learn.stop_signals import NOTICES
 from attnlab.tasks.base import Examples
@@ -20,7 +20,7 @@ class TrainStream(IterableDataset):
         round_lengths: pad batches up to a few lengths, for compiled steps.
     """
 
-    def __init__(self, examples: Examples, order: BatchOrder, first: int, round_lengths: bool = False) -> None:
+    def __init__(self, examples: Examples, order: Order, first: int, round_lengths: bool = False) -> None:
         self.examples, self.order, self.first = examples, order, first
         self.buckets = LengthBuckets(examples) if round_lengths else None
 
@@ -48,7 +48,7 @@ def _leave_signals_to_the_parent(worker: int) -> None:
 
 
 def train_loader(
-    examples: Examples, order: BatchOrder, first: int, workers: int, pin: bool = False, round_lengths: bool = False
+    examples: Examples, order: Order, first: int, workers: int, pin: bool = False, round_lengths: bool = False
 ) -> DataLoader:
     """The stream as a loader; with workers, batch k comes from worker k modulo their number, so the order stays.
 

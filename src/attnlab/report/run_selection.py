@@ -7,7 +7,7 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
-from attnlab.config.naming import NOT_IDENTITY, run_folder
+from attnlab.config.naming import NOT_IDENTITY
 from attnlab.config.report_schema import Report
 from attnlab.config.suggest import command_line, hint, listed, nearest_key, show
 from attnlab.config.sweep import check_command
@@ -55,8 +55,8 @@ def select_experiment(name: str, words: Sequence[str]) -> RunSelection:
         jobs = check_command(line).jobs
     except ConfigError as error:
         raise ConfigError(error.problems, "report.py") from None
-    block = jobs[0].get("report")
-    runs = {folder: look(folder, job) for job in jobs for folder in [run_folder(job)]}
+    block = jobs[0].report
+    runs = {job.folder: look(job.folder, job.raw) for job in jobs}
     report = None if block is None else build(Report, block)
     # where things lie and what they run on changes nothing; which seeds there are is shown, and debug= shrinks all
     keys = {word: word.split("=")[0].lstrip("+") for word in words}

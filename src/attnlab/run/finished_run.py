@@ -1,21 +1,18 @@
 """Runs that are finished: their results, after the same comparison as before any training. Imports no torch."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from attnlab.config.check import ConfigError, checked
-from attnlab.config.defaults import completed
-from attnlab.config.naming import run_folder
+from attnlab.config.job_config import JobConfig
 from attnlab.run.run_folder import RunError, RunFolder
 
 
-def finished_result(folder: RunFolder, raw: dict[str, Any]) -> dict[str, Any] | None:
+def finished_result(folder: RunFolder, job: JobConfig) -> dict[str, Any] | None:
     """The result of a run that is finished, else None: then its folder is ready for it.
 
     Raises:
         RunError: the folder holds another run, or one that another version began.
     """
-    folder.open_config(raw)
+    folder.open_config(job.raw)
     result = folder.result()
     if result is None:
         folder.require_version()
@@ -25,30 +22,23 @@ def finished_result(folder: RunFolder, raw: dict[str, Any]) -> dict[str, Any] | 
     return result
 
 
-def recorded_result(raw: dict[str, Any]) -> dict[str, Any] | None:
+def recorded_result(job: JobConfig) -> dict[str, Any] | None:
     """The result of a run whose folder says that it is finished; None where there may be something to do.
 
     Nothing is written and no lock is taken: a folder that says so does not change any more, and may be read-only.
 
     Raises:
-        ConfigError: the configuration cannot run.
         RunError: the folder holds another run.
     """
-    checked(raw)
-    folder = RunFolder(run_folder(raw))
+    folder = RunFolder(job.folder)
     if not folder.result_file.exists() or folder.status().get("state") != "finished":
         return None
-    return finished_result(folder, raw)
+    return finished_result(folder, job)
 
 
-def is_finished(raw: dict[str, Any]) -> bool:
+def is_finished(job: JobConfig) -> bool:
     """Whether a run needs nothing any more; what is wrong with its folder, running it will say."""
     try:
-        return recorded_result(raw) is not None
-    except (ConfigError, RunError):
+        return recorded_result(job) is not None
+    except RunError:
         return False
-
-
-def of_run(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's own configuration: complete, and without the experiment's table, as another table makes no other runs."""
-    return {key: value for key, value in completed(raw).items() if key != "report"}

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from attnlab.config.schema import Config
-from attnlab.data.batch_order import BatchOrder
+from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.length_buckets import padding_share
 from attnlab.learn import callbacks
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
@@ -111,7 +111,7 @@ def fit(run: RunContext, sink: PictureSink, evaluator: Evaluator, step: int) -> 
 def make_loader(
     config: Config,
     prepared: Prepared,
-    order: BatchOrder,
+    order: Order,
     step: int,
     device: torch.device,
     say: Callable[[str], None] = lambda text: None,

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnlab.config.job_config import JobConfig
 from attnlab.config.naming import identity
 from attnlab.config.schema import Config
 from attnlab.learn.stop_signals import StopRequest
@@ -17,13 +18,9 @@ from attnlab.tasks.base import Prepared, Task
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """One run.
+    """One run."""
 
-    raw: the resolved configuration as plain types; config: the same, typed.
-    """
-
-    raw: dict[str, Any]
-    config: Config
+    job: JobConfig
     folder: RunFolder
     reporter: Reporter
     stop: StopRequest
@@ -31,6 +28,11 @@ class RunContext:
     task: Task
     prepared: Prepared
     network: nn.Module
+
+    @property
+    def config(self) -> Config:
+        """The typed configuration, its number of steps filled in."""
+        return self.job.typed
 
     @property
     def identity(self) -> dict[str, Any]:

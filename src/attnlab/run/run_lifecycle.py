@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from attnlab.config.job_config import JobConfig
 from attnlab.config.schema import Config
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.stop_signals import Stopped, StopRequest
@@ -18,7 +19,7 @@ from attnlab.nn.build_network import count_parameters
 from attnlab.run import memory_use, provenance
 from attnlab.run.evaluator import Evaluator
 from attnlab.run.figure_callback import drawn_figures
-from attnlab.run.fit import train_padding
+from attnlab.run.fit import train_padding, with_steps
 from attnlab.run.metric_sinks import Sinks
 from attnlab.run.provenance import git_state
 from attnlab.run.read_checkpoints import reached_step, read_checkpoint
@@ -85,30 +86,34 @@ class Session:
 
 
 def open_session(
-    raw: dict[str, Any],
-    config: Config,
+    job: JobConfig,
     folder: RunFolder,
+    data: tuple[Task, Prepared],
+    device: torch.device,
     reporter: Reporter,
     stop: StopRequest,
-    device: torch.device,
-    task: Task,
-    prepared: Prepared,
 ) -> Session:
     """Network, metrics and wandb run; with a checkpoint, metrics as they were at its step.
+
+    Args:
+        folder: the run folder, locked.
+        data: the task, and its data where batches are gathered.
 
     Raises:
         RunError: data or weights are not those the run was begun with.
     """
+    task, prepared = data
+    job = job.with_typed(with_steps(job.typed, prepared))
+    config = job.typed
     _same_machine(folder, device, reporter)
     _same_data(folder, task, prepared)
     folder.keep(prepared.keep)
     step = reached_step(folder)
     network = make_network(config, prepared.spec)
     if config.from_run is not None and not step:
-        folder.set_status("running", from_run=begin_with(network, Path(config.from_run), raw))
+        folder.set_status("running", from_run=begin_with(network, Path(config.from_run), job.raw))
     run = RunContext(
-        raw=raw,
-        config=config,
+        job=job,
         folder=folder,
         reporter=reporter,
         stop=stop,
@@ -185,7 +190,7 @@ def _open_mirror(run: RunContext, rows: list[tuple[int, str, float]], step: int)
         return None
     try:
         drawn = drawn_figures(run.folder.path, step)
-        return WandbMirror(run.folder.path, run.raw, run.config.logger, rows, drawn)
+        return WandbMirror(run.folder.path, run.job, rows, drawn)
     except Exception as error:
         run.reporter.say(f"wandb did not start ({error}); metrics go to {run.folder.metrics_file} only")
         return None

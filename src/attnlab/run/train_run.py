@@ -4,24 +4,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attnlab.config.check import checked
-from attnlab.config.naming import run_folder
-from attnlab.config.schema import Config
+from attnlab.config.job_config import JobConfig
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.run.finished_run import finished_result
-from attnlab.run.fit import fit, with_steps
+from attnlab.run.fit import fit
 from attnlab.run.run_folder import RunFolder
 from attnlab.run.run_lifecycle import begin, device_of, ended, open_session, record_result, size_line
 from attnlab.run.runtime import place_data, prepared_task
 
 
-def train_run(raw: dict[str, Any], stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
-    """Train, resume or show the run of a resolved configuration.
+def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
+    """Train, resume or show one run.
 
     Args:
-        raw: the resolved configuration as plain types.
         stop: listens for signals.
         label: stands before every line of progress.
 
@@ -31,17 +28,16 @@ def train_run(raw: dict[str, Any], stop: StopRequest, label: str = "") -> tuple[
     Raises:
         RunError, DataError, NonFiniteLoss, Stopped: recorded in status.json before they leave here.
     """
-    config = checked(raw)
     quiet_lightning()
-    folder = RunFolder(run_folder(raw))
+    folder = RunFolder(job.folder)
     folder.create()
     with folder.locked():
-        if (result := finished_result(folder, raw)) is not None:
+        if (result := finished_result(folder, job)) is not None:
             return result, True
-        reporter = Reporter(config.trainer.progress, label)
+        reporter = Reporter(job.typed.trainer.progress, label)
         with _status_of(folder):
             begin(folder, reporter)
-            result = _train(raw, config, folder, reporter, stop)
+            result = _train(job, folder, reporter, stop)
         return result, False
 
 
@@ -55,18 +51,15 @@ def _status_of(folder: RunFolder) -> Iterator[None]:
     ended(folder, None)
 
 
-def _train(
-    raw: dict[str, Any], config: Config, folder: RunFolder, reporter: Reporter, stop: StopRequest
-) -> dict[str, Any]:
-    device = device_of(config)
-    task, prepared = prepared_task(config)
-    prepared = place_data(prepared, device, config.trainer.data_on_device)
-    config = with_steps(config, prepared)
-    session = open_session(raw, config, folder, reporter, stop, device, task, prepared)
+def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest) -> dict[str, Any]:
+    device = device_of(job.typed)
+    task, prepared = prepared_task(job.typed)
+    prepared = place_data(prepared, device, job.typed.trainer.data_on_device)
+    session = open_session(job, folder, (task, prepared), device, reporter, stop)
     reporter.say(size_line(session.run.network, device))
     failed = True
     try:
-        if session.step < config.train.max_steps:
+        if session.step < session.run.config.train.max_steps:
             session.evaluator.try_longest()
             fit(session.run, session.sinks, session.evaluator, session.step)
             # Lightning moves the network back to the CPU when it is done.

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import attnlab
-from attnlab.config.naming import run_label, run_tag
-from attnlab.config.schema import LoggerOptions
+from attnlab.config.job_config import JobConfig
+from attnlab.config.naming import run_tag
 from attnlab.learn.metric_units import lower_is_better
 from attnlab.run.wandb_run import open_run
 
@@ -23,7 +23,7 @@ class WandbMirror:
 
     Args:
         folder: the run folder; the run's id is drawn once and kept there.
-        config: the whole resolved configuration.
+        job: its configuration.
         rows: what metrics.csv holds from before a resume; replayed, so that the run has one continuous history.
         figures: pictures drawn before a resume, by step; replayed likewise.
     """
@@ -31,17 +31,16 @@ class WandbMirror:
     def __init__(
         self,
         folder: Path,
-        config: dict[str, Any],
-        options: LoggerOptions,
+        job: JobConfig,
         rows: Sequence[tuple[int, str, float]],
         figures: Mapping[int, Sequence[Path]],
     ) -> None:
-        label, tag = run_label(config), run_tag(config)
-        group = f"{label}/{config['model']['name']}"
+        config, tag = job.raw, run_tag(job.raw)
+        group = f"{job.label}/{config['model']['name']}"
         self.run = open_run(
             folder,
             Path(config["paths"]["runs"]),
-            options,
+            job.typed.logger,
             group=group,
             job_type="train",
             name=f"{group}/{tag}/seed{config['seed']}",

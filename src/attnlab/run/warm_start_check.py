@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.job_config import JobConfig
 from attnlab.config.naming import differences
 from attnlab.config.plugins import foreign_targets
 from attnlab.config.resolvers import trained_by
@@ -18,16 +19,12 @@ SHAPING = (
 """Keys of the backbone that decide what the body computes; dropout and what belongs to the output do not."""
 
 
-def from_run_problems(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Problems of jobs that begin with a run which is not there or does not fit; a table of the jobs needs none.
-
-    Args:
-        jobs: complete configurations.
-    """
+def from_run_problems(jobs: Sequence[JobConfig]) -> list[str]:
+    """Problems of jobs that begin with a run which is not there or does not fit; a table of the jobs needs none."""
     takers: dict[str, list[Mapping[str, Any]]] = {}
     for job in jobs:
-        if job["from_run"] is not None:
-            takers.setdefault(job["from_run"], []).append(job)
+        if job.typed.from_run is not None:
+            takers.setdefault(job.typed.from_run, []).append(job.raw)
     problems = []
     for folder, own in takers.items():
         try:

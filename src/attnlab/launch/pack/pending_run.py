@@ -3,14 +3,12 @@
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
 
-from attnlab.config.check import checked
-from attnlab.config.naming import run_folder
+from attnlab.config.job_config import JobConfig
 from attnlab.config.pack_grouping import differing
 from attnlab.config.suggest import show
 from attnlab.launch.run_job import exit_code
-from attnlab.run.finished_run import finished_result, of_run
+from attnlab.run.finished_run import finished_result
 from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.run_folder import RunFolder
 from attnlab.run.run_lifecycle import ended
@@ -23,9 +21,9 @@ class Entry:
         name: what tells it from the others of the pack.
     """
 
-    def __init__(self, raw: dict[str, Any], name: str) -> None:
-        self.raw, self.config, self.name = raw, checked(raw), name
-        self.folder = RunFolder(run_folder(raw))
+    def __init__(self, job: JobConfig, name: str) -> None:
+        self.job, self.config, self.name = job, job.typed, name
+        self.folder = RunFolder(job.folder)
         self.code: int | None = None
         self.step, self.held = 0, False
 
@@ -35,7 +33,7 @@ class Entry:
             self.folder.create()
             held.enter_context(self.folder.locked())
             self.held = True
-            if finished_result(self.folder, self.raw) is not None:
+            if finished_result(self.folder, self.job) is not None:
                 self.code = 0
             else:
                 self.look_up_step()
@@ -53,16 +51,15 @@ class Entry:
         self.code = 0 if error is None else exit_code(error, self.folder.path)
 
 
-def entries_of(raws: Sequence[dict[str, Any]]) -> list[Entry]:
-    """The runs of resolved configurations, with names that tell them apart."""
-    raws = [of_run(raw) for raw in raws]
-    return [Entry(raw, name) for raw, name in zip(raws, _names(raws), strict=True)]
+def entries_of(jobs: Sequence[JobConfig]) -> list[Entry]:
+    """The runs of jobs, with names that tell them apart."""
+    return [Entry(job, name) for job, name in zip(jobs, _names(jobs), strict=True)]
 
 
-def _names(raws: Sequence[dict[str, Any]]) -> list[str]:
-    """What each configuration has otherwise than another one, and its seed: `seed=1, lr=0.01`."""
-    columns = {"seed": [show(raw["seed"]) for raw in raws]} | differing(raws)
-    return [", ".join(f"{k.rpartition('.')[2]}={c[row]}" for k, c in columns.items()) for row in range(len(raws))]
+def _names(jobs: Sequence[JobConfig]) -> list[str]:
+    """Values in which each job differs from another one, and its seed: `seed=1, lr=0.01`."""
+    columns = {"seed": [show(job.typed.seed) for job in jobs]} | differing(jobs)
+    return [", ".join(f"{k.rpartition('.')[2]}={c[row]}" for k, c in columns.items()) for row in range(len(jobs))]
 
 
 def by_step(entries: Sequence[Entry]) -> list[list[Entry]]:

@@ -8,8 +8,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
 
+from attnlab.config.job_config import JobConfig
 from attnlab.launch.pack.pending_run import Entry, by_step, entries_of, fail
 from attnlab.launch.pack.trainer import Shared
 from attnlab.launch.run_job import run_job
@@ -17,17 +17,16 @@ from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.stop_signals import Stopped, StopRequest
 
 
-def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> list[int]:
+def run_pack(jobs: Sequence[JobConfig], max_packed: int | None = None) -> list[int]:
     """Train, resume or show runs that differ in seed and scalar values only.
 
     Args:
-        raws: their resolved configurations.
         max_packed: most runs at once; None: as many as fit into memory.
 
     Returns:
         the exit code of each, as `run_job` gives it; after a signal, of those that had not begun too.
     """
-    entries = entries_of(raws)
+    entries = entries_of(jobs)
     quiet_lightning()
     # Of fused softmax, which has no rule for stacks on the CPU and goes through them one by one.
     warnings.filterwarnings("ignore", message="There is a performance drop")
@@ -52,7 +51,7 @@ def _with_the_rest(entries: Sequence[Entry]) -> list[int]:
     for entry in entries:
         if entry.code is None and not stopped:
             print(f"alone: {entry.name}, at step {entry.step}, where no other run is", file=sys.stderr, flush=True)
-            entry.code = run_job(entry.raw, quiet=True)
+            entry.code = run_job(entry.job, quiet=True)
         if entry.code is None:
             entry.code = stopped
         stopped = max(stopped, entry.code if entry.code > 128 else 0)

@@ -104,9 +104,8 @@ class Shared:
     def _session(self, entry: Entry) -> Session:
         reporter = MemberReporter(self.reporter, entry.name)
         begin(entry.folder, reporter)
-        config = with_steps(entry.config, self.prepared)
-        given = (reporter, self.stop, self.device, self.task, self.prepared)
-        return open_session(entry.raw, config, entry.folder, *given)
+        data = (self.task, self.prepared)
+        return open_session(entry.job, entry.folder, data, self.device, reporter, self.stop)
 
     def _fit(self, members: list[Member], time_of_pack: SharedTime) -> None:
         """Train until the last step; members that could not go on have an error."""

@@ -20,7 +20,7 @@ from attnlab.analysis.attention_figures import draw, draw_gradients
 from attnlab.analysis.attention_statistics import QUANTITIES, Look, choose, summarise
 from attnlab.analysis.gradient_noise import COLUMN, column
 from attnlab.config.apply_overrides import flatten
-from attnlab.config.check import checked
+from attnlab.config.job_config import job_config
 from attnlab.config.naming import comparable
 from attnlab.config.schema import Config
 from attnlab.config.suggest import hint, listed, nearest, show
@@ -164,7 +164,7 @@ class _Loader:
             "task": trained_on(folder),
             "paths": paths_here(raw["paths"]) | dict(self.source.paths),
         }
-        config = checked(raw)
+        config = job_config(raw).typed
         # a run made on a GPU can be looked at without one
         wanted = "cpu" if config.trainer.device == "cpu" else "auto"
         device = choose_device(wanted, config.trainer.threads, config.train.tf32)

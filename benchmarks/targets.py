@@ -3,7 +3,7 @@
 Reads benchmarks/results, or the folder that BENCHMARK_RESULTS names. A row stays open until it is measured on the
 machine it is about. The newest result counts.
 
-    python -m benchmarks.harness.targets
+    python -m benchmarks.targets
 """
 
 import argparse

@@ -1,0 +1,115 @@
+"""One job's configuration: composed, completed with defaults, checked and typed once; all that runs a job takes it."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attnlab.config.resolvers  # noqa: F401  registers choose and run_of
+from attnlab.config.apply_overrides import Setter, list_advice
+from attnlab.config.check import ConfigError, check_config
+from attnlab.config.compatibility_rules import ignored_options
+from attnlab.config.compose import CONF, compose_with_hydra
+from attnlab.config.defaults import completed
+from attnlab.config.naming import run_folder, run_label
+from attnlab.config.overrides import read_overrides
+from attnlab.config.schema import Config
+from attnlab.config.suggest import listed, show
+from attnlab.config.target_validation import addable_keys, task_problems
+from attnlab.config.type_check import build
+
+
+@dataclass(frozen=True)
+class JobConfig:
+    """The configuration of one job, made by `job_config`.
+
+    raw:    plain dicts and lists, complete, as the run's config.yaml holds them.
+    typed:  the same, typed.
+    report: the `report:` block of its experiment, which is no part of the run; None where there is none.
+    conf:   the configuration folder it was composed from.
+    """
+
+    raw: dict[str, Any]
+    typed: Config = field(compare=False)
+    report: dict[str, Any] | None = None
+    conf: Path = CONF
+
+    @cached_property
+    def folder(self) -> Path:
+        """The run folder."""
+        return run_folder(self.raw, self.conf)
+
+    @cached_property
+    def label(self) -> str:
+        """Task and split."""
+        return run_label(self.raw)
+
+    def with_typed(self, typed: Config) -> "JobConfig":
+        """The same job with values in its typed form that follow from the data (`train.max_steps`)."""
+        return replace(self, typed=typed)
+
+
+def job_config(config: Mapping[str, Any], conf: Path = CONF) -> JobConfig:
+    """The job of a composed, resolved configuration.
+
+    Raises:
+        ConfigError: it cannot run; with every problem.
+    """
+    full = completed(config)
+    if problems := check_config(full, conf):
+        raise ConfigError(problems)
+    return typed_job(full, conf)
+
+
+def typed_job(full: Mapping[str, Any], conf: Path = CONF) -> JobConfig:
+    """The job of a complete configuration in which the check found no problem."""
+    raw = {key: value for key, value in full.items() if key != "report"}
+    return JobConfig(raw, build(Config, raw), full.get("report"), conf)
+
+
+def compose_config(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any]:
+    """The complete configuration of a command line, resolved to plain dicts and lists and not checked.
+
+    Raises:
+        hydra.errors.HydraException: overrides that do not compose; `sweep.check_command` says it better.
+    """
+    return completed(compose_with_hydra(overrides, conf)[0])
+
+
+def apply_values(
+    config: Mapping[str, Any], overrides: Sequence[str], allowed_prefixes: Sequence[str], conf: Path = CONF
+) -> JobConfig:
+    """The job of a complete configuration with `key=value` overrides set.
+
+    Only keys with one of the prefixes may change.
+
+    A task option that the newly chosen split does not read goes back to its default.
+
+    Raises:
+        ConfigError: with every problem.
+    """
+    changed = copy.deepcopy(dict(config))
+    setter = Setter(changed, addable_keys(changed), conf)
+    items, problems = read_overrides(overrides, conf)
+    allowed = f"; allowed: {listed(prefix + '*' if prefix.endswith('.') else prefix for prefix in allowed_prefixes)}"
+    for item in items:
+        value = item.values[0] if item.values else None
+        if item.group or item.is_hydra or item.delete:
+            problems.append(f"{item.text}: cannot be changed here{allowed}")
+        elif item.swept:
+            problems.append(f"{item.text}: one value only{list_advice(item, changed)}")
+        elif problem := setter.set(item, value):
+            problems.append(problem)
+        elif not item.key.startswith(tuple(allowed_prefixes)):
+            problems.append(f"{item.key}={show(value)}: cannot be changed here{allowed}")
+    given = {item.key for item in items}
+    if not problems and not task_problems(changed["task"], conf):
+        for option, _, _, default in ignored_options(changed["task"], conf):
+            if f"task.{option}" not in given:
+                changed["task"][option] = default
+    problems += check_config(changed, conf)
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)), "evaluate.py")
+    return typed_job(changed, conf)
