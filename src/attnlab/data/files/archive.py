@@ -1,7 +1,6 @@
-"""Official files where they lie: in a folder or in an archive, which is read and never unpacked.
+"""Reads official files where they lie: in a folder or in an archive, which is never unpacked.
 
-Nothing an archive names can reach the disk: paths are compared, not used, and one that leads out is refused; so are
-links and devices, a member that claims or expands to more than `guard.LARGEST` bytes, and an archive without its end.
+Refused are files that claim or expand to more than `archive_safety.LARGEST` bytes, and archives that are cut short.
 """
 
 import gzip
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from attnlab.data.files.archive_safety import Header, guarded, members, reading, require_inside, require_plain, whole
+from attnlab.data.files.archive_safety import REPLACE, Header, limited, members, reading, whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 
 LONGEST_LINE = 2**24
@@ -42,8 +41,8 @@ class Tree(ABC):
         Order: by name in a folder, as stored in an archive.
 
         Raises:
-            DataError: an archive that is cut short, is none, holds a path that leads out of it, or a link or an absurd
-                size under a wanted name; also while a file is read. A file or folder that cannot be read.
+            DataError: an archive that is none, is cut short, or has a link or an absurd size under a wanted name; also
+                while a file is read. A file or folder that cannot be read.
         """
 
     def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
@@ -80,7 +79,7 @@ class Folder(Tree):
             with reading(path):
                 opened = (gzip.open if packed else open)(path, "rb")
             with opened:
-                yield name, path, guarded(opened, path) if packed else opened
+                yield name, path, limited(opened, path) if packed else opened
 
     def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
         found = []
@@ -107,19 +106,24 @@ def _refuse(error: OSError) -> None:
     raise DataError(f"{error.filename} cannot be read ({error.strerror}).") from error
 
 
+def _below_top(stored: str) -> str:
+    """A member's name without the top folder; empty where it lies in none."""
+    return stored.removeprefix("./").partition("/")[2]
+
+
 class Tar(Tree):
     """A tar archive, compressed or not; the top folder is left out of names."""
 
     def walk(self, wanted: Callable[[str], bool]) -> Iterator[Entry]:
         with reading(self.path), tarfile.open(self.path, tarinfo=Header) as tar:
             for member in members(tar):
-                require_inside(member.name, self.path)
-                name = member.name.removeprefix("./").partition("/")[2]
+                name, where = _below_top(member.name), f"{self.path}: {member.name}"
                 if not name or member.isdir() or not wanted(name):
                     continue
-                where = f"{self.path}: {member.name}"
-                require_plain(member.isreg() and not member.issparse(), member.size, where)
-                yield name, where, guarded(tar.extractfile(member), where)
+                # tarfile reads nothing of devices, looks for links elsewhere, and can turn in circles in sparse files
+                if not member.isreg() or member.issparse():
+                    raise DataError(f"{where} is a link, a device or a sparse file, not a plain one. {REPLACE}")
+                yield name, where, limited(tar.extractfile(member), where, member.size)
 
 
 class Zip(Tree):
@@ -128,15 +132,11 @@ class Zip(Tree):
     def walk(self, wanted: Callable[[str], bool]) -> Iterator[Entry]:
         with reading(self.path), zipfile.ZipFile(self.path) as archive:
             for member in archive.infolist():
-                require_inside(member.filename, self.path)
-                name = member.filename.removeprefix("./").partition("/")[2]
+                name, where = _below_top(member.filename), f"{self.path}: {member.filename}"
                 if not name or member.is_dir() or not wanted(name):
                     continue
-                where = f"{self.path}: {member.filename}"
-                kind = member.external_attr >> 28
-                require_plain(kind in (0, 8), member.file_size, where)
                 with archive.open(member) as opened:
-                    yield name, where, guarded(opened, where)
+                    yield name, where, limited(opened, where, member.file_size)
 
 
 def find_tree(data: Path, places: Sequence[str]) -> Tree | None:

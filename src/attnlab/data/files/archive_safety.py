@@ -1,4 +1,7 @@
-"""What stands between an archive that may be cut short or hostile and the code that reads it."""
+"""Limits on sizes inside an archive, and errors for archives that are cut short or damaged.
+
+Archives are read, never unpacked: names of members are compared and nothing else, so they need no check.
+"""
 
 import gzip
 import io
@@ -13,7 +16,7 @@ from typing import BinaryIO, Self, cast
 from attnlab.data.files.fetch import DataError
 
 LARGEST = 16 * 2**30
-"""bytes of the largest file that is unpacked, piece by piece; the largest of the LRA release may have several GB"""
+"""bytes of the largest file that is read piece by piece; the largest of the LRA release may have several GB"""
 LARGEST_WHOLE = 2**28
 """bytes of the largest file that is taken into memory at once"""
 LARGEST_NOTE = 2**20
@@ -45,7 +48,7 @@ def reading(where: Path | str) -> Iterator[None]:
         raise DataError(f"{where} cannot be read ({error.strerror or error}).") from error
 
 
-class Guarded(io.RawIOBase):
+class LimitedFile(io.RawIOBase):
     """A file inside another: reading it raises DataErrors that name it, and brings at most `LARGEST` bytes."""
 
     def __init__(self, file: BinaryIO, where: str) -> None:
@@ -64,9 +67,19 @@ class Guarded(io.RawIOBase):
         return count
 
 
-def guarded(file: BinaryIO, where: str) -> BinaryIO:
-    """`file`, read through a `Guarded`; `where` names it."""
-    return cast(BinaryIO, io.BufferedReader(Guarded(file, where), 2**16))
+def limited(file: BinaryIO, where: str, claimed: int = 0) -> BinaryIO:
+    """`file`, read through a `LimitedFile`.
+
+    Args:
+        where: names it in messages.
+        claimed: bytes that it has according to the archive.
+
+    Raises:
+        DataError: it claims more than `LARGEST` bytes.
+    """
+    if claimed > LARGEST:
+        raise DataError(f"{where} claims {claimed} bytes, above {LARGEST}. {REPLACE}")
+    return cast(BinaryIO, io.BufferedReader(LimitedFile(file, where), 2**16))
 
 
 class Header(tarfile.TarInfo):
@@ -107,21 +120,6 @@ def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     # padding; behind it lies the checksum of a compressed archive, which is checked when it is reached
     while tar.fileobj.read(2**20):
         pass
-
-
-def require_inside(name: str, archive: Path) -> None:
-    """Refuses a member whose name leads out of the folder that the archive would be unpacked in."""
-    parts = name.replace("\\", "/").split("/")
-    if not parts[0] or parts[0].endswith(":") or ".." in parts:
-        raise DataError(f"{archive} holds {name!r}, a path that leads out of it. {REPLACE}")
-
-
-def require_plain(plain: bool, size: int, where: str) -> None:
-    """Refuses a member that is no plain file, or claims more than `LARGEST` bytes."""
-    if not plain:
-        raise DataError(f"{where} is a link, a device or a sparse file, not a plain one. {REPLACE}")
-    if size > LARGEST:
-        raise DataError(f"{where} claims {size} bytes, above {LARGEST}. {REPLACE}")
 
 
 def whole(file: BinaryIO, where: str) -> bytes:

@@ -20,10 +20,10 @@ import numpy as np
 from attnlab.config.suggest import listed
 from attnlab.data.files.archive import Source, Tree
 from attnlab.data.files.archive_safety import whole
-from attnlab.data.files.arrays_only import read_pickle
 from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 from attnlab.data.files.progress import track
+from attnlab.data.files.safe_unpickle import read_pickle
 from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
 from attnlab.tasks.base import Prepared, Task
 

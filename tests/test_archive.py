@@ -4,7 +4,6 @@ import gzip
 import io
 import os
 import re
-import stat
 import struct
 import tarfile
 import zipfile
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.data.files import archive, archive_safety
 from attnlab.data.files.archive import (
     Folder,
     Source,
@@ -27,6 +25,7 @@ from attnlab.data.files.archive import (
     open_archive,
     text_lines,
 )
+from attnlab.data.files.archive_safety import LARGEST, Header, members
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 
 FILES = {"a.txt": b"one\r\ntwo\n", "deep/b.bin": bytes(range(256)) * 300, "deep/er/c.txt": b""}
@@ -164,26 +163,6 @@ def test_errors_while_reading_lines_name_the_file(tmp_path: Path) -> None:
     assert lines > 1000
 
 
-@pytest.mark.parametrize(
-    "name", ["/top/a", "/a", "top/../../a", "../a", "top/..", "C:/a", "C:\\a", "\\a", "top\\..\\a"]
-)
-@pytest.mark.parametrize("wanted", [True, False])
-@pytest.mark.parametrize("way", ["tar", "zip"])
-def test_paths_that_lead_out_are_refused(tmp_path: Path, way: str, wanted: bool, name: str) -> None:
-    path = tmp_path / "hostile"
-    if way == "tar":
-        with tarfile.open(path, "w:gz") as tar:
-            add(tar, name)
-            add(tar, "top/b")
-    else:
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr(zipfile.ZipInfo(name), b"x")
-            archive.writestr("top/b", b"x")
-    with pytest.raises(DataError, match=r"hostile holds .*, a path that leads out of it.*official archive"):
-        list(opened(path).walk(lambda name: wanted))
-    assert sorted(tmp_path.rglob("*")) == [path]
-
-
 KINDS = {
     "symlink": tarfile.SYMTYPE,
     "hard link": tarfile.LNKTYPE,
@@ -203,28 +182,16 @@ def test_links_and_devices_are_refused_under_wanted_names_only(tmp_path: Path, k
         opened(tmp_path / "hostile").read(["a", "b"])
 
 
-@pytest.mark.parametrize("mode", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
-def test_links_in_a_zip_are_refused_under_wanted_names_only(tmp_path: Path, mode: int) -> None:
-    with zipfile.ZipFile(tmp_path / "hostile", "w") as archive:
-        link = zipfile.ZipInfo("top/a")
-        link.external_attr = (mode | 0o777) << 16
-        archive.writestr(link, "/etc/passwd")
-        archive.writestr("top/b", b"good")
-    assert opened(tmp_path / "hostile").read(["b"]) == {"b": b"good"}
-    with pytest.raises(DataError, match=r"hostile: top/a is a link"):
-        opened(tmp_path / "hostile").read(["a"])
-
-
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_safety, "LARGEST", BOMB - 1)
-    monkeypatch.setattr(archive_safety, "LARGEST_WHOLE", BOMB // 2)
+    monkeypatch.setattr("attnlab.data.files.archive_safety.LARGEST", BOMB - 1)
+    monkeypatch.setattr("attnlab.data.files.archive_safety.LARGEST_WHOLE", BOMB // 2)
 
 
 def claiming(folder: Path) -> Path:
     """A tar of 1,536 bytes with a member that claims more than is allowed."""
     member = tarfile.TarInfo("top/a")
-    member.size = archive_safety.LARGEST + 1
+    member.size = LARGEST + 1
     (folder / "hostile").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
     return folder / "hostile"
 
@@ -239,9 +206,7 @@ def zip_that_claims(folder: Path, claim: int) -> Path:
 
 
 def test_a_member_that_claims_too_much_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=rf"hostile: top/a claims {archive_safety.LARGEST + 1} bytes, above {archive_safety.LARGEST}"
-    ):
+    with pytest.raises(DataError, match=rf"hostile: top/a claims {LARGEST + 1} bytes, above {LARGEST}"):
         Tar(claiming(tmp_path)).read(["a"])
 
 
@@ -262,7 +227,7 @@ def test_a_gz_that_expands_without_end_is_refused(tmp_path: Path) -> None:
         for _, _, file in Folder(path).walk(lambda name: name == "a"):
             while part := file.read(100_000):
                 read += len(part)
-    assert read <= archive_safety.LARGEST
+    assert read < BOMB
 
 
 @pytest.mark.parametrize("claim", [10, BOMB // 3])
@@ -352,8 +317,8 @@ def test_a_zip_with_a_password_is_named(tmp_path: Path) -> None:
 
 
 def test_many_members_do_not_stay_in_memory(tmp_path: Path) -> None:
-    with tarfile.open(make(tmp_path, "tar", {str(n): b"" for n in range(50)}), tarinfo=archive_safety.Header) as tar:
-        assert [len(tar.members) for _ in archive_safety.members(tar)] == [1] * 50
+    with tarfile.open(make(tmp_path, "tar", {str(n): b"" for n in range(50)}), tarinfo=Header) as tar:
+        assert [len(tar.members) for _ in members(tar)] == [1] * 50
 
 
 def test_a_pipe_in_a_folder_is_refused_not_waited_for(tmp_path: Path) -> None:
@@ -381,7 +346,7 @@ def test_files_and_folders_that_cannot_be_read_are_named(tmp_path: Path, monkeyp
         patch.setattr(os, "scandir", refuse)
         everything(path)
     with monkeypatch.context() as patch, pytest.raises(DataError, match=r"a\.txt cannot be read \(Permission denied\)"):
-        patch.setattr(archive, "open", refuse, raising=False)
+        patch.setattr("attnlab.data.files.archive.open", refuse, raising=False)
         everything(path)
 
 
