@@ -3,6 +3,8 @@
 import re
 import sys
 from collections import Counter
+from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +16,7 @@ from attnlab.config.help import help_text
 from attnlab.config.job_config import compose_config
 from attnlab.config.layer_plan import layer_plan
 from attnlab.config.signatures import TargetError, read_signature
-from attnlab.config.type_check import accepts, conform, describe
+from attnlab.config.type_check import Record, accepts, build, conform, describe, record_problem
 
 MODULE = """
 raise RuntimeError("imported")
@@ -109,11 +111,48 @@ def test_targets_that_are_not_there(package: str) -> None:
         ({"a": 1}, dict[str, Any], True),
         ("anything", Any, True),
         (object(), Path, True),
+        (10**400, Integral, True),
+        (float("nan"), Real, True),
+        (True, Real, False),
+        ([1, 0.5], tuple[int, float], True),
+        ([1, 2, 3], tuple[int, float], False),
+        ([1, "x"], tuple[int, float] | None, False),
     ],
 )
 def test_types(value: Any, kind: Any, fits: bool) -> None:
     assert (not conform(value, kind, "key")) == fits
     assert accepts(value, kind) == fits or isinstance(value, list)
+
+
+@dataclass(frozen=True)
+class Line(Record):
+    name: str
+    ends: tuple[int, Real] | None = None
+
+
+@dataclass(frozen=True)
+class Content(Record):
+    lines: list[Line]
+    first: Line | None = None
+
+
+def test_records_of_files() -> None:
+    """The first misfit is named, keys of others are allowed and left out, defaults stand for what is missing."""
+    known = {"lines": [{"name": "a", "ends": [1, 2.5], "colour": "red"}], "first": None, "version": 2}
+    assert record_problem(known, Content) is None
+    assert build(Content, known) == Content(lines=[Line("a", [1, 2.5])])
+    for content, problem in (
+        ([], "the file: expected an object"),
+        ({"lines": None}, "lines: expected a list"),
+        ({"lines": [{"name": "a"}, {}]}, "lines.1.name: missing"),
+        ({"lines": [3]}, "lines.0: expected an object"),
+        ({"lines": [{"name": 3}]}, "lines.0.name: expected text, found 3"),
+        (
+            known | {"first": {"name": "b", "ends": [1]}},
+            "first.ends: expected [a whole number, a number] or null, found [1]",
+        ),
+    ):
+        assert record_problem(content, Content) == problem
 
 
 def test_types_in_words() -> None:

@@ -17,8 +17,7 @@ from attnlab.launch.evaluate_cli import _show
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, number, problem, same_unit, text, unit_of
 from attnlab.learn.metrics import METRICS, improves
 from attnlab.report.build_table import columns_of, make_table
-from attnlab.report.page.elements import MINUS
-from attnlab.report.page.tables import cell_by_cell
+from attnlab.report.page.rendering import MINUS, templates
 from attnlab.report.published_numbers import FOLDER, Published, Value, published_table
 from attnlab.report.run_selection import select_glob
 from attnlab.report.table_types import TableError
@@ -78,7 +77,7 @@ def test_every_printer_writes_a_metric_alike(
 
     assert details(table)[1][2:] == [f"{shown} (1)", f"{shown} (seed 0)", f"{shown} (seed 0)"]
     assert f"| linear | {shown} (1) |" in markdown(table, {}) and f"linear & {shown} (1)" in latex(table)
-    page = cell_by_cell(json.loads(json.dumps(record(table, (), {}))))
+    page = templates().get_template("tables.html").module.cell_by_cell(record(table, (), {"experiment": "e"}))
     assert f">{shown.replace('-', MINUS)} (1)<" in page
     print_run(config, json.loads((run_folder(config) / "result.json").read_text()), shown=True)
     said = capsys.readouterr().out
@@ -137,7 +136,7 @@ def test_averages_are_of_one_unit(tmp_path: Path) -> None:
 
     table = make_table(average("test/f1", "test/matthews_correlation"), runs)
     assert table.cells["linear"]["mean"].mean == pytest.approx(60.0)
-    assert record(table, (), {})["columns"][-1]["metric"] == "mean of test/f1, test/matthews_correlation"
+    assert record(table, (), {"experiment": "e"}).columns[-1].metric == "mean of test/f1, test/matthews_correlation"
     both = make_table(average("test/word_perplexity", "val/word_perplexity"), runs).cells["linear"]["mean"]
     assert (both.mean, both.column.unit) == (6.0, "word perplexity") and lower_is_better(both.column.metric)
     with pytest.raises(TableError, match="no mean in common"):

@@ -12,8 +12,9 @@ import pytest
 from support.sample_report import draw, sample_report, write_report
 from support.small_runs import ROOT
 
+from attnlab.config.type_check import record_problem
 from attnlab.report.page.cli import page_main
-from attnlab.report.page.contents import REPORT, mismatch
+from attnlab.report.report_json import ReportFile, read_report, report_text
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 EMPTY = {"img", "meta", "br", "hr"}
@@ -203,9 +204,14 @@ def test_one_folder_named_twice_is_read_once(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_form_fits_what_it_should() -> None:
-    assert mismatch(sample_report(), REPORT) is None
-    assert mismatch(json.loads(json.dumps(sample_report(origin=None, comparisons=[]))), REPORT) is None
-    assert mismatch({**sample_report(), "rows": None}, REPORT) == "rows: expected a list"
+    assert record_problem(sample_report(), ReportFile) is None
+    assert record_problem(json.loads(json.dumps(sample_report(origin=None, comparisons=[]))), ReportFile) is None
+    assert record_problem({**sample_report(), "rows": None}, ReportFile) == "rows: expected a list"
+
+
+def test_the_description_holds_all_that_is_written() -> None:
+    files = sorted((ROOT / "experiments/measured").rglob("report.json"))
+    assert files and all(report_text(read_report(file)) == file.read_text() for file in files)
 
 
 def test_options_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,16 @@
-"""Does a plain value fit a type? One checker for the schema and for the annotations of `_target_` classes.
+"""Does a plain value fit a type? One checker for the schema, for the annotations of `_target_` classes and for files.
 
 Types: int, float (takes whole numbers too), bool, str, None, Literal, unions, list[X], dict, nested dataclasses and
-`Annotated[int, "[1, inf)"]`, an interval (`attnlab.config.intervals`). Anything else is not checked.
+`Annotated[int, "[1, inf)"]`, an interval (`attnlab.config.intervals`); in records of files also `Integral` and `Real`,
+numbers of any size, and tuple[X, Y], a list of that length. Anything else is not checked.
 """
 
 import dataclasses
+import json
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
+from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attnlab.config.intervals import Interval, interval
@@ -15,34 +18,60 @@ from attnlab.config.key_aliases import key_called
 from attnlab.config.suggest import braced, hint, nearest, nearest_key, offered, show
 
 T = TypeVar("T")
-_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "key: value pairs"}
+_NUMBERS = {int: "a whole number", float: "a number", Integral: "a whole number", Real: "a number"}
+_NAMES = {**_NUMBERS, bool: "true or false", str: "text", dict: "key: value pairs"}
+
+
+class Record:
+    """Base of a dataclass that describes what a file holds: other keys may stand beside its own, and are left out."""
 
 
 def conform(value: Any, kind: Any, key: str) -> list[str]:
     """Problems of a value at a dotted key: sentences that name key, value and what is allowed; empty when it fits."""
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _conform_dataclass(value, kind, key)
-    if isinstance(value, Mapping) and (section := section_of(kind)) is not None:
-        return _conform_dataclass(value, section, key)
-    if get_origin(kind) is list and isinstance(value, list):
-        (item_kind,) = get_args(kind)
-        return [problem for i, item in enumerate(value) for problem in conform(item, item_kind, f"{key}.{i}")]
-    if accepts(value, kind):
-        return []
-    return [f"{key}={show(value)}: expected {describe(kind)}{_advice(value, kind)}"]
+    return [problem for misfit in _misfits(value, kind, key) for problem in _problems(*misfit)]
 
 
-def _conform_dataclass(value: Any, kind: type, key: str) -> list[str]:
-    if not isinstance(value, Mapping):
-        return [not_a_section(value, key, list(hints(kind)))]
-    problems = unknown_keys(value, hints(kind), key)
-    for field in dataclasses.fields(kind):
-        path, kind_of_field = join(key, field.name), hints(kind)[field.name]
-        if field.name in value:
-            problems += conform(value[field.name], kind_of_field, path)
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            problems.append(f"{path}: missing; expected {describe(kind_of_field)}")
-    return problems
+def record_problem(content: Any, kind: type[Record]) -> str | None:
+    """How the content of a file first differs from a record, as `rows.0.name: missing`; None where it fits."""
+    for key, value, expected in _misfits(content, kind, ""):
+        if value is dataclasses.MISSING:
+            return f"{key}: missing"
+        if dataclasses.is_dataclass(expected):
+            return f"{key or 'the file'}: expected an object"
+        if get_origin(expected) is list:
+            return f"{key}: expected a list"
+        return f"{key}: expected {describe(expected)}, found {json.dumps(value, default=str)[:60]}"
+    return None
+
+
+def _misfits(value: Any, kind: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
+    """Where a value does not fit: key, what stands there (`MISSING` for nothing) and the type that is expected."""
+    section = section_of(kind)
+    if section is not None and isinstance(value, Mapping):
+        if not issubclass(section, Record) and not value.keys() <= hints(section).keys():
+            yield key, value, section
+        for field in dataclasses.fields(section):
+            path, expected = join(key, field.name), hints(section)[field.name]
+            if field.name in value:
+                yield from _misfits(value[field.name], expected, path)
+            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                yield path, dataclasses.MISSING, expected
+    elif get_origin(kind) is list and isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _misfits(item, get_args(kind)[0], join(key, str(at)))
+    elif not accepts(value, kind):
+        yield key, value, kind
+
+
+def _problems(key: str, value: Any, kind: Any) -> list[str]:
+    """What is said of one misfit of a configuration."""
+    if value is dataclasses.MISSING:
+        return [f"{key}: missing; expected {describe(kind)}"]
+    if not dataclasses.is_dataclass(kind):
+        return [f"{key}={show(value)}: expected {describe(kind)}{_advice(value, kind)}"]
+    if isinstance(value, Mapping):
+        return unknown_keys(value, hints(kind), key)
+    return [not_a_section(value, key, list(hints(kind)))]
 
 
 def section_of(kind: Any) -> type | None:
@@ -80,7 +109,7 @@ def hints(kind: type) -> dict[str, Any]:
 
 def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
     """Whether a value without parts of its own fits a type."""
-    if kind in (int, float) or get_origin(kind) is Annotated:
+    if kind in _NUMBERS or get_origin(kind) is Annotated:
         return _is_number(value, kind) and all(value in each for each in _intervals(kind))
     if kind in (bool, str, dict):
         return isinstance(value, kind)
@@ -91,9 +120,12 @@ def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
         return any(value == choice and type(value) is type(choice) for choice in arguments)
     if origin in (Union, types.UnionType):
         return any(not conform(value, member, "") for member in arguments)
+    if origin is tuple:
+        fits = isinstance(value, list) and len(value) == len(arguments)
+        return fits and not any(conform(item, member, "") for item, member in zip(value, arguments, strict=True))
     if origin in (list, dict):
         return isinstance(value, origin)
-    return True
+    return not dataclasses.is_dataclass(kind)
 
 
 def _is_number(value: Any, kind: Any) -> bool:
@@ -126,6 +158,8 @@ def describe(kind: Any) -> str:  # noqa: PLR0911
         return describe(arguments[0]) + "".join(map(str, _intervals(kind)))
     if origin is list:
         return f"a list, each {describe(arguments[0])}"
+    if origin is tuple:
+        return f"[{', '.join(map(describe, arguments))}]"
     if dataclasses.is_dataclass(kind):
         return f"key: value pairs of {offered(hints(kind))}"
     return _NAMES.get(origin or kind, "any value")
@@ -154,7 +188,8 @@ def _leaves(kind: Any) -> list[Any]:
 
 def build(kind: type[T], value: Mapping[str, Any]) -> T:
     """The dataclass object of a checked plain dict."""
-    return kind(**{name: _build(hints(kind)[name], item) for name, item in value.items()})
+    known = value.keys() & hints(kind).keys() if issubclass(kind, Record) else value
+    return kind(**{name: _build(hints(kind)[name], value[name]) for name in known})
 
 
 def _build(kind: Any, value: Any) -> Any:

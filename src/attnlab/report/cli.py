@@ -1,6 +1,5 @@
 """`python report.py`: tables and figures from run folders. torch is imported for pictures of attentions only."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from attnlab.learn.headline_metrics import headlines
 from attnlab.report.build_table import make_table
 from attnlab.report.provenance_notes import notes, origin, problems
 from attnlab.report.published_numbers import PublishedError, published_table
+from attnlab.report.report_json import ReportFigure, report_text
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
 from attnlab.report.table_writers import (
@@ -133,7 +133,7 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     }
     print_report(table, lines)
     command = _command(own, words)
-    more = {
+    parts = {
         "experiment": selection.name,
         "train_command": selection.command,
         "report_command": command,
@@ -143,16 +143,17 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
         "origin": origin(table),
         "figures": figures,
     }
+    report = record(table, comparisons, parts)
     texts = {
         "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, command) if one]}),
-        "table.csv": cells_csv(table),
-        "seeds.csv": seeds_csv(table),
+        "table.csv": cells_csv(report),
+        "seeds.csv": seeds_csv(report),
         "table.tex": latex(table),
-        "report.json": json.dumps(record(table, comparisons, more), indent=1) + "\n",
+        "report.json": report_text(report),
     }
     for name, text in texts.items():
         write_text(out / name, text, ELSEWHERE)
-    print(f"written to {out}: {', '.join([*texts, *(figure['file'] for figure in figures)])}")
+    print(f"written to {out}: {', '.join([*texts, *(figure.file for figure in figures)])}")
     if own.get("logger", "csv") != "csv":
         _mirror(out, own["logger"], table)
     return 0
@@ -203,7 +204,7 @@ def _word(text: str) -> str:
     return "".join(sign if sign.isalnum() else "_" for sign in text).strip("_")[-80:]
 
 
-def _figures(table: Table, out: Path) -> tuple[list[dict[str, str]], list[str]]:
+def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
     """Draws what the block asks for; a picture that cannot be drawn costs a line, not the table."""
     from attnlab.data.files.fetch import DataError
     from attnlab.report.figures.bar_charts import draw
@@ -215,7 +216,7 @@ def _figures(table: Table, out: Path) -> tuple[list[dict[str, str]], list[str]]:
         except (TableError, RunError, DataError, ConfigError) as error:
             undrawn.append(f"no picture {picture.quantity or picture.kind}: {error}")
         else:
-            found += [{"file": path.name, "caption": caption} for path, caption in drawn]
+            found += [ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
     return found, undrawn
 
 

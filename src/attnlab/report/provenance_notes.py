@@ -7,6 +7,7 @@ from typing import Any
 
 from attnlab.config.suggest import listed
 from attnlab.report.read_runs import FoundRun
+from attnlab.report.report_json import Origin
 from attnlab.report.table_types import Cell, Table
 from attnlab.run.provenance import git_state
 
@@ -59,11 +60,11 @@ def notes(table: Table) -> list[str]:
     runs, made = finished(table), origin(table)
     unknown = sum(run.value("seconds") is None for run in runs)
     timed = f", without {unknown} whose time is not known" if unknown else ""
-    cost = f"{made['runs']} runs, {made['seconds'] / 3600:.1f} hours of training{timed}"
-    lines = [f"{cost}, on {listed(made['hardware']) if made['hardware'] else 'unknown hardware'}"]
+    cost = f"{made.runs} runs, {made.seconds / 3600:.1f} hours of training{timed}"
+    lines = [f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}"]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
-    lines.append(f"made by commit {', '.join(made['commits'])}{since}")
+    lines.append(f"made by commit {', '.join(made.commits)}{since}")
     lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
@@ -91,17 +92,17 @@ def commit_of(run: FoundRun) -> str:
     return f"{str(git.get('commit') or 'unknown')[:10]}{' with changes' if git.get('dirty') else ''}"
 
 
-def origin(table: Table) -> dict[str, Any]:
+def origin(table: Table) -> Origin:
     """Commits, hardware, versions and cost of the runs behind a table."""
     runs = finished(table)
     hardware = [run.result.get("hardware", {}) for run in runs]
     machines = [f"{h.get('gpu') or h.get('cpu')}, {h.get('threads')} threads" for h in hardware if h]
     versions = [run.result.get("versions", {}) for run in runs]
     packages = dict.fromkeys(name for one in versions for name in one)
-    return {
-        "runs": len(runs),
-        "seconds": math.fsum(run.value("seconds") or 0.0 for run in runs),
-        "commits": sorted({commit_of(run) for run in runs}),
-        "hardware": _distinct(iter(machines)),
-        "versions": {name: ", ".join(_distinct(one.get(name) for one in versions)) for name in packages},
-    }
+    return Origin(
+        runs=len(runs),
+        seconds=math.fsum(run.value("seconds") or 0.0 for run in runs),
+        commits=sorted({commit_of(run) for run in runs}),
+        hardware=_distinct(iter(machines)),
+        versions={name: ", ".join(_distinct(one.get(name) for one in versions)) for name in packages},
+    )

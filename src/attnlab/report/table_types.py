@@ -11,6 +11,7 @@ from attnlab.config.suggest import hint, listed, nearest
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
+from attnlab.report.report_json import Comparison
 from attnlab.report.statistics import APART, bimodal, mean, paired, sd
 
 
@@ -94,19 +95,6 @@ class Cell:
         ratio = self.difference / self.sd if self.difference is not None and self.sd else None
         # seeds that differ by less than rounding are no measure of anything
         return ratio if ratio is not None and math.isfinite(ratio) else None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A row less another, over the seeds of both."""
-
-    column: str
-    row: str
-    against: str
-    difference: float
-    low: float
-    high: float
-    method: str
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,27 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attnlab.config.suggest import listed
 from attnlab.learn.metric_units import label, number
-from attnlab.report.table_types import Cell, Column, Comparison, Table
+from attnlab.report.report_json import (
+    CELL_HEADS,
+    SEED_HEADS,
+    Comparison,
+    PublishedTable,
+    PublishedValue,
+    ReportCell,
+    ReportColumn,
+    ReportFile,
+    ReportRow,
+    ReportSeed,
+    cell_lines,
+    seed_lines,
+)
+from attnlab.report.table_types import Cell, Column, Table
 
-DETAILS = (
-    "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
-    "published_sd", "published_text", "difference", "difference_in_sd", "bimodal",
-)  # fmt: skip
 NONE = "-"
 
 
@@ -109,37 +118,21 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def cells_csv(table: Table) -> str:
+def cells_csv(report: ReportFile) -> str:
     """A line for every cell, numbers with all their digits."""
-    lines = []
-    for cell in table.each():
-        best, worst = cell.extreme(True) or (None, None), cell.extreme(False) or (None, None)
-        value = cell.published
-        known = [value.value, value.spread, value.text] if value else [None] * 3
-        counts = [len(cell.values), len(cell.seeds)]
-        ours = [cell.column.unit, cell.mean, cell.sd, *counts, *best, *worst]
-        lines.append([cell.row, cell.column.name, *ours, *known, cell.difference, cell.difference_in_sd, cell.bimodal])
-    return _csv(DETAILS, lines)
+    return _csv(CELL_HEADS, cell_lines(report))
 
 
-def seeds_csv(table: Table) -> str:
+def seeds_csv(report: ReportFile) -> str:
     """A line for every run of every cell."""
-    heads = ("row", "column", "seed", "value", "state", "reason", "folder")
-    return _csv(
-        heads,
-        [
-            [cell.row, cell.column.name, s.seed, s.value, s.state, s.reason, s.place]
-            for cell in table.each()
-            for s in cell.seeds
-        ],
-    )
+    return _csv(SEED_HEADS, seed_lines(report))
 
 
-def _csv(heads: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+def _csv(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(["" if item is None else item for item in line] for line in lines)
+    writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
     return text.getvalue()
 
 
@@ -186,45 +179,46 @@ def _tex(text: str) -> str:
     return escaped.replace(" ± ", r" $\pm$ ").replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ")
 
 
-def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, Any]) -> dict[str, Any]:
-    """What report.json holds: everything above as data, for the page of all reports and for wandb."""
+def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, Any]) -> ReportFile:
+    """A table as report.json holds it, for the page of all reports and for wandb.
+
+    Args:
+        more: the fields of `ReportFile` that are not in the table.
+    """
     source = table.published
-    return {
-        "title": table.report.title,
-        "protocol": table.report.protocol,
-        "published": {"paper": source.paper, "table": source.name, "source": source.source, "trials": source.trials}
-        if source
-        else None,
-        "columns": [{"name": c.name, "metric": _measured(c), "unit": c.unit} for c in table.columns],
-        "rows": [
-            {"name": row, "cells": [_cell_record(cell) for cell in cells.values()]}
-            for row, cells in table.cells.items()
+    known = source and PublishedTable(paper=source.paper, table=source.name, source=source.source, trials=source.trials)
+    return ReportFile(
+        title=table.report.title,
+        protocol=table.report.protocol,
+        published=known,
+        columns=[ReportColumn(name=c.name, metric=_measured(c), unit=c.unit) for c in table.columns],
+        rows=[
+            ReportRow(name=row, cells=[_cell(cell) for cell in cells.values()]) for row, cells in table.cells.items()
         ],
-        "comparisons": [asdict(comparison) for comparison in comparisons],
+        comparisons=list(comparisons),
         **more,
-    }
+    )
 
 
 def _measured(column: Column) -> str:
     return f"mean of {listed(column.of)}" if column.of else column.metric
 
 
-def _cell_record(cell: Cell) -> dict[str, Any]:
+def _cell(cell: Cell) -> ReportCell:
     value = cell.published
-    return {
-        "column": cell.column.name,
-        "mean": cell.mean,
-        "sd": cell.sd,
-        "n": len(cell.values),
-        "best": cell.extreme(True),
-        "worst": cell.extreme(False),
-        "bimodal": cell.bimodal,
-        "chosen": cell.chosen,
-        "published": {"value": value.value, "spread": value.spread, "text": value.text} if value else None,
-        "difference": cell.difference,
-        "difference_in_sd": cell.difference_in_sd,
-        "seeds": [
-            {"seed": s.seed, "value": s.value, "state": s.state, "reason": s.reason, "folder": s.place}
-            for s in cell.seeds
+    return ReportCell(
+        column=cell.column.name,
+        mean=cell.mean,
+        sd=cell.sd,
+        n=len(cell.values),
+        best=cell.extreme(True),
+        worst=cell.extreme(False),
+        bimodal=cell.bimodal,
+        chosen=cell.chosen,
+        published=value and PublishedValue(value=value.value, spread=value.spread, text=value.text),
+        difference=cell.difference,
+        difference_in_sd=cell.difference_in_sd,
+        seeds=[
+            ReportSeed(seed=s.seed, value=s.value, state=s.state, reason=s.reason, folder=s.place) for s in cell.seeds
         ],
-    }
+    )

@@ -11,14 +11,12 @@ from typing import Any
 import torch
 
 from attnlab.config.naming import identity
+from attnlab.config.type_check import Record, record_problem
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.validation import saved_best, weights_name
-from attnlab.run.forms import mismatch
 from attnlab.run.read_run_files import stored_config
 from attnlab.run.run_folder import RunError, RunFolder
-
-CHECKPOINT = {"global_step": int, "state_dict": dict, "callbacks": dict}
-BEST = {"step": int, "network": dict}
+from attnlab.run.stored_types import BestWeights, Checkpoint
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -27,10 +25,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     Raises:
         RunError: it is missing, cut short, damaged, of another kind, or another run's.
     """
-    return _read(path, CHECKPOINT)
+    return _read(path, Checkpoint)
 
 
-def _read(path: Path, form: dict[str, Any]) -> dict[str, Any]:
+def _read(path: Path, kind: type[Record]) -> dict[str, Any]:
     """A file written by torch, plain types only, its content compared with the checksums in it."""
     try:
         # torch.load does not look at them, and changed weights are weights too
@@ -43,7 +41,7 @@ def _read(path: Path, form: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # whatever is made of damaged bytes
         raise RunError(f"{path} is cut short or damaged ({type(error).__name__}); {_advice(path.parent)}") from error
     _require_own(saved, path)
-    if problem := mismatch(saved, form):
+    if problem := record_problem(saved, kind):
         raise RunError(f"{path} is another kind of file than its name says ({problem}); {_advice(path.parent)}")
     return saved
 
@@ -79,7 +77,7 @@ def best_weights(folder: Path, step: int, rule: str = "") -> dict[str, torch.Ten
     """
     path = folder / weights_name(rule, step)
     _require_best(path)
-    saved = _read(path, BEST)
+    saved = _read(path, BestWeights)
     if saved["step"] != step:
         raise RunError(
             f"{path} holds the weights of step {saved['step']}, and last.ckpt names step {step} as best; "

@@ -8,6 +8,7 @@ import json
 import re
 import stat
 from collections.abc import Callable, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import yaml
 
 from attnlab.config.defaults import completed
 from attnlab.config.moved_targets import with_present_targets
-from attnlab.run.forms import MAYBE, NUMBER, mismatch
+from attnlab.config.type_check import accepts, hints, record_problem
+from attnlab.run.stored_types import Result, Status, StoredConfig
 
 # libyaml's is ten times faster and reads the same
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -23,39 +25,8 @@ LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wa
 """bytes; a run writes a few thousand"""
 DEEPEST = 50
 """lists and mappings inside each other in config.yaml"""
-STATES = ("running", "finished", "failed", "stopped")
-GROUP = {"share": MAYBE}
-SECTIONS = ("task", "backbone", "model", "optim", "train", "trainer", "logger", "paths")
-CONFIG = {
-    **dict.fromkeys(SECTIONS, dict),
-    "task": {"name": str, "label": [str], "_target_?": str},
-    "model": {"name": str, "encoder?": [GROUP], "decoder?": [GROUP]},
-    "seed": int,
-}
-STATUS = {
-    "state": str,
-    "reason?": str,
-    "step?": int,
-    "pid?": int,
-    "host?": str,
-    "attnlab?": str,
-    "started?": str,
-    "commits?": [dict],
-    "hardware?": dict,
-    "data?": dict,
-    "from_run?": dict,
-}
-RESULT = {
-    "metrics": dict,
-    "counts?": dict,
-    "selection?": {"rule?": str, "step?": int},
-    **{f"{key}?": NUMBER for key in ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes")},
-    "versions?": dict,
-    "data?": dict,
-    "git?": {"commit?": (str, type(None))},
-    "hardware?": dict,
-}
-HEADER = ("step", "name", "value")  # of metrics.csv
+HEADER = ("step", "name", "value")
+"""of metrics.csv"""
 _ROW = re.compile(r"(\d{1,15}),([^,\x00-\x1f\x7f\ufffd]+),(-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan))", re.ASCII)
 
 
@@ -121,7 +92,7 @@ def read_status(path: Path) -> dict[str, Any]:
     Raises:
         Unreadable: it is no JSON, or no run's.
     """
-    return _record(path, _status_problem) or {}
+    return _record(path, lambda status: record_problem(status, Status)) or {}
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
@@ -213,11 +184,12 @@ def _json(text: str) -> Any:
 
 
 def _config_problem(config: Any) -> str | None:
-    lacking = [name for name in CONFIG if isinstance(config, dict) and name not in config]
+    lacking = [name for name in hints(StoredConfig) if isinstance(config, dict) and name not in config]
     if lacking:
         return f"it lacks {', '.join(lacking)}"
-    if problem := mismatch(config, CONFIG):
-        return f"{problem}; {', '.join(SECTIONS)} are sections, seed is a number"
+    if problem := record_problem(config, StoredConfig):
+        sections = ", ".join(name for name in hints(StoredConfig) if name != "seed")
+        return f"{problem}; {sections} are sections, seed is a number"
     if odd := _odd_key(config):
         return f"{odd} is a key"
     options = [option for option in config["task"]["label"] if option not in config["task"]]
@@ -232,19 +204,12 @@ def _odd_key(value: Any) -> str | None:
     return next(filter(None, map(_odd_key, value)), None) if isinstance(value, list) else None
 
 
-def _status_problem(status: Any) -> str | None:
-    problem = mismatch(status, STATUS)
-    if problem is None and status["state"] not in STATES:
-        problem = f"state: expected one of {', '.join(STATES)}, found {status['state'][:60]}"
-    return problem
-
-
 def _result_problem(result: Any) -> str | None:
     if isinstance(result, dict) and not isinstance(result.get("metrics"), dict):
         return "it holds no metrics"
-    if problem := mismatch(result, RESULT):
+    if problem := record_problem(result, Result):
         return problem
     selected = {key: value for key, value in result.get("selection", {}).items() if key.startswith("val/")}
     numbers = {**result["metrics"], **selected}
-    odd = next((name for name, value in numbers.items() if mismatch(value, NUMBER)), None)
+    odd = next((name for name, value in numbers.items() if not accepts(value, Real)), None)
     return None if odd is None else f"{odd} is no number"

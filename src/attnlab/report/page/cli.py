@@ -7,9 +7,8 @@ from pathlib import Path
 
 from attnlab.config.suggest import hint, listed, nearest
 from attnlab.report.page.contents import Sources, find
-from attnlab.report.page.elements import Html, join, tag
+from attnlab.report.page.rendering import templates
 from attnlab.report.page.sections import Page
-from attnlab.report.page.style import CSS
 from attnlab.run.run_folder import RunError, write_text
 
 DEFAULTS = {
@@ -26,11 +25,6 @@ opens from disk.
   reports=...    what report.py wrote here (default: experiments/reports)
   out=...        the page (default: experiments/report.html)
 """
-READING = """\
-Ours is the mean ± standard deviation over seeds, with the number of seeds in parentheses; best and worst are single
-seeds. The difference is ours minus the published value, then the same in units of our own standard deviation; with one
-seed there is none. Where seeds fall into two groups, all of them are shown, since no run has their mean. Accuracies are
-in percent. Each table holds the runs of one protocol only; tables of different protocols are not to be compared."""
 
 
 def page_main(argv: Sequence[str]) -> int:
@@ -80,38 +74,7 @@ def _problems(argv: Sequence[str], given: dict[str, str]) -> list[str]:
 def _written(page: Page, sources: Sources) -> str:
     """The whole document; what the sections had to leave out is gathered in `page.skipped`."""
     page.skipped += sources.skipped
-    reports = [page.experiment(source) for source in sources.reports]
-    others = [page.other(source) for source in sources.others]
-    header = tag(
-        "header",
-        tag("h1", "Everything measured"),
-        tag(
-            "p", f"attnlab, written {time.strftime('%Y-%m-%d %H:%M %Z')} by ", tag("code", "python report.py page"), "."
-        ),
-        tag("p", READING) if reports else None,
-    )
-    nothing = None
-    if not reports:
-        how = "python train.py experiment=..., then python report.py experiment=..., then python report.py page"
-        nothing = tag("p", "No experiment has a report yet: ", tag("code", how), ".")
-    body = (header, page.contents(), tag("main", nothing, _skipped(page.skipped), *reports, *others), _footer())
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", "attnlab: everything measured"),
-        tag("style", Html(CSS)),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', join(body, Html(chr(10)))), lang='en')}\n"
-
-
-def _skipped(lines: Sequence[str]) -> Html | None:
-    if not lines:
-        return None
-    items = tag("ul", *(tag("li", line) for line in lines))
-    return tag("div", tag("p", tag("strong", "Not shown")), items, class_="problems", id="not-shown")
-
-
-def _footer() -> Html:
-    links = "Tables and pictures are inside this file; links to csv files work where it lies beside them."
-    return tag("footer", tag("p", links))
+    reports = [page.section(source) for source in sources.reports]
+    others = [page.section(source) for source in sources.others]
+    shown = {"reports": reports, "others": others, "skipped": page.skipped}
+    return templates().get_template("page.html").render(shown, written=time.strftime("%Y-%m-%d %H:%M %Z"))

@@ -3,14 +3,11 @@
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from attnlab.report.page.elements import Html, tag
-from attnlab.report.page.pictures import PictureError, data_uri
+from markupsafe import Markup
 
-if TYPE_CHECKING:
-    from markdown_it.token import Token
+from attnlab.report.page.pictures import PictureError, read_pixels
 
 
 def split_title(text: str) -> tuple[str | None, str]:
@@ -25,7 +22,7 @@ def linked(target: Path, page: Path) -> str:
     return quote(os.path.relpath(target, page.parent).replace(os.sep, "/"))
 
 
-def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Html, set[Path]]:
+def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Markup, set[Path]]:
     """Markdown as HTML, raw HTML in it shown as text; and the pictures that are part of it.
 
     Args:
@@ -46,12 +43,14 @@ def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Html, set
             token.attrSet("href", _from_page(str(token.attrGet("href")), folder, page))
         elif token.type == "image":
             file = (folder / unquote(str(token.attrGet("src")))).resolve()
-            if _embed(token, file, folder):
+            try:
+                token.attrSet("src", read_pixels(file, folder).uri)
                 pictures.add(file)
+            except PictureError:
+                token.type, token.content = "text", f"[picture: {token.content}]"
     html = reader.renderer.render(tokens, reader.options, {})
     html = html.replace("<table>", '<div class="scroll" role="region" aria-label="table" tabindex="0"><table>')
-    body = Html(html.replace("</table>", "</table></div>"))
-    return tag("div", body, class_="notes"), pictures
+    return Markup(html.replace("</table>", "</table></div>")), pictures
 
 
 def _from_page(target: str, folder: Path, page: Path) -> str:
@@ -60,13 +59,3 @@ def _from_page(target: str, folder: Path, page: Path) -> str:
         return target
     file, mark, part = target.partition("#")
     return linked(folder / unquote(file), page) + mark + part
-
-
-def _embed(token: "Token", file: Path, folder: Path) -> bool:
-    """Make a picture of the text part of the page; its description alone where it cannot be."""
-    try:
-        token.attrSet("src", data_uri(file, folder))
-    except PictureError:
-        token.type, token.content = "text", f"[picture: {token.content}]"
-        return False
-    return True

@@ -1,187 +1,128 @@
-"""Sections of the page: an experiment, a diagnosis, a text."""
+"""Sections of the page: what the templates show of an experiment, a diagnosis, a text."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
+from markupsafe import Markup
+
 from attnlab.report.page.contents import Source
-from attnlab.report.page.elements import Html, duration, join, tag
-from attnlab.report.page.markdown import linked, rendered, split_title
-from attnlab.report.page.pictures import PictureError, figure
-from attnlab.report.page.tables import Record, cell_by_cell, differences, every_seed, glance, lacking
+from attnlab.report.page.markdown import linked, rendered
+from attnlab.report.page.pictures import PictureError, Pixels, read_pixels
+from attnlab.report.report_json import ReportFile
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
 """files beside a report or a picture that are linked"""
+Link = tuple[str, str]
+"""the name of a file and its address"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with the file of its numbers; without pixels where it cannot be shown."""
+
+    name: str
+    caption: str
+    pixels: Pixels | None
+    numbers: Link | None
+
+
+@dataclass(frozen=True)
+class Section:
+    """One folder.
+
+    id:      unique on the page; empty for a part of another section.
+    remark:  behind its title in the contents.
+    text:    its README without the title.
+    folder:  where it is; empty where that is of this machine only.
+    """
+
+    title: str
+    id: str
+    remark: str
+    report: ReportFile | None
+    text: Markup | None
+    pictures: list[Picture]
+    files: list[Link]
+    below: list["Section"]
+    folder: str
 
 
 class Page:
-    """Sections, what they are called and what they had to leave out.
+    """Makes sections.
 
     Args:
         out: the file that will hold them.
 
     Attributes:
-        entries: (id, title, remark) of each section, for the contents.
         skipped: sentences about what could not be shown.
         pictures: how many are inside.
     """
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.entries: list[tuple[str, str, str]] = []
         self.skipped: list[str] = []
         self.pictures = 0
+        self._ids: set[str] = set()
 
-    def contents(self) -> Html:
-        """The table of contents."""
-        items = [
-            tag("li", tag("a", title, href=f"#{name}"), tag("span", f" {remark}", class_="soft") if remark else None)
-            for name, title, remark in self.entries
-        ]
-        return tag("nav", tag("h2", "Contents", id="contents"), tag("ul", *items), aria_labelledby="contents")
-
-    def experiment(self, source: Source) -> Html:
-        """A report: protocol, tables, figures, how it was obtained, files, and what lies below it."""
-        report, folder = source.report or {}, source.folder
-        name = self._enter(report["title"], report["experiment"], self._remark(report))
-        protocol = report.get("protocol")
-        said = ["Protocol: ", protocol.strip().rstrip("."), "."] if protocol else ["Protocol: as published."]
-        if not protocol and not report.get("published"):
-            said = ["Protocol: the experiment's own; nothing was published at these settings."]
-        figures = [
-            self._figure(folder / one["file"], folder, one.get("caption") or one["file"], one.get("alt"))
-            for one in report.get("figures") or []
-        ]
-        parts = (
-            tag("h2", report["title"], id=f"{name}-title"),
-            tag("p", tag("code", report["experiment"])),
-            tag("p", *said, class_="protocol"),
-            self._published(report),
-            _listed("Without a number", report.get("problems"), "problems"),
-            glance(report),
-            cell_by_cell(report),
-            _metrics(report),
-            tag("h3", "Differences over seeds") if report.get("comparisons") else None,
-            differences(report),
-            *figures,
-            _listed("To know", report.get("notes")),
-            tag("h3", "How it was obtained"),
-            self._origin(report, folder),
-            every_seed(report),
-            self._text(source, 2)[0],
-            *(self._below(one, folder) for one in source.below),
+    def section(self, source: Source, owner: Path | None = None) -> Section:
+        """A report; or a text or a diagnosis, by itself or below the folder of a report, its owner."""
+        report, folder = source.report, source.folder
+        text, inside = self._text(source, 1 if report is None and owner is None else 2)
+        if report is not None:
+            title, shown = report.title, [(folder / one.file, one.caption or one.file) for one in report.figures]
+        else:
+            title = source.title or f"Diagnosis: {folder.relative_to(owner or folder.parent).as_posix()}"
+            shown = [(one, one.stem.replace("_", " ")) for one in source.pictures if one.resolve() not in inside]
+        return Section(
+            title=title,
+            id="" if owner else self._new_id(report.experiment if report else folder.name),
+            remark=_remark(report) if report else "",
+            report=report,
+            text=text,
+            pictures=[self._picture(file, folder, caption) for file, caption in shown],
+            files=self._files(folder),
+            below=[self.section(one, folder) for one in source.below],
+            folder="" if folder.is_absolute() else folder.as_posix(),
         )
-        return tag("section", *parts, id=name, aria_labelledby=f"{name}-title")
 
-    def other(self, source: Source) -> Html:
-        """A text or a diagnosis that belongs to no report."""
-        title = self._title(source, source.folder.parent)
-        name = self._enter(title, source.folder.name, "")
-        heading = tag("h2", title, id=f"{name}-title")
-        return tag("section", heading, *self._content(source, 1), id=name, aria_labelledby=f"{name}-title")
-
-    def _below(self, source: Source, owner: Path) -> Html:
-        return tag("section", tag("h3", self._title(source, owner)), *self._content(source, 2))
-
-    def _content(self, source: Source, lower: int) -> list[Html | None]:
-        """Text, pictures that it does not hold, files."""
-        text, inside = self._text(source, lower)
-        pictures = [
-            self._figure(picture, source.folder, picture.stem.replace("_", " "), None)
-            for picture in source.pictures
-            if picture.resolve() not in inside
-        ]
-        files = self._files(source.folder)
-        return [text, *pictures, tag("p", "Files: ", files) if files else None]
-
-    def _title(self, source: Source, owner: Path) -> str:
-        title = split_title(source.text)[0] if source.text is not None else None
-        return title or f"Diagnosis: {source.folder.relative_to(owner).as_posix()}"
-
-    def _text(self, source: Source, lower: int) -> tuple[Html | None, set[Path]]:
+    def _text(self, source: Source, lower: int) -> tuple[Markup | None, set[Path]]:
         """The README without its title, and the pictures in it."""
         if source.text is None:
             return None, set()
-        html, inside = rendered(split_title(source.text)[1], source.folder, self.out, lower)
+        text, inside = rendered(source.text, source.folder, self.out, lower)
         self.pictures += len(inside)
-        return html, inside
+        return text, inside
 
-    def _figure(self, file: Path, folder: Path, caption: str, alt: str | None) -> Html | None:
-        """A picture with links to its numbers; None, and a line in `skipped`, where it cannot be shown."""
-        numbers, more = file.with_suffix(".csv"), None
-        if numbers.exists():
-            more = tag("a", numbers.name, href=linked(numbers, self.out))
-            more = join(("(", more, ")"))
+    def _picture(self, file: Path, folder: Path, caption: str) -> Picture:
+        """A picture; one that cannot be shown costs a line in `skipped`."""
+        numbers = file.with_suffix(".csv")
+        pixels = None
         try:
-            shown = figure(file, folder, caption, alt or f"Chart: {caption}", more)
+            pixels = read_pixels(file, folder)
+            self.pictures += 1
         except PictureError as error:
             self.skipped.append(f"skipped picture {error}")
-            return tag("p", f"The picture {file.name} is missing: {caption}", class_="mark")
-        self.pictures += 1
-        return shown
+        return Picture(file.name, caption, pixels, self._link(numbers) if numbers.exists() else None)
 
-    def _files(self, folder: Path) -> Html | None:
-        """Links to the data files of a folder."""
-        files = sorted(file for file in folder.iterdir() if file.suffix in DATA and file.is_file())
-        if not files:
-            return None
-        links = join((tag("a", file.name, href=linked(file, self.out)) for file in files), ", ")
-        return links
+    def _files(self, folder: Path) -> list[Link]:
+        """The data files of a folder."""
+        return [self._link(file) for file in sorted(folder.iterdir()) if file.suffix in DATA and file.is_file()]
 
-    def _published(self, report: Record) -> Html | None:
-        published = report.get("published")
-        if not published:
-            return None
-        trials = published.get("trials")
-        named = [published.get("paper"), published.get("source"), f"{trials} trials" if trials else None]
-        return tag("p", "Published values: " + ", ".join(part for part in named if part) + ".")
+    def _link(self, file: Path) -> Link:
+        return file.name, linked(file, self.out)
 
-    def _origin(self, report: Record, folder: Path) -> Html:
-        """Commands, cost, machine and versions; rows that are not known are left out."""
-        origin = report.get("origin") or {}
-        seconds, commands = origin.get("seconds"), [report.get("train_command"), report.get("report_command")]
-        versions = ", ".join(f"{name} {version}" for name, version in (origin.get("versions") or {}).items())
-        rows = {
-            "commands": join(tag("pre", command) for command in commands if command),
-            "runs": str(origin["runs"]) if origin.get("runs") is not None else "",
-            "training time": f"{duration(seconds)}, all runs together" if seconds is not None else "",
-            "commits": join((tag("code", commit) for commit in origin.get("commits") or []), ", "),
-            "hardware": "; ".join(origin.get("hardware") or []),
-            "versions": versions,
-            "report made": report.get("made") or "",
-            "folder": tag("code", folder.as_posix()) if not folder.is_absolute() else "",
-            "files": self._files(folder) or "",
-        }
-        return tag("dl", *(join((tag("dt", name), tag("dd", value))) for name, value in rows.items() if value))
-
-    def _remark(self, report: Record) -> str:
-        """Runs and missing cells in a few words."""
-        runs, cells = (report.get("origin") or {}).get("runs"), sum(len(row["cells"]) for row in report["rows"])
-        counted = "" if runs is None else f"{runs} run{'' if runs == 1 else 's'}, "
-        missing = lacking(report)
-        return counted + (f"{missing} of {cells} cells without a number" if missing else "every cell has a number")
-
-    def _enter(self, title: str, path: str, remark: str) -> str:
-        """A section's id, unique on the page."""
+    def _new_id(self, path: str) -> str:
         base = re.sub(r"[^a-z0-9]+", "-", path.lower()).strip("-") or "section"
-        taken = {name for name, _, _ in self.entries}
-        name = next(
-            name for at in range(1, len(taken) + 2) if (name := f"{base}-{at}" if at > 1 else base) not in taken
-        )
-        self.entries.append((name, title, remark))
+        names = [base, *(f"{base}-{at}" for at in range(2, len(self._ids) + 2))]
+        name = next(name for name in names if name not in self._ids)
+        self._ids.add(name)
         return name
 
 
-def _listed(title: str, lines: list[str] | None, style: str | None = None) -> Html | None:
-    if not lines:
-        return None
-    return tag("div", tag("p", tag("strong", title)), tag("ul", *(tag("li", line) for line in lines)), class_=style)
-
-
-def _metrics(report: Record) -> Html:
-    """What the columns are called in the runs' own files."""
-    named = [
-        join((column["name"], " is ", tag("code", column["metric"])))
-        for column in report["columns"]
-        if column.get("metric")
-    ]
-    return tag("p", "Columns: ", join(named, "; "), ".", class_="soft") if named else Html("")
+def _remark(report: ReportFile) -> str:
+    """Runs and missing cells in a few words."""
+    runs, means = report.origin and report.origin.runs, [cell.mean for _, cell in report.each()]
+    counted = "" if runs is None else f"{runs} run{'' if runs == 1 else 's'}, "
+    missing = means.count(None)
+    return counted + (f"{missing} of {len(means)} cells without a number" if missing else "every cell has a number")

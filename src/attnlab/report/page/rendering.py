@@ -1,0 +1,37 @@
+"""The page's templates: what they show is escaped, and numbers are as a reader writes them."""
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from attnlab.learn import metric_units
+from attnlab.report.report_json import seed_lines
+
+HERE = Path(__file__).parent
+MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
+
+
+@cache
+def templates() -> Environment:
+    """The files of `templates/`, and page.css."""
+    loader = FileSystemLoader([HERE / "templates", HERE])
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.filters |= {"number": number, "duration": duration}
+    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "seed_lines": seed_lines}
+    return found
+
+
+def number(value: float | None, unit: str, signed: bool = False, like: float | None = None) -> str:
+    """As `learn.metric_units.number`, with a real minus; a dash for none."""
+    return NOTHING if value is None else metric_units.number(value, unit, signed, like).replace("-", MINUS)
+
+
+def duration(seconds: float | int) -> str:
+    """Seconds, and minutes or hours beside them where these are easier to read."""
+    text = metric_units.text("seconds", seconds)
+    if metric_units.problem("seconds", seconds) or seconds >= metric_units.LONG:
+        return text
+    if seconds >= 2 * 3600:
+        return f"{text} ({seconds / 3600:.1f} hours)"
+    return f"{text} ({seconds / 60:.0f} minutes)" if seconds >= 120 else text

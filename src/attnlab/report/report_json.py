@@ -1,0 +1,218 @@
+"""report.json: what it holds, as dataclasses that `report.py` writes and the page and wandb read.
+
+A field with a default may be missing in a file, as older versions and other tools write it.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.type_check import Record, build, record_problem
+
+
+class ReportError(Exception):
+    """A report.json that cannot be read: why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedTable(Record):
+    """The published table beside which a report stands."""
+
+    paper: str | None = None
+    table: str | None = None
+    source: str | None = None
+    trials: Integral | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedValue(Record):
+    """What was published for a cell: a number, or words beside or instead of one."""
+
+    value: Real | None
+    spread: Real | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportColumn(Record):
+    """A column: its name, what it shows of a run and the name of its unit."""
+
+    name: str
+    metric: str | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSeed(Record):
+    """What one run gives to a cell."""
+
+    seed: Integral | str
+    value: Real | None
+    state: str
+    reason: str | None = None
+    folder: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportCell(Record):
+    """Runs of one row and column.
+
+    best, worst: seed and value.
+    chosen: the value that was best where several were tried.
+    """
+
+    column: str
+    mean: Real | None
+    sd: Real | None = None
+    n: Integral
+    best: tuple[Integral | str, Real] | None = None
+    worst: tuple[Integral | str, Real] | None = None
+    bimodal: bool | None = None
+    chosen: str | None = None
+    published: PublishedValue | None = None
+    difference: Real | None = None
+    difference_in_sd: Real | None = None
+    seeds: list[ReportSeed]
+
+    def states(self) -> list[str]:
+        """The states of its seeds, each once; a finished one of a cell without a mean has no number."""
+        return list(dict.fromkeys("no number" if one.state == "finished" else one.state for one in self.seeds))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRow(Record):
+    """A row and its cells."""
+
+    name: str
+    cells: list[ReportCell]
+
+
+@dataclass(frozen=True)
+class Comparison(Record):
+    """A row less another, over the seeds of both."""
+
+    column: str
+    row: str
+    against: str
+    difference: Real | None
+    low: Real | None
+    high: Real | None
+    method: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin(Record):
+    """Cost, commits, hardware and versions of the runs behind a table."""
+
+    runs: Integral | None = None
+    seconds: Real | None = None
+    commits: list[str] = field(default_factory=list)
+    hardware: list[str] = field(default_factory=list)
+    versions: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFigure(Record):
+    """A picture beside report.json."""
+
+    file: str
+    caption: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFile(Record):
+    """The whole file."""
+
+    title: str
+    protocol: str | None = None
+    published: PublishedTable | None = None
+    columns: list[ReportColumn]
+    rows: list[ReportRow]
+    comparisons: list[Comparison] = field(default_factory=list)
+    experiment: str
+    train_command: str | None = None
+    report_command: str | None = None
+    made: str | None = None
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    origin: Origin | None = None
+    figures: list[ReportFigure] = field(default_factory=list)
+
+    def units(self) -> dict[str, str]:
+        """The unit of each column by its name; empty where none is known."""
+        return {column.name: column.unit or "" for column in self.columns}
+
+    def each(self) -> Iterator[tuple[ReportRow, ReportCell]]:
+        """Every cell with its row."""
+        return ((row, cell) for row in self.rows for cell in row.cells)
+
+    def has_published(self) -> bool:
+        """Whether anything was published for a cell."""
+        return any(cell.published for _, cell in self.each())
+
+
+def read_report(file: Path) -> ReportFile:
+    """A report.json, checked.
+
+    Raises:
+        ReportError: it is missing, cut short, or no report.
+    """
+    try:
+        content = json.loads(file.read_text())
+    except OSError as error:
+        raise ReportError(str(error.strerror)) from None
+    except (ValueError, RecursionError):
+        raise ReportError("cut short or no JSON") from None
+    if problem := record_problem(content, ReportFile):
+        raise ReportError(problem)
+    report = build(ReportFile, content)
+    columns = report.units()
+    for row, cell in report.each():
+        if cell.column not in columns:
+            raise ReportError(f"row {row.name} has a cell of the unknown column {cell.column}")
+    return report
+
+
+def report_text(report: ReportFile) -> str:
+    """A report as report.json holds it."""
+    return json.dumps(asdict(report), indent=1) + "\n"
+
+
+CELL_HEADS = (
+    "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
+    "published_sd", "published_text", "difference", "difference_in_sd", "bimodal",
+)  # fmt: skip
+"""of table.csv and of wandb's table"""
+SEED_HEADS = ("row", "column", *(one.name for one in fields(ReportSeed)))
+"""of seeds.csv; wandb's table has the unit too"""
+
+
+def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
+    """Every cell as a flat line, numbers with all their digits."""
+    units = report.units()
+    for row, cell in report.each():
+        best, worst = cell.best or (None, None), cell.worst or (None, None)
+        known = cell.published or PublishedValue(value=None)
+        yield asdict(cell) | {
+            "row": row.name,
+            "unit": units[cell.column],
+            "of": len(cell.seeds),
+            "best_seed": best[0],
+            "best": best[1],
+            "worst_seed": worst[0],
+            "worst": worst[1],
+            "published": known.value,
+            "published_sd": known.spread,
+            "published_text": known.text,
+        }
+
+
+def seed_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
+    """Every run of every cell as a flat line."""
+    units = report.units()
+    for row, cell in report.each():
+        for seed in cell.seeds:
+            yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed)}

@@ -1,0 +1,117 @@
+"""Types of what a run folder's files hold: what every reader relies on, whichever version of attnlab wrote them.
+
+They are checked when a file is read. Entries with a default may be missing, others may stand beside them.
+"""
+
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Literal
+
+from attnlab.config.type_check import Record
+
+
+@dataclass(frozen=True)
+class StoredGroup(Record):
+    """A group of layers."""
+
+    share: Real | None
+
+
+@dataclass(frozen=True)
+class StoredTask(Record):
+    """The section `task` of config.yaml."""
+
+    name: str
+    label: list[str]
+    _target_: str = ""
+
+
+@dataclass(frozen=True)
+class StoredModel(Record):
+    """The section `model` of config.yaml."""
+
+    name: str
+    encoder: list[StoredGroup] = field(default_factory=list)
+    decoder: list[StoredGroup] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StoredConfig(Record):
+    """config.yaml, whose values are checked by `config.check`."""
+
+    task: StoredTask
+    backbone: dict
+    model: StoredModel
+    optim: dict
+    train: dict
+    trainer: dict
+    logger: dict
+    paths: dict
+    seed: Integral
+
+
+@dataclass(frozen=True)
+class Status(Record):
+    """status.json."""
+
+    state: Literal["running", "finished", "failed", "stopped"]
+    reason: str = ""
+    step: Integral = 0
+    pid: Integral = 0
+    host: str = ""
+    attnlab: str = ""
+    started: str = ""
+    commits: list[dict] = field(default_factory=list)
+    hardware: dict = field(default_factory=dict)
+    data: dict = field(default_factory=dict)
+    from_run: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Selection(Record):
+    """Which weights were tested."""
+
+    rule: str = ""
+    step: Integral = 0
+
+
+@dataclass(frozen=True)
+class Git(Record):
+    """The code's commit."""
+
+    commit: str | None = None
+
+
+@dataclass(frozen=True)
+class Result(Record):
+    """result.json."""
+
+    metrics: dict
+    counts: dict = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
+    seconds: Real = 0
+    steps_per_second: Real = 0
+    parameters: Real = 0
+    state_size: Real = 0
+    peak_memory_bytes: Real = 0
+    versions: dict = field(default_factory=dict)
+    data: dict = field(default_factory=dict)
+    git: Git = field(default_factory=Git)
+    hardware: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Checkpoint(Record):
+    """last.ckpt, which Lightning writes."""
+
+    global_step: Integral
+    state_dict: dict
+    callbacks: dict
+
+
+@dataclass(frozen=True)
+class BestWeights(Record):
+    """best_<rule>_step<step>.pt."""
+
+    step: Integral
+    network: dict
