@@ -11,11 +11,11 @@ from support.small_runs import run_job
 from support.tiny_tasks import raw_of
 
 from attnlab.attention.base import Attention
+from attnlab.config.capabilities import CAPABILITIES, can
 from attnlab.config.check import check_config
 from attnlab.config.compose import CONF
 from attnlab.config.naming import run_folder
 from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
-from attnlab.config.view import CAPABILITIES, can
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
 MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]

@@ -1,6 +1,7 @@
 """Wrong command lines: every problem, in one message, with the key, what is allowed and the nearest right word."""
 
 import itertools
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -245,6 +246,22 @@ def test_what_people_call_a_key_gets_the_right_one(name: str) -> None:
 def test_the_table_of_names_names_keys_that_are() -> None:
     keys = {f"task.{key}" for task in group_choices()["task"] for key in task_yaml(task, CONF)}
     assert set(OTHER_NAMES) <= {*schema_keys(), *group_choices(), *keys}
+
+
+def test_what_a_base_leaves_open_is_missing_until_a_file_sets_it(tmp_path: Path) -> None:
+    shutil.copytree(CONF, tmp_path / "conf")
+    task = (CONF / "task/scan.yaml").read_text().replace("name: scan", "name: mine").replace("  d_model: 128\n", "")
+    (tmp_path / "conf/task/mine.yaml").write_text(task)
+    (tmp_path / "conf/model/none.yaml").write_text("defaults: [_base, _self_]\nname: none\ndecoder: []\n")
+    with pytest.raises(ConfigError) as error:
+        check_command(["task=mine", "model=none"], tmp_path / "conf")
+    assert [problem.partition(":")[0] for problem in error.value.problems] == [
+        "backbone.d_model",
+        "model.encoder",
+        "model.cross",
+    ]
+    assert all(": missing; expected " in problem for problem in error.value.problems)
+    assert check_command(["task=mine", "+backbone.d_model=64"], tmp_path / "conf").jobs
 
 
 @pytest.mark.parametrize("command", WRONG)

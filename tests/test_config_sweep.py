@@ -56,6 +56,16 @@ def test_globs_choose_groups() -> None:
     assert cells("-m", "model=glob(linear*,exclude=linear_*)") == [("linear", 0)]
 
 
+def test_what_a_glob_chooses_is_spelled_out_for_hydra(conf: Path) -> None:
+    """Hydra's own globs match `_base` and no choice in a subfolder."""
+    both = "model=qin2022/linear_then_vanilla,qin2022/vanilla_then_linear"
+    assert check_command(["-m", "model=glob(*then*)", "seed=0,1"]).choices == [both]
+    file = conf / "experiment" / "paper" / "table.yaml"
+    file.write_text(SWEEP.replace("vanilla,linear", "glob(*then*)"))
+    assert check_command(["experiment=paper/table"], conf).choices == [both]
+    assert check_command(["model=vanilla"]).choices == []
+
+
 def test_jobs_are_what_hydra_composes() -> None:
     command = check_command(["-m", "backbone.dropout=0.0,0.2", "seed=1,2", "optim.betas=[0.9,0.98]"])
     singles = [

@@ -15,8 +15,9 @@ import yaml
 from support.model_cases import MODELS
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
 
-from attnlab.config.compose import CONF, compose_with_hydra
-from attnlab.config.defaults import class_defaults, completed
+from attnlab.config.apply_overrides import flatten
+from attnlab.config.compose import compose_with_hydra, group_choices, merged_yaml, unresolved
+from attnlab.config.defaults import class_defaults, completed, defaults
 from attnlab.config.job_config import compose_config
 from attnlab.config.naming import differences, run_folder, run_tag
 from attnlab.config.signatures import read_signature
@@ -119,14 +120,27 @@ def test_a_written_default_is_the_same_run_and_another_class_brings_its_own() ->
 
 
 def test_every_default_of_a_shipped_class_is_known_without_an_import() -> None:
-    for task in (CONF / "task").glob("*.yaml"):
-        signature = read_signature(compose_config([f"task={task.stem}"])["task"]["_target_"])
+    for task in group_choices()["task"]:
+        signature = read_signature(compose_config([f"task={task}"])["task"]["_target_"])
         unknown = [name for name, item in signature.arguments.items() if not item.required and not item.literal]
-        assert not unknown, task.stem
+        assert not unknown, task
     for model in MODELS:
         for _, _, node in attention_nodes(compose_config([f"model={model}"])["model"]):
             options = attention_options(read_signature(node["_target_"]))
             assert not [name for name, item in options.items() if not item.required and not item.literal], model
+
+
+def test_the_bases_of_tasks_and_models_say_the_defaults_of_the_schema() -> None:
+    """So a yaml of a user's own means the same, in the same folder, with the base and without."""
+    task, model = (unresolved(merged_yaml(group, "_base")) for group in ("task", "model"))
+    written = flatten({**task, "model": model})
+    of_schema = dict(defaults({**task, "model": model}))
+    differing = {key for key in written.keys() & of_schema.keys() if written[key] != of_schema[key]}
+    assert differing == {"model.ortho.where"}, (
+        "what shipped models can do; a class that the schema does not know may not"
+    )
+    others = {value for key, value in written.items() if key not in of_schema}
+    assert others == {"???", "${backbone.dropout}", "${.encoder}"}
 
 
 def test_what_the_network_builder_offers_is_never_filled_in() -> None:

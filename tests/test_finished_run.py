@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, settings, two_finished_runs
 
+from attnlab.config.job_config import job_config
 from attnlab.config.naming import run_folder
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
@@ -106,7 +107,7 @@ def test_evaluations_that_are_cut_short_say_so(finished: Path, capsys: pytest.Ca
     assert "debug: evaluated on 8 of 2,078 examples of test/iid, 8 of 128 examples of test/ood" in (
         capsys.readouterr().out
     )
-    assert print_sweep([raw]) == 0
+    assert print_sweep([job_config(raw)]) == 0
     assert "debug: " in capsys.readouterr().out
 
 

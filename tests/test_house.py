@@ -16,6 +16,8 @@ from support.small_runs import ROOT, environment
 
 import attnlab
 from attnlab.config import schema
+from attnlab.config.compose import group_choices
+from attnlab.config.job_config import compose_config
 
 SOURCE = ROOT / "src" / "attnlab"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -122,7 +124,7 @@ def test_no_room_is_larger_than_a_fifth() -> None:
 
 def test_names_of_yamls_are_their_files() -> None:
     for group in ("task", "model"):
-        files = sorted((ROOT / "conf" / group).rglob("*.yaml"))
+        files = sorted((ROOT / "conf" / group).rglob("[!_]*.yaml"))
         for file in files:
             text = yaml.safe_load(file.read_text())
             name = text["task"]["name"] if group == "task" else text["name"]
@@ -133,11 +135,11 @@ def test_names_of_yamls_are_their_files() -> None:
 def test_every_task_sets_every_key_it_owns() -> None:
     """So that each can be set without a plus; what a network of its kind does not read may be left out."""
     optional = {"pooling", "d_classifier"}
-    for file in sorted((ROOT / "conf" / "task").glob("*.yaml")):
-        text = yaml.safe_load(file.read_text())
+    for task in group_choices()["task"]:
+        composed = compose_config([f"task={task}"])
         for section in (schema.Backbone, schema.Optim, schema.Train):
-            missing = {field.name for field in fields(section)} - set(text[section.__name__.lower()]) - optional
-            assert not missing, f"{file.name}: {section.__name__} lacks {sorted(missing)}"
+            missing = {field.name for field in fields(section)} - set(composed[section.__name__.lower()]) - optional
+            assert not missing, f"{task}: {section.__name__} lacks {sorted(missing)}"
 
 
 def targets(node: object) -> Iterator[str]:
@@ -151,8 +153,8 @@ def targets(node: object) -> Iterator[str]:
 
 def test_every_target_resolves() -> None:
     found = {t for file in (ROOT / "conf").rglob("*.yaml") for t in targets(yaml.safe_load(file.read_text()))}
-    assert found
-    for target in found:
+    assert len(found) > 1
+    for target in found - {"???"}:
         module, _, name = target.rpartition(".")
         assert hasattr(importlib.import_module(module), name), target
 

@@ -82,6 +82,13 @@ def test_what_fits_no_pack_runs_as_without_packing(
     assert said[1].startswith("[1/2] ") and said[1].endswith("seed0")
 
 
+def test_globs_run_what_was_checked(calls: Calls, tmp_path: Path) -> None:
+    words = ["model=glob(*then*)", "task=glob(*,exclude=[f*,g*,l*,m*,p*,w*])"]
+    assert train_main(["-m", *settings(tmp_path, *words)]) == 0
+    models = ["linear_then_vanilla", "linear_then_vanilla", "vanilla_then_linear", "vanilla_then_linear"]
+    assert calls == [("alone", [(model, 0)]) for model in models]
+
+
 def test_a_failed_pack_fails_the_sweep_and_stops_no_other(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.small_runs import ROOT, SMALL_SCAN, config_of
 from test_report import a_run
 
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.naming import run_folder
 from attnlab.config.report_schema import Average, Report
 from attnlab.launch.console_summary import print_run, print_sweep
@@ -79,11 +79,11 @@ def test_every_printer_writes_a_metric_alike(
     assert f"| linear | {shown} (1) |" in markdown(table, {}) and f"linear & {shown} (1)" in latex(table)
     page = templates().get_template("tables.html").module.cell_by_cell(record(table, (), {"experiment": "e"}))
     assert f">{shown.replace('-', MINUS)} (1)<" in page
-    print_run(config, json.loads((run_folder(config) / "result.json").read_text()), shown=True)
+    print_run(job_config(config), json.loads((run_folder(config) / "result.json").read_text()), shown=True)
     said = capsys.readouterr().out
     assert [line.split()[1:] for line in said.splitlines() if line.split()[:1] == [metric]] == [alone.split()]
     assert "60.0 s  (2.00 steps/s)" in said
-    assert print_sweep([config]) == 0 and alone in capsys.readouterr().out
+    assert print_sweep([job_config(config)]) == 0 and alone in capsys.readouterr().out
     _show({metric: value})
     assert capsys.readouterr().out.splitlines()[0].split() == [metric, *alone.split()]
     assert number(cell.mean, cell.column.unit) == shown

@@ -11,6 +11,7 @@ from support.tiny_tasks import TINY, raw_of
 from torch import Tensor
 from torch.nn.functional import linear
 
+from attnlab.config.job_config import job_config
 from attnlab.config.naming import run_folder
 from attnlab.launch.pack import trainer
 from attnlab.launch.pack.network_stack import NetworkStack
@@ -261,7 +262,7 @@ def test_a_signal_leaves_runs_at_other_steps_alone(tmp_path: Path, monkeypatch: 
 
 
 def test_the_number_of_runs_follows_from_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [entry] = entries_of([config_of(tmp_path, *SCAN, "model=linear")])
+    [entry] = entries_of([job_config(config_of(tmp_path, *SCAN, "model=linear"))])
     held = trainer.Shared(entry, StopRequest())
     monkeypatch.setattr("attnlab.run.memory_use.free_memory_bytes", lambda device: 10**6)
     assert held.most() == 1

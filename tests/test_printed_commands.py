@@ -115,7 +115,7 @@ def test_runs_that_begin_with_others(tmp_path: Path) -> None:
     words = ["experiment=qin2022/table5_glue_small", f"paths.runs={tmp_path / ODD}", "model=linear", "seed=0"]
     job = jobs_of(words)[0]
     assert job["from_run"].startswith(f"{tmp_path / ODD}/")
-    (problem,) = from_run_problems([job])
+    (problem,) = from_run_problems([job_config(job)])
     assert jobs_of(commands(problem)[0][2:])
     assert apply_values(config, [f"paths.cache={tmp_path / ODD}"], ALLOWED).typed.paths.cache == str(tmp_path / ODD)
 

@@ -12,11 +12,12 @@ import pytest
 import yaml
 from support.small_runs import SMALL_CLEVR, config_of, run_job, two_finished_runs
 
+from attnlab.config.job_config import job_config
 from attnlab.config.naming import run_folder
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn.metric_units import OF_RUNS
-from attnlab.report import cli
+from attnlab.report import cli as report_cli
 from attnlab.report.read_runs import look
 from attnlab.run.read_run_files import RunError, config_text, read_config, read_result, read_rows, read_status
 from attnlab.run.run_folder import MetricsFile
@@ -81,7 +82,7 @@ def test_train(file: str, fault: str, raw: dict[str, Any], capsys: pytest.Captur
         assert [name for _, name, _ in MetricsFile(folder / file).rows() if name.startswith("test/")]
     else:
         assert code == 1 and ("restore it" in said or "remove that file" in said)
-        assert print_sweep([raw]) == 1
+        assert print_sweep([job_config(raw)]) == 1
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -106,7 +107,7 @@ def test_report(
     monkeypatch.setattr(report_cli, "_figures", lambda table, out: ([], []))
     FAULTS[fault](run_folder(raw) / file)
     columns = "columns=test/accuracy,relative_sd(train/gradient_norm)"
-    assert cli.report_main([f"runs={tmp_path / 'runs'}", columns, f"out={tmp_path / 'out'}"]) == 0
+    assert report_cli.report_main([f"runs={tmp_path / 'runs'}", columns, f"out={tmp_path / 'out'}"]) == 0
     said = capsys.readouterr().out
     if file == "config.yaml":
         assert f"skipped {run_folder(raw)}: config.yaml is " in said

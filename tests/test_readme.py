@@ -12,9 +12,8 @@ from support.real_data import real_data
 from support.small_runs import ROOT, environment, jobs_of, run_command, run_job, settings
 from support.tiny_tasks import TINY, trained
 
+from attnlab.config.capabilities import can, models_that_can
 from attnlab.config.compose import CONF, group_choices
-from attnlab.config.shipped import models_that_can
-from attnlab.config.view import can
 from attnlab.report.cli import report_main
 
 README = (ROOT / "README.md").read_text()

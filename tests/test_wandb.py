@@ -21,6 +21,7 @@ from support.small_runs import SMALL_SCAN, config_of, run_job, run_pack
 from support.wandb_server import Arrived, server
 
 import attnlab
+from attnlab.config.job_config import job_config
 from attnlab.config.naming import run_folder
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.training_module import TrainingModule
@@ -207,7 +208,7 @@ def test_what_runs_are_compared_by(tmp_path: Path) -> None:
     long = [f"backbone.{name}" for name in names]
     raw = config_of(tmp_path, "task=scan", "model=linear_l2_ortho", *long, "seed=3", logger="wandb_offline")
     rows = [(1, "val/accuracy", 0.2), (1, "val/loss", 2.0), (2, "val/accuracy", 0.6), (2, "val/loss", 1.0)]
-    mirror = WandbMirror(folder, raw, LoggerOptions(name="wandb_offline"), rows, figures={})
+    mirror = WandbMirror(folder, job_config(raw), rows, figures={})
     mirror.log(3, {"val/accuracy": 0.4, "val/loss": 1.5, "train/loss": 1.0, "test_curve/accuracy": 0.1})
     mirror.finish(0)
     run = offline_runs(tmp_path)[0]

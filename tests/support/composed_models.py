@@ -14,7 +14,7 @@ from typing import Any
 from attnlab.config.compose import CONF
 from attnlab.config.job_config import compose_config
 
-MODELS = sorted(file.stem for file in (CONF / "model").glob("*.yaml"))
+MODELS = sorted(file.stem for file in (CONF / "model").glob("[!_]*.yaml"))
 
 
 @cache

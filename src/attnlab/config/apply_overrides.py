@@ -184,3 +184,15 @@ def first_line(error: Exception) -> str:
     """What Hydra or OmegaConf says of an error, without its surroundings."""
     message = str(error.__cause__ or error) or type(error).__name__
     return message.splitlines()[0]
+
+
+def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list[str]:
+    """Problems of words that set a key of the backbone which the model sets too: the model's is read."""
+    problems = []
+    for item, value in pairs:
+        section, _, name = item.key.partition(".")
+        own = config["model"].get(name) if section == "backbone" and isinstance(config.get("model"), Mapping) else None
+        if own is not None and own != value:
+            claim = f"{item.key}={show(value)}: model {show(config['model'].get('name'))} has one of its own"
+            problems.append(f"{claim}, which is used: model.{name}={show(own)}; set that, or leave this out")
+    return problems

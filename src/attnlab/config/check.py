@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.capabilities import View
 from attnlab.config.compatibility_rules import rule_problems
 from attnlab.config.compose import CONF
 from attnlab.config.plugins import foreign_targets
 from attnlab.config.schema import Config
 from attnlab.config.target_validation import model_problems, task_problems
 from attnlab.config.type_check import conform
-from attnlab.config.view import View
 
 _MOST_LINES = 40
 

@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from attnlab.config.capabilities import NEEDS, Unknown, View, all_can, can, class_name, models_that_can, signature_of
 from attnlab.config.layer_plan import covered_places
-from attnlab.config.shipped import models_that_can
 from attnlab.config.suggest import listed, show
 from attnlab.config.target_validation import task_yaml
-from attnlab.config.view import NEEDS, Unknown, View, all_can, can, class_name, signature_of
 
 
 def rule_problems(view: View) -> list[str]:

@@ -66,7 +66,17 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
     }
     with open_dict(node):
         del node["hydra"]
+        _remove_missing(node)
     return node, settings
+
+
+def _remove_missing(node: DictConfig) -> None:
+    """Remove the keys that a `_base.yaml` leaves to others (`???`) and no file sets: the check calls them missing."""
+    for key in list(node):
+        if OmegaConf.is_missing(node, key):
+            del node[key]
+        elif not OmegaConf.is_interpolation(node, key) and OmegaConf.is_dict(node[key]):
+            _remove_missing(node[key])
 
 
 def _options(launcher: DictConfig) -> dict[str, Any]:
@@ -91,6 +101,17 @@ def unresolved(node: DictConfig) -> dict[str, Any]:
 
 
 @cache
-def load_yaml(file: Path) -> DictConfig:
-    """A yaml file as it stands, without its defaults list merged."""
-    return cast("DictConfig", OmegaConf.load(file))
+def merged_yaml(group: str, name: str, conf: Path = CONF) -> DictConfig:
+    """A choice's yaml file merged with those of its defaults list: much faster than a composition by Hydra.
+
+    A file of the list that does not exist is left out: it is the composition that reports it.
+    """
+    own = cast("DictConfig", OmegaConf.load(conf / group / f"{name}.yaml"))
+    entries, found = list(own.pop("defaults", [])), []
+    for entry in entries if "_self_" in entries else ["_self_", *entries]:
+        parent = str(entry).partition("@")[0].removeprefix(f"/{group}/")
+        if entry == "_self_":
+            found.append(own)
+        elif (conf / group / f"{parent}.yaml").is_file():
+            found.append(merged_yaml(group, parent, conf))
+    return cast("DictConfig", OmegaConf.merge(*found))

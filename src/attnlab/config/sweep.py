@@ -18,6 +18,7 @@ from attnlab.config.apply_overrides import (
     first_line,
     followed_by_none,
     list_advice,
+    overruled_by_model,
     references,
     resolve,
     set_all,
@@ -34,11 +35,17 @@ from attnlab.config.target_validation import addable_keys
 
 @dataclass(frozen=True)
 class Command:
-    """A checked command line: its jobs in order, and name and options of the launcher that runs a sweep."""
+    """A checked command line.
+
+    jobs:     in the order of their numbers.
+    launcher: name and options of the launcher that runs the jobs of a sweep.
+    choices:  words that list the swept choices of each group: Hydra's own globs match `_base`, and none in a subfolder.
+    """
 
     multirun: bool
     jobs: list[JobConfig]
     launcher: dict[str, Any]
+    choices: list[str]
 
 
 def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
@@ -50,7 +57,8 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     found = expand(argv, conf)
     if found.problems:
         raise ConfigError(found.problems)
-    return Command(found.multirun, [typed_job(config, conf) for config in found.configs], found.launcher)
+    jobs = [typed_job(config, conf) for config in found.configs]
+    return Command(found.multirun, jobs, found.launcher, found.choices)
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class Expanded:
     multirun: bool
     configs: list[dict[str, Any]]
     launcher: dict[str, Any]
+    choices: list[str]
     problems: list[str]
 
 
@@ -114,7 +123,9 @@ class _Expansion:
         jobs = self._jobs(items, multirun)
         if multirun and master is not None:
             self.problems += self._master_problems(master, given)
-        return Expanded(multirun, jobs, settings["launcher"], list(dict.fromkeys(self.problems)))
+        choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
+        problems = list(dict.fromkeys(self.problems))
+        return Expanded(multirun, jobs, settings["launcher"], choices, problems)
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices, and Hydra's settings; kept."""
@@ -157,7 +168,7 @@ class _Expansion:
             config, problems = self._job(pairs)
             if config is not None:
                 jobs.append(completed(config))
-                problems = problems + check_config(jobs[-1], self.conf) + _overruled(pairs, jobs[-1])
+                problems = problems + check_config(jobs[-1], self.conf) + overruled_by_model(pairs, jobs[-1])
             for problem in dict.fromkeys(problems):
                 found[problem] += 1
                 example.setdefault(problem, " ".join(as_text(item, value) for item, value in pairs if item.swept))
@@ -222,18 +233,6 @@ class _Expansion:
 def _product(items: Sequence[Item]) -> Iterator[list[Pair]]:
     for combination in itertools.product(*(item.values or (None,) for item in items)):
         yield list(zip(items, combination, strict=True))
-
-
-def _overruled(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list[str]:
-    """Problems of words that set a key of the backbone which the model sets too: the model's is read."""
-    problems = []
-    for item, value in pairs:
-        section, _, name = item.key.partition(".")
-        own = config["model"].get(name) if section == "backbone" and isinstance(config.get("model"), Mapping) else None
-        if own is not None and own != value:
-            claim = f"{item.key}={show(value)}: model {show(config['model'].get('name'))} has one of its own"
-            problems.append(f"{claim}, which is used: model.{name}={show(own)}; set that, or leave this out")
-    return problems
 
 
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:

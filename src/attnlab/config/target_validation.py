@@ -7,7 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.compose import group_choices, load_yaml, unresolved
+from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.signatures import Argument, Signature, TargetError, read_signature
 from attnlab.config.suggest import choice, show
@@ -177,8 +177,8 @@ def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]
 
 
 def task_yaml(name: str, conf: Path) -> Mapping[str, Any]:
-    """The `task` part of a task's yaml: its defaults."""
-    return unresolved(load_yaml(conf / "task" / f"{name}.yaml"))["task"]
+    """The `task` part of a task's yaml and its defaults list: the task's defaults."""
+    return unresolved(merged_yaml("task", name, conf))["task"]
 
 
 def addable_keys(config: Mapping[str, Any]) -> set[str]:

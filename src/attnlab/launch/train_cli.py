@@ -109,7 +109,7 @@ def _run_by_hydra(jobs: "Jobs", command: Command, argv: Sequence[str]) -> int:
     """A sweep whose launcher is a plugin of Hydra's: it starts processes and composes their configurations anew."""
     from attnlab.launch.joblib_workers import joblib_words, run_with_workers
 
-    run = hydra_main(jobs, argv)
+    run = hydra_main(jobs, [*argv, *command.choices])
     if command.launcher["name"] != "joblib":
         run()
         return jobs.exit_code()

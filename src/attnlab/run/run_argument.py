@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.capabilities import Unknown, signature_of
 from attnlab.config.suggest import hint, nearest
-from attnlab.config.view import Unknown, signature_of
 from attnlab.run.read_run_files import Missing, RunError, read_config
 
 MOST_RUNS = 8

@@ -1,11 +1,16 @@
-"""A configuration as the rules look at it, and what classes can do."""
+"""Capabilities of tasks and attentions: as the rules ask for them, and of the shipped models, for messages."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from omegaconf.errors import OmegaConfBaseException
+
+from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.signatures import Signature, TargetError
+from attnlab.config.suggest import listed
 from attnlab.config.target_validation import attention_nodes, node_signature
 
 CAPABILITIES = {
@@ -105,3 +110,27 @@ def all_can(signatures: list[Signature], capability: str) -> bool:
 def class_name(signature: Signature) -> str:
     """A class's name without its module."""
     return signature.path.rpartition(".")[2]
+
+
+def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
+    """`models that can: ...`; `able` judges the classes of a model by place and its `ortho.where` (as `ortho`).
+
+    Those in subfolders are parts of one paper's tables and not named.
+    """
+    shipped = [name for name in group_choices(conf)["model"] if "/" not in name]
+    names = [name for name in shipped if (found := _model_classes(name, conf)) and able(found)]
+    return f"models that can: {listed(names)}"
+
+
+@cache
+def _model_classes(name: str, conf: Path) -> dict[str, Any]:
+    """The classes of a shipped model by place, and its `ortho.where`; empty when its yaml or a class is broken."""
+    found: dict[str, Any] = {"encoder": [], "decoder": [], "cross": []}
+    try:
+        model = plain(merged_yaml("model", name, conf))
+        for _, place, node in attention_nodes(model):
+            found[place].append(node_signature(node))
+    except (TargetError, OmegaConfBaseException):
+        return {}
+    found["ortho"] = model.get("ortho", {}).get("where", [])
+    return found
