@@ -27,11 +27,12 @@ from attnlab.analysis.attention_figures import draw
 from attnlab.analysis.gradient_noise import column, relative_sd, running_relative_sd
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.naming import run_folder
+from attnlab.learn import evaluator
 from attnlab.learn.training_module import TrainingModule
 from attnlab.report.diagnose import run_figures
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.diagnose.run_figures import ExampleChoice, diagnose_run, draw_diagnosis
-from attnlab.run import evaluator, figure_callback
+from attnlab.run import figure_callback, run_lifecycle
 from attnlab.run.wandb_mirror import WandbMirror
 
 EVERYTHING = {"norms", "values", "weights", "locality", "gradients"}
@@ -130,9 +131,8 @@ def test_odd_numbers_are_drawn_and_counted(tmp_path: Path) -> None:
 def untested() -> Iterator[None]:
     """The test after training takes most of a tiny run's time and has no part in figures."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            evaluator.Evaluator, "test", lambda self, folder, saved: (evaluator.Findings(), {"rule": "last_step"})
-        )
+        nothing = (evaluator.Findings(), {"rule": "last_step"})
+        patch.setattr(run_lifecycle, "final_test", lambda *given: nothing)
         yield
 
 

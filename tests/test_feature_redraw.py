@@ -13,7 +13,7 @@ from attnlab.attention.performer import PerformerAttention
 from attnlab.config.naming import run_folder
 from attnlab.learn.feature_redraw import redraw, redrawn_modules
 from attnlab.learn.training_module import TrainingModule
-from attnlab.run.evaluator import network_weights
+from attnlab.run.read_checkpoints import network_weights
 
 EVERY_TWO = "{_target_: attnlab.attention.performer.PerformerAttention, redraw_every: 2}"
 RUN = (

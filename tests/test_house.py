@@ -108,11 +108,26 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return next(filter(None, map(follow, sorted(graph))), [])
 
 
+def import_graph() -> dict[str, set[str]]:
+    return {module: set(imports(file)) & MODULES.keys() for module, file in MODULES.items()}
+
+
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph = {module: set(imports(file)) & MODULES.keys() for module, file in MODULES.items()}
+    graph = import_graph()
     assert sum(map(len, graph.values())) > 300
     assert not (found := circle(graph)), " -> ".join(found)
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+def test_run_is_one_run_only_and_small() -> None:
+    """At most 2,500 lines, and 6 floors: modules that import each other in a row."""
+    inside = {module: graph & MODULES.keys() for module, graph in import_graph().items() if module.startswith("run.")}
+
+    def floor(module: str) -> int:
+        return 1 + max((floor(other) for other in inside[module] if other in inside), default=0)
+
+    assert sum(len(MODULES[module].read_text().splitlines()) for module in inside) < 2500
+    assert max(map(floor, inside)) <= 6
 
 
 def test_no_room_is_larger_than_a_fifth() -> None:

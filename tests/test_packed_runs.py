@@ -20,7 +20,7 @@ from attnlab.launch.pack.pending_run import entries_of
 from attnlab.learn.loss_monitor import Watch
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_module import NonFiniteLoss
-from attnlab.run import train_run as single
+from attnlab.run import run_lifecycle as single
 from attnlab.run.run_folder import MetricsFile, RunFolder
 from attnlab.run.run_lifecycle import Session
 

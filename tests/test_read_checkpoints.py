@@ -13,9 +13,8 @@ from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack, stop_a
 from attnlab.config.defaults import completed
 from attnlab.config.naming import differences, identity, run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.learn import validation
+from attnlab.learn import evaluator, validation
 from attnlab.learn.atomic_write import IDENTITY, SaveError
-from attnlab.run import evaluator
 from attnlab.run.read_checkpoints import read_checkpoint, run_weights
 from attnlab.run.read_run_files import config_text
 from attnlab.run.run_folder import RunError, RunFolder

@@ -378,10 +378,10 @@ def test_no_torch_for_a_table(made: Make, tmp_path: Path) -> None:
 def test_the_report_block_reaches_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from support.small_runs import run_job
 
-    from attnlab.run import train_run
+    from attnlab.run import run_lifecycle
 
     trained = []
-    monkeypatch.setattr(train_run, "train_run", lambda job, *_: (trained.append(job.raw), ({}, False))[1])
+    monkeypatch.setattr(run_lifecycle, "train_run", lambda job, *_: (trained.append(job.raw), ({}, False))[1])
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     assert run_job(config | {"report": {"title": "t", "columns": {"ood": OOD}}}, quiet=True) == 0
     assert trained == [completed(config)]

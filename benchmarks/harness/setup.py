@@ -1,4 +1,4 @@
-"""From overrides to the objects of a training run, as `attnlab.run.train_run` puts them together."""
+"""From overrides to the objects of a training run, as `attnlab.run.run_lifecycle` puts them together."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

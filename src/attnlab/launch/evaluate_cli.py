@@ -142,9 +142,9 @@ def evaluate_run(own: Mapping[str, str], job: JobConfig) -> dict[str, Any]:
         RunError: no weights, weights that do not fit, or an unknown subset.
         DataError: the data cannot be had.
     """
+    from attnlab.learn.evaluator import Evaluator
     from attnlab.learn.training_progress import Reporter
     from attnlab.run import provenance
-    from attnlab.run.evaluator import Evaluator
     from attnlab.run.read_checkpoints import run_weights
     from attnlab.run.runtime import choose_device, place_data, prepare
     from attnlab.tasks.base import make_task
@@ -177,7 +177,7 @@ def _evaluate_subsets(
     own: Mapping[str, str], prepared: Any, evaluator: Any, reporter: Any, trained: set[bytes]
 ) -> tuple[Any, dict[str, int]]:
     """Findings of every subset asked for, and how many of its examples the run was trained on."""
-    from attnlab.run.evaluator import Findings
+    from attnlab.learn.evaluator import Findings
 
     found, seen, names = Findings(), {}, _subsets(own, list(prepared.subsets))
     for name in names:

@@ -66,7 +66,7 @@ class Worker:
         if len(gpus) > 1 and number.isdigit():
             os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(number) % len(gpus)]
         # The seconds this takes: a signal in them is found before the job begins.
-        importlib.import_module("attnlab.run.train_run")
+        importlib.import_module("attnlab.run.run_lifecycle")
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         self.code = 128 + signum

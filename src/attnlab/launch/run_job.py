@@ -52,7 +52,7 @@ def start_line(job: JobConfig) -> str:
 
 def _trained(job: JobConfig, quiet: bool, label: str) -> int:
     from attnlab.learn.stop_signals import Stopped, StopRequest
-    from attnlab.run.train_run import train_run
+    from attnlab.run.run_lifecycle import train_run
 
     stop = StopRequest()
     try:

@@ -7,9 +7,10 @@ from typing import Protocol
 
 import pytorch_lightning as pl
 
+from attnlab.config.schema import Config
 from attnlab.learn.callbacks import MetricsSink, RandomState, StepCallback
 from attnlab.learn.training_module import TrainingModule
-from attnlab.run.run_context import RunContext
+from attnlab.tasks.base import Prepared, Task
 
 EXAMPLES = 8
 FOLDER = "figures"
@@ -31,11 +32,24 @@ class Figures(StepCallback):
     Cost of a set: a forward pass over the batch with all attention weights written out, one over one example, and the
     drawing, about 0.05 seconds of a CPU core a map or panel (six layers of eight heads: 6 seconds); it counts as
     training time.
+
+    Args:
+        folder: the run folder.
+        data: the task and its data.
+        say: told of a set that cannot be drawn.
+        show: handed the step and the pictures of every set.
     """
 
-    def __init__(self, run: RunContext, show: Callable[[int, Sequence[Path]], None]) -> None:
-        self.run, self.show = run, show
-        self.folder = run.folder.path / FOLDER
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        data: tuple[Task, Prepared],
+        say: Callable[[str], None],
+        show: Callable[[int, Sequence[Path]], None],
+    ) -> None:
+        self.folder, self.config, (self.task, self.prepared) = folder / FOLDER, config, data
+        self.say, self.show = say, show
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
         super().on_train_start(trainer, pl_module)
@@ -44,7 +58,7 @@ class Figures(StepCallback):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
-        if step % self.run.config.logger.figures_every:
+        if step % self.config.logger.figures_every:
             return
         states = RandomState()
         states.load_state_dict(states.state_dict())
@@ -55,7 +69,7 @@ class Figures(StepCallback):
             self.show(step, _pictures(place))
         except Exception as error:
             cause = str(error).split("\n")[0]
-            self.run.reporter.say(f"no figures at step {step} ({type(error).__name__}: {cause}); training goes on")
+            self.say(f"no figures at step {step} ({type(error).__name__}: {cause}); training goes on")
         finally:
             states.on_train_batch_start()
 
@@ -65,18 +79,18 @@ class Figures(StepCallback):
         from attnlab.analysis.attention_figures import draw
         from attnlab.analysis.attention_statistics import QUANTITIES, Look, choose, summarise
 
-        run, subsets = self.run, self.run.prepared.subsets
+        config, subsets = self.config, self.prepared.subsets
         subset = "val" if "val" in subsets else "train"
-        label = f"{run.config.model.name}, seed {run.config.seed}"
+        label = f"{config.model.name}, seed {config.seed}"
         look = Look(
-            task=run.task,
-            prepared=run.prepared,
+            task=self.task,
+            prepared=self.prepared,
             subset=subset,
             numbers=choose(subsets[subset], EXAMPLES),
             label=label,
             weights=f"step {step}",
         )
-        summary = summarise(module.network, run.config, look, QUANTITIES)
+        summary = summarise(module.network, config, look, QUANTITIES)
         part = place.with_name(f"{place.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         for quantity in QUANTITIES:

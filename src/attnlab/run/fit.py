@@ -13,6 +13,7 @@ from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.length_buckets import padding_share
 from attnlab.learn import callbacks
+from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
 from attnlab.learn.stop_signals import Stopped, StopRequest
@@ -20,7 +21,6 @@ from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.training_progress import TrainProgress
 from attnlab.learn.validation import Validation
-from attnlab.run.evaluator import Evaluator
 from attnlab.run.figure_callback import Figures, PictureSink
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
@@ -189,7 +189,8 @@ def own_callbacks(run: RunContext, sink: PictureSink, evaluator: Evaluator, orde
     if train.test_curve_every is not None:
         chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(evaluator)))
     if run.config.logger.figures_every is not None:
-        chosen.append(Figures(run, sink.pictures))
+        data = (run.task, run.prepared)
+        chosen.append(Figures(run.folder.path, run.config, data, run.reporter.say, sink.pictures))
     return chosen
 
 

@@ -1,9 +1,11 @@
-"""A run at work: from its opened folder to everything that trains and tests it, and from there to its result.
+"""One run from its configuration to its result: train, resume, or show what is finished.
 
-What one run by itself and many runs trained together (`launch.pack`) have in common.
+Its steps are shared with runs that are trained together (`launch.pack`).
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,22 +15,81 @@ import torch
 from attnlab.config.job_config import JobConfig
 from attnlab.config.schema import Config
 from attnlab.learn.callbacks import Clock
+from attnlab.learn.evaluator import Evaluator
+from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
 from attnlab.run import memory_use, provenance
-from attnlab.run.evaluator import Evaluator
 from attnlab.run.figure_callback import drawn_figures
-from attnlab.run.fit import train_padding, with_steps
-from attnlab.run.metric_sinks import Sinks
+from attnlab.run.final_test import final_test
+from attnlab.run.finished_run import finished_result
+from attnlab.run.fit import fit, train_padding, with_steps
 from attnlab.run.provenance import git_state
 from attnlab.run.read_checkpoints import reached_step, read_checkpoint
+from attnlab.run.resume_checks import check_history, note_hardware, require_same_data
 from attnlab.run.run_context import RunContext
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
-from attnlab.run.runtime import choose_device, make_network, require_compilation
-from attnlab.run.wandb_mirror import WandbMirror
+from attnlab.run.runtime import choose_device, make_network, place_data, prepared_task, require_compilation
+from attnlab.run.wandb_mirror import Sinks, WandbMirror
 from attnlab.run.warm_start import begin_with
 from attnlab.tasks.base import Prepared, Task
+
+
+def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
+    """Train, resume or show one run.
+
+    Args:
+        stop: listens for signals.
+        label: stands before every line of progress.
+
+    Returns:
+        the result, and whether it was there already.
+
+    Raises:
+        RunError, DataError, NonFiniteLoss, Stopped: recorded in status.json before they leave here.
+    """
+    quiet_lightning()
+    folder = RunFolder(job.folder)
+    folder.create()
+    with folder.locked():
+        if (result := finished_result(folder, job)) is not None:
+            return result, True
+        reporter = Reporter(job.typed.trainer.progress, label)
+        with _status_of(folder):
+            begin(folder, reporter)
+            result = _train(job, folder, reporter, stop)
+        return result, False
+
+
+@contextmanager
+def _status_of(folder: RunFolder) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        ended(folder, error)
+        raise
+    ended(folder, None)
+
+
+def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest) -> dict[str, Any]:
+    device = device_of(job.typed)
+    task, prepared = prepared_task(job.typed)
+    prepared = place_data(prepared, device, job.typed.trainer.data_on_device)
+    session = open_session(job, folder, (task, prepared), device, reporter, stop)
+    reporter.say(size_line(session.run.network, device))
+    failed = True
+    try:
+        if session.step < session.run.config.train.max_steps:
+            session.evaluator.try_longest()
+            fit(session.run, session.sinks, session.evaluator, session.step)
+            # Lightning moves the network back to the CPU when it is done.
+            session.run.network.to(device)
+        result = record_result(session)
+        failed = False
+    finally:
+        session.close(failed)
+    return result
 
 
 def begin(folder: RunFolder, reporter: Reporter) -> None:
@@ -105,8 +166,8 @@ def open_session(
     task, prepared = data
     job = job.with_typed(with_steps(job.typed, prepared))
     config = job.typed
-    _same_machine(folder, device, reporter)
-    _same_data(folder, task, prepared)
+    note_hardware(folder, device, reporter)
+    require_same_data(folder, task, prepared)
     folder.keep(prepared.keep)
     step = reached_step(folder)
     network = make_network(config, prepared.spec)
@@ -123,7 +184,7 @@ def open_session(
         network=network.to(device),
     )
     file = MetricsFile(folder.metrics_file)
-    _check_history(folder, file, step, config.train.log_every, reporter)
+    check_history(folder, file, step, config.train.log_every, reporter)
     rows = file.keep_until(step if step else -1)
     sinks = Sinks(file, _open_mirror(run, rows, step), reporter.say)
     return Session(run, sinks, Evaluator(config.train, prepared, run.network, reporter), step)
@@ -141,7 +202,7 @@ def record_result(session: Session, **more: Any) -> dict[str, Any]:
     run, config = session.run, session.run.config
     max_steps = config.train.max_steps
     saved = read_checkpoint(run.folder.checkpoint)
-    found, selected = session.evaluator.test(run.folder.path, saved)
+    found, selected = final_test(session.evaluator, run.folder.path, saved)
     # One point each: in wandb they stand in the summary, not as seventy charts of one dot.
     session.sinks.file.log(max_steps, found.metrics)
     seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
@@ -169,21 +230,6 @@ def record_result(session: Session, **more: Any) -> dict[str, Any]:
     return result
 
 
-def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, reporter: Reporter) -> None:
-    """Say when files of an earlier part are gone: a run that starts over, or a curve with a gap."""
-    reached = folder.status().get("step", 0)
-    if not step and reached:
-        reporter.say(f"note: this run had reached step {reached}, but {folder.checkpoint} is gone; it starts over")
-        if file.path.exists():
-            file.path.replace(file.path.with_name("metrics.csv.old"))
-            reporter.say(f"its metrics are kept in {file.path}.old")
-    if said := file.keep_damaged():
-        reporter.say(said)
-    logged = max((at for at, name, _ in file.rows() if name == "train/loss" and at <= step), default=0)
-    if logged < step // every * every:
-        reporter.say(f"note: {file.path} ends at step {logged} and the checkpoint is at {step}: its curves have a gap")
-
-
 def _open_mirror(run: RunContext, rows: list[tuple[int, str, float]], step: int) -> WandbMirror | None:
     """The wandb run; None, with one line, where wandb cannot start: metrics.csv has everything."""
     if run.config.logger.name == "csv":
@@ -194,25 +240,3 @@ def _open_mirror(run: RunContext, rows: list[tuple[int, str, float]], step: int)
     except Exception as error:
         run.reporter.say(f"wandb did not start ({error}); metrics go to {run.folder.metrics_file} only")
         return None
-
-
-def _same_machine(folder: RunFolder, device: torch.device, reporter: Reporter) -> None:
-    """Record the hardware; on a resume elsewhere say that the last bits will not be those of an uninterrupted run."""
-    now = provenance.hardware(device)
-    before = folder.status().get("hardware", now)
-    changed = [f"{key} {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]]
-    if changed and folder.checkpoint.exists():
-        reporter.say(f"note: resumed on other hardware ({', '.join(changed)}): equal up to rounding only")
-    folder.set_status("running", hardware=now)
-
-
-def _same_data(folder: RunFolder, task: Task, prepared: Prepared) -> None:
-    """Record the data's version and hash at the first start; refuse to resume on other data."""
-    now = {"version": task.version, "hash": prepared.data_hash()}
-    before = folder.status().get("data", now)
-    if before != now:
-        raise RunError(
-            f"{folder.path} was begun on data {before} and the data here is {now}; restore that data, or move the "
-            "folder away to begin again"
-        )
-    folder.set_status("running", data=now)

@@ -4,7 +4,7 @@ Offline unless asked, never a prompt, one run a job, always finished. All runs s
 paths.runs, which `wandb leet` opens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import attnlab
 from attnlab.config.job_config import JobConfig
 from attnlab.config.naming import run_tag
 from attnlab.learn.metric_units import lower_is_better
+from attnlab.run.run_folder import MetricsFile
 from attnlab.run.wandb_run import open_run
 
 SUMMARY = ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes")
@@ -100,3 +101,34 @@ def _tags(config: Mapping[str, Any], tag: str) -> list[str]:
     words = [config["task"]["name"], config["model"]["name"], *([] if tag == "default" else [short])]
     words += [f"normalization={kind}"] if kind != "none" else []
     return [*words, *(["ortho"] if weight else []), f"attnlab={attnlab.__version__}"]
+
+
+class Sinks:
+    """metrics.csv, and a wandb run where asked for; what wandb cannot do never stops a run.
+
+    Args:
+        file: the truth.
+        mirror: the wandb run, or None.
+        say: told once when wandb fails.
+    """
+
+    def __init__(self, file: MetricsFile, mirror: WandbMirror | None, say: Callable[[str], None]) -> None:
+        self.file, self.mirror, self.say = file, mirror, say
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        self.file.log(step, metrics)
+        self.mirrored(lambda mirror: mirror.log(step, metrics))
+
+    def pictures(self, step: int, files: Sequence[Path]) -> None:
+        """Figures that lie in the run folder, for the wandb run."""
+        self.mirrored(lambda mirror: mirror.pictures(step, files))
+
+    def mirrored(self, action: Callable[[WandbMirror], None]) -> None:
+        """Do something with the wandb run, if there is one that works."""
+        if self.mirror is None:
+            return
+        try:
+            action(self.mirror)
+        except Exception as error:
+            self.mirror = None
+            self.say(f"wandb stopped working ({error}); metrics go on into {self.file.path}")

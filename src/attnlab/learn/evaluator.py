@@ -1,8 +1,7 @@
-"""Metrics of a network on a task's subsets, and the selection of the weights that are tested."""
+"""The evaluator of a run: metrics of its network on the subsets of its task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ from torch import nn
 from attnlab.config.schema import Train
 from attnlab.learn.evaluate import evaluate
 from attnlab.learn.training_progress import Reporter
-from attnlab.learn.validation import saved_best
-from attnlab.run.read_checkpoints import best_weights, network_weights
 from attnlab.tasks.base import Prepared
 
 
@@ -33,7 +30,7 @@ class Evaluator:
 
     Args:
         train: batch size of evaluation, precision, selection rules.
-        network: evaluated as it is; `test` loads the selected weights into it.
+        network: evaluated with the weights that it has.
         reporter: shows progress while an evaluation that is not part of training runs.
     """
 
@@ -107,28 +104,3 @@ class Evaluator:
             if name.split("/")[0] == "test":
                 found.add(name, *self.subset(name, show=show))
         return found
-
-    def test(self, folder: Path, saved: Mapping[str, Any]) -> tuple[Findings, dict[str, Any]]:
-        """The test, once, after training: findings, and which weights were tested by which rule.
-
-        Args:
-            folder: the run folder, with the weights that validation kept.
-            saved: the checkpoint of the last step.
-        """
-        best = saved_best(saved)
-        if self.train.selection == "best_validation":
-            self.network.load_state_dict(best_weights(folder, best[""]["step"]))
-            selected = {"rule": "best_validation", "step": best[""]["step"], f"val/{self.metric}": best[""]["value"]}
-        else:
-            self.network.load_state_dict(network_weights(saved))
-            selected = {"rule": "last_step", "step": saved["global_step"]}
-        found = self.test_subsets(show=True)
-        if self.train.paper_rule is not None:
-            selected["paper_rule"] = {"rule": self.train.paper_rule}
-            for group in sorted(rule for rule in best if rule):
-                selected["paper_rule"][group] = step = best[group]["step"]
-                self.network.load_state_dict(best_weights(folder, step, group))
-                numbers = self.prepared.subsets["test"].groups[group]
-                metrics, counts = self.subset("test", numbers)
-                found.add(f"test_paper_rule/{group}", {self.metric: metrics[self.metric]}, {"all": counts["all"]})
-        return found, selected

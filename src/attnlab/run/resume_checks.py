@@ -1,0 +1,45 @@
+"""Checks of a run that goes on: the same data, and a word on other hardware and on files that are gone."""
+
+import torch
+
+from attnlab.learn.training_progress import Reporter
+from attnlab.run.provenance import hardware
+from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
+from attnlab.tasks.base import Prepared, Task
+
+
+def check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, reporter: Reporter) -> None:
+    """Say when files of an earlier part are gone: a run that starts over, or a curve with a gap."""
+    reached = folder.status().get("step", 0)
+    if not step and reached:
+        reporter.say(f"note: this run had reached step {reached}, but {folder.checkpoint} is gone; it starts over")
+        if file.path.exists():
+            file.path.replace(file.path.with_name("metrics.csv.old"))
+            reporter.say(f"its metrics are kept in {file.path}.old")
+    if said := file.keep_damaged():
+        reporter.say(said)
+    logged = max((at for at, name, _ in file.rows() if name == "train/loss" and at <= step), default=0)
+    if logged < step // every * every:
+        reporter.say(f"note: {file.path} ends at step {logged} and the checkpoint is at {step}: its curves have a gap")
+
+
+def note_hardware(folder: RunFolder, device: torch.device, reporter: Reporter) -> None:
+    """Record the hardware; on a resume elsewhere say that the last bits will not be those of an uninterrupted run."""
+    now = hardware(device)
+    before = folder.status().get("hardware", now)
+    changed = [f"{key} {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]]
+    if changed and folder.checkpoint.exists():
+        reporter.say(f"note: resumed on other hardware ({', '.join(changed)}): equal up to rounding only")
+    folder.set_status("running", hardware=now)
+
+
+def require_same_data(folder: RunFolder, task: Task, prepared: Prepared) -> None:
+    """Record the data's version and hash at the first start; refuse to resume on other data."""
+    now = {"version": task.version, "hash": prepared.data_hash()}
+    before = folder.status().get("data", now)
+    if before != now:
+        raise RunError(
+            f"{folder.path} was begun on data {before} and the data here is {now}; restore that data, or move the "
+            "folder away to begin again"
+        )
+    folder.set_status("running", data=now)
