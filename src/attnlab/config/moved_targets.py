@@ -2,7 +2,7 @@
 
 from typing import Any
 
-_MOVED = {
+MOVED = {
     "attention.nystrom.NystromAttention": "attention.nystromformer.NystromAttention",
     "attention.nystrom.SkyformerAttention": "attention.skyformer.SkyformerAttention",
     "tasks.glue.Glue": "tasks.glue.task.Glue",
@@ -30,4 +30,4 @@ def with_present_targets(value: Any) -> Any:
         return value
     copy = {key: with_present_targets(item) for key, item in value.items()}
     former = str(copy.get("_target_")).removeprefix("attnlab.")
-    return copy | {"_target_": f"attnlab.{_MOVED[former]}"} if former in _MOVED else copy
+    return copy | {"_target_": f"attnlab.{MOVED[former]}"} if former in MOVED else copy
