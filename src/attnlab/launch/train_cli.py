@@ -87,9 +87,9 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         for word in filter(_is_for_hydra, argv):
             print(f"note: {word} has no effect: the jobs run in this process, without Hydra", file=sys.stderr)
     if not command.multirun:
-        jobs.run_only()
         if name != "basic":
             print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
+        jobs.run_only()
     elif name == "basic":
         jobs.run_each()
     elif name == "packed":
