@@ -20,7 +20,7 @@ from attnlab.analysis.attention_diagnostics import Diagnosis, diagnose
 from attnlab.config.schema import Backbone, Config
 from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
 from attnlab.data.examples import Examples
-from attnlab.learn.evaluate import precision_context
+from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import objective_for
 from attnlab.tasks.base import Prepared, Task
 
