@@ -14,8 +14,9 @@ GRAPHS = 1024
 """limit of graphs a function and process: shapes x settings of a sweep's jobs; jobs share equal graphs"""
 
 SAFE_ON_A_CPU = {"cpp.simdlen": 1}
-"""options of inductor: no explicit vector instructions. With them torch 2.13 writes sums of rows whose number is not a
-multiple of the vector width to wrong addresses, some outside the buffer (pytorch issue 196681, seen on sort-of-CLEVR)"""
+"""options of inductor: no explicit vector instructions. With them torch 2.13 writes sums of rows to wrong addresses,
+even outside the buffer, if their number is no multiple of the vector
+width (pytorch issue 196681, seen on sort-of-CLEVR)"""
 
 Tensors = tuple[Tensor, ...]
 

@@ -28,15 +28,22 @@ def precision_context(precision: str, device: torch.device) -> AbstractContextMa
 
 
 @contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; the network's mode is restored."""
-    training = network.training
+def evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode; every module's mode is restored, which need not be the same as its parent's."""
+    training = {module: module.training for module in network.modules()}
     network.eval()
     try:
-        with torch.inference_mode():
-            yield
+        yield
     finally:
-        network.train(training)
+        for module, mode in training.items():
+            module.training = mode
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients."""
+    with evaluation_mode(network), torch.inference_mode():
+        yield
 
 
 def evaluate(

@@ -74,12 +74,12 @@ class Figures(StepCallback):
         """The whole set, or none of it."""
         # Only here: a run without figures needs no matplotlib.
         from attnlab.analysis.attention_figures import draw
-        from attnlab.analysis.attention_statistics import QUANTITIES, Look, choose, summarise
+        from attnlab.analysis.attention_statistics import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 
         config, subsets = self.config, self.prepared.subsets
         subset = "val" if "val" in subsets else "train"
         label = f"{config.model.name}, seed {config.seed}"
-        look = Look(
+        examples = DiagnosedExamples(
             task=self.task,
             prepared=self.prepared,
             subset=subset,
@@ -87,7 +87,7 @@ class Figures(StepCallback):
             label=label,
             weights=f"step {step}",
         )
-        summary = summarise(module.network, config, look, QUANTITIES)
+        summary = summarise_attention(module.network, config, examples, QUANTITIES)
         part = place.with_name(f"{place.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         for quantity in QUANTITIES:
