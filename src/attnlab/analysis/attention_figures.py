@@ -105,14 +105,11 @@ def _locality_rows(summaries: Sequence[AttentionSummary], shown: dict[str, str])
 
 def _map_rows(summaries: Sequence[AttentionSummary], quantity: str, shown: dict[str, str]) -> Iterable[Sequence[Any]]:
     """A line for each row of each map; shorter maps leave the last columns empty."""
-    maps: list[tuple[str, str, Maps]] = [
-        (summary.label, shown[name], found)
-        for summary in summaries
-        for name, found in getattr(summary, quantity).items()
-    ]
-    widest = max(found.heads.shape[2] for _, _, found in maps)
+    maps: list[tuple[str, dict[str, Maps]]] = [(summary.label, getattr(summary, quantity)) for summary in summaries]
+    widest = max(found.heads.shape[2] for _, by_name in maps for found in by_name.values())
     yield ("run", "attention", "head", "position", "name", *range(1, widest + 1))
-    for label, title, found in maps:
-        for head, matrix in enumerate(found.heads[:MOST_HEADS].astype(float).tolist(), start=1):
-            for position, row in enumerate(matrix):
-                yield (label, title, head, position + 1, found.rows[position] if found.rows else "", *row)
+    for label, by_name in maps:
+        for name, found in by_name.items():
+            for head, matrix in enumerate(found.heads[:MOST_HEADS].astype(float).tolist(), start=1):
+                for position, row in enumerate(matrix):
+                    yield (label, shown[name], head, position + 1, found.rows[position] if found.rows else "", *row)

@@ -108,8 +108,8 @@ class BigBirdAttention(Attention):
         sees = self.sees(n_blocks, lengths).expand(batch, -1, -1, -1)
         most = 1 + 2 * self.reach + self.global_first + self.global_last + self.random_blocks
         seen, chosen = sees.int().topk(min(most, n_blocks))
-        place = chosen[..., None] * self.block_size + torch.arange(self.block_size, device=q.device)
-        keep = (place < lengths[:, None, None, None, None]) & seen.bool()[..., None]
+        position = chosen[..., None] * self.block_size + torch.arange(self.block_size, device=q.device)
+        keep = (position < lengths[:, None, None, None, None]) & seen.bool()[..., None]
         out = softmax_attention(
             q_blocks.flatten(1, 2),
             gathered(k_blocks, chosen).flatten(1, 2),

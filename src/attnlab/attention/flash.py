@@ -230,14 +230,14 @@ class Flash(GatedAttentionUnit):
         return ChunkState(0, k, v, v.new_zeros(batch, 1, self.query_width, self.value_width, dtype=dtype))
 
     def step(self, x: Float[Tensor, "B 1 E"], state: ChunkState) -> tuple[Float[Tensor, "B 1 E"], ChunkState]:
-        place = state.position % self.chunk_size
+        offset = state.position % self.chunk_size
         k, v = (torch.cat(both, dim=2) for both in zip((state.k, state.v), self.keys_values(x), strict=True))
         with full_precision(self.queries(x), k, v) as (full_q, full_k, full_v):
             full_q, q_linear = _pairs(full_q, state.position)
-            full_k, k_linear = _pairs(full_k, state.position - place)
-            out = (self._within(full_q, full_k, full_v, False, place) + q_linear @ state.sums).to(x.dtype)
+            full_k, k_linear = _pairs(full_k, state.position - offset)
+            out = (self._within(full_q, full_k, full_v, False, offset) + q_linear @ state.sums).to(x.dtype)
             sums = state.sums
-            if place + 1 == self.chunk_size:
+            if offset + 1 == self.chunk_size:
                 sums, k, v = sums + key_value_sum(k_linear, full_v) / self.chunk_size, k[:, :, :0], v[:, :, :0]
         return self.project_output(out, x), ChunkState(state.position + 1, k, v, sums)
 

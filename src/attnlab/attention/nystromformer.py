@@ -93,8 +93,8 @@ class NystromAttention(Attention):
 
 def segment_means(x: Float[Tensor, "B H N D"], starts: Tensor, sizes: Tensor) -> Float[Tensor, "B H L D"]:
     """Means over segments, 0 for empty ones; as a matrix product, because index sums are not deterministic on a GPU."""
-    place = torch.arange(x.shape[2], device=x.device)
-    inside = (place >= starts[..., None]) & (place < (starts + sizes)[..., None])
+    position = torch.arange(x.shape[2], device=x.device)
+    inside = (position >= starts[..., None]) & (position < (starts + sizes)[..., None])
     share = inside / sizes.clamp(min=1)[..., None].to(x.dtype)
     means = share @ x.transpose(1, 2).flatten(2)
     return means.unflatten(-1, (x.shape[1], -1)).transpose(1, 2)

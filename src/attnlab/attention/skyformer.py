@@ -84,8 +84,8 @@ class SkyformerAttention(Attention):
         dtype, scale = v.dtype, q.shape[-1] ** -0.25
         with full_precision(q, k, v) as (q, k, v):
             q, k = q * scale, k * scale
-            places, real = self._places(real_lengths(q, mask), q.shape[2])
-            rows = places[:, :, None, :, None].expand(-1, -1, q.shape[1], -1, q.shape[3])
+            positions, real = self._positions(real_lengths(q, mask), q.shape[2])
+            rows = positions[:, :, None, :, None].expand(-1, -1, q.shape[1], -1, q.shape[3])
             landmarks = torch.cat((q.gather(2, rows[:, 0]), k.gather(2, rows[:, 1])), dim=2)
             q_kernel, k_kernel = gaussian_kernel(q, landmarks), gaussian_kernel(k, landmarks)
             if mask is not None:
@@ -93,11 +93,11 @@ class SkyformerAttention(Attention):
             context = self._inverse(landmarks, real) @ (k_kernel.transpose(-1, -2) @ v)
             return saturated(q_kernel @ context, dtype)
 
-    def _places(self, lengths: Tensor, size: int) -> tuple[Int[Tensor, "B 2 half"], Bool[Tensor, "B L"]]:
+    def _positions(self, lengths: Tensor, size: int) -> tuple[Int[Tensor, "B 2 half"], Bool[Tensor, "B L"]]:
         """Positions of sampled queries and of sampled keys, and a mask of the existing landmarks of both."""
         if self.sampling == "uniform":
-            places = (self.draws * lengths[:, None, None]) >> RANDOM_BITS
-            return places, (lengths > 0)[:, None].expand(-1, self.draws.numel())
+            positions = (self.draws * lengths[:, None, None]) >> RANDOM_BITS
+            return positions, (lengths > 0)[:, None].expand(-1, self.draws.numel())
         starts, sizes = segments(lengths, min(self.draws.shape[1], size))
         inside = (self.draws[:, : sizes.shape[1]] * sizes[:, None]) >> RANDOM_BITS
         return (starts[:, None] + inside).clamp(max=size - 1), (sizes > 0).repeat(1, 2)

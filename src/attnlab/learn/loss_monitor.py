@@ -29,10 +29,9 @@ class StepLosses:
         """Starts to copy the values, without waiting for them."""
         # non_blocking: copies from a GPU go into page-locked memory
         copies = {name: value.detach().to("cpu", non_blocking=True) for name, value in values.items()}
-        if not any(value.is_cuda for value in values.values()):
-            return cls(step, batch, copies, None)
-        arrived = torch.cuda.Event()
-        arrived.record()
+        arrived = torch.cuda.Event() if any(value.is_cuda for value in values.values()) else None
+        if arrived is not None:
+            arrived.record()
         return cls(step, batch, copies, arrived)
 
     def arrive(self) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -13,19 +14,15 @@ Records = Mapping[str, np.ndarray]
 """scores of all examples by name, [n] each (attnlab.learn.example_scores)"""
 
 
-def _mean(name: str) -> Callable[[Records], float]:
-    return lambda records: float(np.mean(records[name]))
+def _mean(records: Records, name: str) -> float:
+    return float(np.mean(records[name]))
 
 
-def _perplexity(unit: str) -> Callable[[Records], float]:
+def _perplexity(records: Records, unit: str) -> float:
     """exp of the mean loss over units (tokens or words); infinite where it overflows, and without units."""
-
-    def metric(records: Records) -> float:
-        units = float(records[unit].sum())
-        with np.errstate(over="ignore"):
-            return float(np.exp(records["loss"].sum(dtype=np.float64) / units)) if units else float("inf")
-
-    return metric
+    units = float(records[unit].sum())
+    with np.errstate(over="ignore"):
+        return float(np.exp(records["loss"].sum(dtype=np.float64) / units)) if units else float("inf")
 
 
 def _accuracy(records: Records) -> float:
@@ -34,36 +31,32 @@ def _accuracy(records: Records) -> float:
     return float(records["right"].sum() / total) if total else 0.0
 
 
-def _library(name: str, **options: str) -> Callable[[Records], float]:
+def _torchmetric(records: Records, function: str, **options: str) -> float:
     """A torchmetrics function of predictions and answers; 0 where it is undefined, as in GLUE."""
+    import torch
+    from torchmetrics import functional
 
-    def metric(records: Records) -> float:
-        import torch
-        from torchmetrics import functional
-
-        kind = torch.int64 if options else torch.float64
-        predicted, answers = (torch.as_tensor(np.asarray(records[key])).to(kind) for key in ("predicted", "answer"))
-        if len(answers) < 2:
-            return 0.0
-        with warnings.catch_warnings():
-            # about constant predictions or answers, where correlations are undefined
-            warnings.simplefilter("ignore")
-            return float(torch.nan_to_num(getattr(functional, name)(predicted, answers, **options)))
-
-    return metric
+    kind = torch.int64 if options else torch.float64
+    predicted, answers = (torch.as_tensor(np.asarray(records[key])).to(kind) for key in ("predicted", "answer"))
+    if len(answers) < 2:
+        return 0.0
+    with warnings.catch_warnings():
+        # about constant predictions or answers, where correlations are undefined
+        warnings.simplefilter("ignore")
+        return float(torch.nan_to_num(getattr(functional, function)(predicted, answers, **options)))
 
 
 METRICS: Mapping[str, Callable[[Records], float]] = {
     "accuracy": _accuracy,
-    **{name: _mean(name) for name in SEQUENCE_METRICS},
+    **{name: partial(_mean, name=name) for name in SEQUENCE_METRICS},
     # with two classes Matthews' coefficient equals Pearson's; torchmetrics' own is not 0 for constant predictions
-    "matthews_correlation": _library("pearson_corrcoef"),
-    "f1": _library("f1_score", task="binary"),
-    "pearson": _library("pearson_corrcoef"),
-    "spearman": _library("spearman_corrcoef"),
-    "token_perplexity": _perplexity("tokens"),
-    "masked_token_perplexity": _perplexity("tokens"),
-    "word_perplexity": _perplexity("words"),
+    "matthews_correlation": partial(_torchmetric, function="pearson_corrcoef"),
+    "f1": partial(_torchmetric, function="f1_score", task="binary"),
+    "pearson": partial(_torchmetric, function="pearson_corrcoef"),
+    "spearman": partial(_torchmetric, function="spearman_corrcoef"),
+    "token_perplexity": partial(_perplexity, unit="tokens"),
+    "masked_token_perplexity": partial(_perplexity, unit="tokens"),
+    "word_perplexity": partial(_perplexity, unit="words"),
 }
 """every metric that a TaskSpec may name"""
 

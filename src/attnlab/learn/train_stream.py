@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from itertools import count
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -27,11 +28,9 @@ class TrainStream(IterableDataset):
     def __iter__(self) -> Iterator[Batch]:
         worker = torch.utils.data.get_worker_info()
         offset, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        number = self.first + offset
-        while True:
+        for number in count(self.first + offset, stride):
             batch = self.examples.batch(self.order[number])
             yield batch if self.buckets is None else self.buckets(batch)
-            number += stride
 
 
 SECONDS_LEFT = 10

@@ -67,27 +67,22 @@ class _Builder:
         longest = max(self.spec.max_input_length, self.spec.max_output_length)
         source = self.embedding(self.spec.input_vocabulary, longest)
         target = self.embedding(self.spec.output_vocabulary, longest)
-        encoder = self.stack("encoder", self.backbone.n_layers, longest)
-        n_decoder_layers = self.backbone.n_decoder_layers or self.backbone.n_layers
-        decoder = self.stack("decoder", n_decoder_layers, longest, cross=True)
+        encoder = self.stack("encoder", longest)
+        decoder = self.stack("decoder", longest, cross=True)
         return EncoderDecoder(source, target, encoder, decoder, self.output(target))
 
     def image_question_classifier(self) -> ImageQuestionClassifier:
-        embedding = ImageQuestionEmbedding(
-            self.spec.image_shape,
-            self.spec.question_size,
-            self.backbone.d_model,
-            absolute=self.backbone.positions == "sinusoidal",
-            dropout=self.backbone.embedding_dropout,
-        )
-        encoder = self.stack("encoder", self.backbone.n_layers, embedding.n_tokens)
-        return ImageQuestionClassifier(embedding, encoder, self.spec.n_classes, self.backbone.d_model)
+        spec, width, dropout = self.spec, self.backbone.d_model, self.backbone.embedding_dropout
+        absolute = self.backbone.positions == "sinusoidal"
+        embedding = ImageQuestionEmbedding(spec.image_shape, spec.question_size, width, absolute, dropout)
+        encoder = self.stack("encoder", embedding.n_tokens)
+        return ImageQuestionClassifier(embedding, encoder, spec.n_classes, width)
 
     def sequence_classifier(self) -> SequenceClassifier:
         width, pooling = self.backbone.d_model, self.backbone.pooling
         embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
         longest = self.spec.max_input_length + (pooling == "class_token")
-        stack = self.stack("encoder", self.backbone.n_layers, longest)
+        stack = self.stack("encoder", longest)
         encoder = SequenceEncoder(embedding, stack, width, pooling)
         pairs = self.spec.modality == "token_pairs"
         inputs = 4 * width if pairs else width
@@ -98,24 +93,20 @@ class _Builder:
         embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
         ortho = replace(self.model.ortho, where=covered_places(self.model.ortho.where, ["decoder"]))
         builder = replace(self, model=replace(self.model, ortho=ortho))
-        decoder = builder.stack("decoder", self.backbone.n_layers, self.spec.max_input_length)
+        decoder = builder.stack("decoder", self.spec.max_input_length)
         return LanguageModel(embedding, decoder, self.output(embedding))
 
     def masked_language_model(self) -> MaskedLanguageModel:
         embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
-        encoder = self.stack("encoder", self.backbone.n_layers, self.spec.max_input_length)
+        encoder = self.stack("encoder", self.spec.max_input_length)
         norm = make_norm(self.backbone.layer_norm, self.backbone.d_model)
         return MaskedLanguageModel(embedding, encoder, self.output(embedding), norm, self.backbone.d_model)
 
     def embedding(self, vocabulary: int, longest: int) -> TokenEmbedding:
         """Token embeddings for sequences of up to `longest` tokens."""
+        backbone = self.backbone
         return TokenEmbedding(
-            vocabulary,
-            self.backbone.d_model,
-            variant=self.backbone.embedding,
-            positions=self.backbone.positions,
-            longest=longest,
-            dropout=self.backbone.embedding_dropout,
+            vocabulary, backbone.d_model, backbone.embedding, backbone.positions, longest, backbone.embedding_dropout
         )
 
     def output(self, embedding: TokenEmbedding) -> Output:
@@ -125,9 +116,7 @@ class _Builder:
         vocabulary = embedding.table.num_embeddings
         return Output(self.backbone.d_model, vocabulary, tied, xavier, self.spec.never_targets)
 
-    def stack(
-        self, slot: Literal["encoder", "decoder"], n_layers: int, longest: int, cross: bool = False
-    ) -> LayerStack:
+    def stack(self, slot: Literal["encoder", "decoder"], longest: int, cross: bool = False) -> LayerStack:
         """Layers with the attentions that the model names for this slot; `cross` adds cross-attention to each."""
         backbone, model = self.backbone, self.model
         groups: list[LayerGroup] = getattr(model, slot)
@@ -138,6 +127,7 @@ class _Builder:
             return Layer(backbone, parts[0] if len(parts) == 1 else ParallelAttention(parts), to_memory)
 
         norm = make_norm(backbone.layer_norm, backbone.d_model) if backbone.final_norm else None
+        n_layers = (backbone.n_decoder_layers if cross else None) or backbone.n_layers
         plan = layer_plan([group.share for group in groups], model.pattern, n_layers)
         return LayerStack(plan, make_layer, backbone.share_layers, norm)
 
