@@ -11,8 +11,7 @@ feed-forward part, and has one head, whatever `n_heads` is; norm and residual su
 pre-norm). Cost O(N^2 (s + e)) and O(N C (s + e) + N s e), widths s of z and e of v. Supports bidirectional (linear part
 over all chunks, also the current one), causal (over earlier chunks) and step (a cache of all keys; mixed chunk: of the
 current chunk, and a running sum). No cross: queries and keys are copies of one z. n is the length in the paper and the
-longest length in the code of Qin et al.; here the longest length, or the number of visible keys (`divisor`). C is the
-divisor in all forms of the mixed chunk.
+longest length in the code of Qin et al.; here the longest length, or the number of visible keys (`divisor`).
 """
 
 from abc import abstractmethod
