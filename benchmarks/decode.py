@@ -4,7 +4,7 @@ The weights are untrained and the end token's bias is so low that it is never ch
 may, which is the worst case of one decoding. (Outputs that end too early and are right so far are decoded once more,
 to judge them without their end: at worst everything twice.)
 
-1. Evaluation of all 2,624 OOD sequences of SCAN at cutoff 26 by `attnlab.learn.evaluate`, as after a training. The
+1. Evaluation of all 2,624 OOD sequences of SCAN at cutoff 26 by `attnlab.learn.evaluator`, as after a training. The
    models take turns, batch by batch.
 2. Milliseconds a token at positions 1 to 736, the longest target of PCFG SET, at the task's own sizes: all models read
    one token after another in turns. "last / first" is the time of the last 32 tokens against that of the first 32, the
@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from attnlab.learn.evaluate import evaluate, evaluating, precision_context
+from attnlab.learn.evaluator import evaluate, evaluating, precision_context
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.setup import Lab, make_lab, small_batch, stepper, tasks_of

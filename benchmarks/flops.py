@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from attnlab.learn.evaluate import precision_context
+from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import hide_tokens, objective_for
 from benchmarks.harness.setup import Lab
 

@@ -1,13 +1,13 @@
-"""A short real run of every task with five models on a CPU, and the table of them: does each task train?
+"""Short real runs of every task with five models on a CPU, and tables of their results: does each task train?
 
     python experiments/short_runs.py data=<folder with the official files> [tasks=scan,pcfg] [models=linear_l2_ortho]
     python experiments/short_runs.py data=<...> models=vanilla,performer steps=30    # fewer steps than each task's own
-    python experiments/short_runs.py table        # experiments/measured/README.md from what was measured
+    python experiments/short_runs.py table        # experiments/measured/README.md from the results
 
-Every run is an ordinary `python train.py` of a few hundred steps at small width; its loss over the last tenth of them
-is set beside that of the trivial predictor, which knows how often each class or token comes in the training data and
-nothing else. Preparation is timed once for each task, in a process of its own, into an empty cache. Runs that are
-finished are not run again.
+Every run is an ordinary `python train.py` of a few hundred steps at small width. The table compares its loss over the
+last tenth of the steps with the loss of a trivial predictor, which knows only the frequency of each class or token in
+the training data. Data preparation is timed once for each task, in a separate process, with an empty cache. Finished
+runs are not repeated.
 """
 
 import csv
@@ -54,11 +54,11 @@ SHORT: dict[str, str] = {
     "flip_flop": "train.max_steps=600 train.batch_size=16 optim.lr=2e-3 task.length=64 task.train_sequences=20000 "
     "task.test_sequences=400",
 }
-"""Settings of each task's runs beyond `SMALL` and `QUICK`."""
+"""overrides of each task's runs, in addition to `SMALL` and `QUICK`"""
 
 
 def trivial_loss(train: "Examples", spec: "TaskSpec") -> float:
-    """Nats an answer that the frequencies of the training data give, over up to 2,000 examples drawn from them."""
+    """Loss in nats per answer of the frequencies of the training data, over up to 2,000 random examples."""
     numbers = np.random.default_rng(0).permutation(len(train))[:2000]
     batch = train.batch(np.sort(numbers))
     match spec.kind:
@@ -75,45 +75,46 @@ def trivial_loss(train: "Examples", spec: "TaskSpec") -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
-def settings(name: str) -> list[str]:
+def overrides_of(name: str) -> list[str]:
     """Overrides of a task's short run."""
     return [f"task={name}", *SMALL.split(), *QUICK.split(), *SHORT[name].split()]
 
 
 def unrepeated(overrides: list[str]) -> list[str]:
-    """The last word of each key."""
+    """Overrides with only the last one of each key."""
     return list({word.partition("=")[0]: word for word in overrides}.values())
 
 
 def environment() -> dict[str, str]:
+    """Environment of a run: one thread, and this checkout."""
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
 
 
 def measure_preparation(name: str, data: Path) -> None:
+    """Measure the data preparation of a task in a separate process."""
     file = FOUND / name / "preparation.json"
     if file.exists():
         return
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as cache:
         paths = [f"paths.data={data}", f"paths.cache={cache}"]
-        words = unrepeated([*settings(name), *paths])
+        words = unrepeated([*overrides_of(name), *paths])
         subprocess.run(
             [sys.executable, __file__, "prepare", str(file), *words], check=True, env=environment(), cwd=ROOT
         )
 
 
 def prepare_here(file: Path, words: list[str]) -> None:
-    """The body of the process that prepares: seconds, memory and size on disk, into a file."""
-    from attnlab.config.check import checked
-    from attnlab.config.compose import compose_config
+    """Prepare data in this process; write seconds, memory and size on disk into a file."""
+    from attnlab.config.job_config import compose_config, job_config
     from attnlab.run.runtime import prepare
     from attnlab.tasks.base import make_task
 
-    config = checked(compose_config(words))
+    config = job_config(compose_config(words)).typed
     task, began = make_task(config.task), time.perf_counter()
     prepared = prepare(task, config.paths)
     seconds = time.perf_counter() - began
-    # before anything else reads the data
+    # before the data is read again
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     sizes = {name: len(subset) for name, subset in prepared.subsets.items()}
     cache = [each.stat().st_size for each in Path(config.paths.cache).rglob("*") if each.is_file()]
@@ -123,16 +124,16 @@ def prepare_here(file: Path, words: list[str]) -> None:
 
 
 def run(name: str, model: str, data: Path, runs: Path, steps: str | None) -> None:
-    """Train and test, then keep what the table needs."""
+    """Train and test, then write the numbers of the table into a file."""
     file = FOUND / name / f"{model}.json"
     if file.exists():
         return
     fewer = [] if steps is None else [f"train.max_steps={steps}"]
-    shown = unrepeated([*settings(name), f"model={model}", *fewer])
+    shown = unrepeated([*overrides_of(name), f"model={model}", *fewer])
     paths = [f"paths.data={data}", f"paths.runs={runs}", f"paths.cache={runs / 'cache'}"]
     words = [*shown, *paths, "logger=csv", "trainer=cpu", "trainer.threads=1", "trainer.progress=none"]
     subprocess.run([sys.executable, "train.py", *words], check=True, env=environment(), cwd=ROOT)
-    from attnlab.config.compose import compose_config
+    from attnlab.config.job_config import compose_config
     from attnlab.config.naming import run_folder
 
     folder = run_folder(compose_config(words))
@@ -148,7 +149,7 @@ def run(name: str, model: str, data: Path, runs: Path, steps: str | None) -> Non
 
 
 def page() -> str:
-    """experiments/measured/README.md: the text above its marker as it is, then the tables."""
+    """Text of experiments/measured/README.md: unchanged above the marker, then the tables."""
     found = {
         name: {file.stem: json.loads(file.read_text()) for file in sorted((FOUND / name).glob("*.json"))}
         for name in SHORT
@@ -186,6 +187,7 @@ def page() -> str:
 
 
 def main(words: list[str]) -> int:
+    """Command line; returns the exit code."""
     if words == ["table"]:
         README.write_text(page())
         return 0

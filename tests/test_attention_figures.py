@@ -13,17 +13,17 @@ from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 from support.tiny_tasks import trained
 
 from attnlab.analysis import attention_figures
-from attnlab.analysis.attention_arrays import (
+from attnlab.analysis.attention_figures import draw
+from attnlab.analysis.attention_labels import titles
+from attnlab.analysis.attention_summary import (
     RATIOS,
+    AttentionSummary,
     Locality,
     Maps,
     Norms,
-    Summary,
     cosines,
     neighbourhood_shares,
-    titles,
 )
-from attnlab.analysis.attention_figures import draw
 from attnlab.analysis.gradient_noise import column, relative_sd, running_relative_sd
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.naming import run_folder
@@ -114,8 +114,8 @@ def test_odd_numbers_are_drawn_and_counted(tmp_path: Path) -> None:
     name = "encoder.layers.0.attention"
     norms = Norms([np.ones(3), np.full(2, np.inf)], [np.array([1.0, 2.0, np.nan]), np.array([500.0, 1.0])])
     maps = Maps(np.array([[[np.nan, 0.0], [-1.0, 2.0]]]), ["$a", "b_$"], None, (2, 9))
-    one = Summary(label="$one$", about="2 examples", norms={name: norms}, weights={name: maps})
-    other = Summary(
+    one = AttentionSummary(label="$one$", about="2 examples", norms={name: norms}, weights={name: maps})
+    other = AttentionSummary(
         label="other", about="2 examples", norms={"encoder.layers.1.attention": Norms([norms.keys[0]] * 20, [])}
     )
     draw("norms", [one, other, other], tmp_path / "norms")
@@ -207,7 +207,7 @@ def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
     named = [("a", runs["sort_of_clevr"]), ("b", runs["wikitext2"]), ("c", runs["other seed"])]
     asked = []
 
-    def noted(quantity: str, summaries: list[Summary], place: Path) -> list[Path]:
+    def noted(quantity: str, summaries: list[AttentionSummary], place: Path) -> list[Path]:
         asked.append((place.name, [one.label for one in summaries]))
         return [place]
 
@@ -275,14 +275,14 @@ FIGURES = ("train.max_steps=4", "train.checkpoint_every=2", "logger.figures_ever
 
 
 @pytest.fixture
-def sketched(monkeypatch: pytest.MonkeyPatch) -> list[Summary]:
+def sketched(monkeypatch: pytest.MonkeyPatch) -> list[AttentionSummary]:
     """A picture of one dot instead of each figure, whose drawing is tested above; what was to be drawn.
 
     Every one takes random numbers, which training must not miss.
     """
     asked = []
 
-    def sketch(quantity: str, summaries: list[Summary], place: Path) -> None:
+    def sketch(quantity: str, summaries: list[AttentionSummary], place: Path) -> None:
         from PIL import Image
 
         asked.extend(summaries)
@@ -317,7 +317,9 @@ def test_figures_during_training_change_nothing(tmp_path: Path) -> None:
     assert before != after
 
 
-def test_figures_are_of_validation_data_or_else_of_training_data(tmp_path: Path, sketched: list[Summary]) -> None:
+def test_figures_are_of_validation_data_or_else_of_training_data(
+    tmp_path: Path, sketched: list[AttentionSummary]
+) -> None:
     with_and_without(tmp_path, *SMALL_CLEVR, "train.validate_every=2")
     with_and_without(tmp_path, *SMALL_SCAN)
     assert {one.about.partition(",")[0] for one in sketched[: len(sketched) // 2]} == {"8 examples of val"}
@@ -325,7 +327,7 @@ def test_figures_are_of_validation_data_or_else_of_training_data(tmp_path: Path,
 
 
 def test_figures_go_to_wandb_and_a_resume_neither_repeats_nor_loses_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: list[Summary]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: list[AttentionSummary]
 ) -> None:
     """The picture of step 4 is drawn after the last checkpoint: kept, shown again when the step comes again."""
     more = ("train.max_steps=6", "train.checkpoint_every=3")

@@ -7,10 +7,11 @@ import torch
 from support.model_cases import network_of
 from torch import Tensor
 
+from attnlab.config.schema import Backbone
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.output_head import Output
 from attnlab.nn.positional_encoding import patch_positions, sinusoidal
-from attnlab.nn.transformer_block import BlockShape, FeedForward
+from attnlab.nn.transformer_block import FeedForward
 
 VOCABULARY, WIDTH = 400, 64
 XAVIER_RANGE = math.sqrt(6 / (VOCABULARY + WIDTH))
@@ -125,8 +126,13 @@ def test_untied_outputs_start_as_asked() -> None:
 
 @pytest.mark.parametrize(("kind", "gain"), [("relu", math.sqrt(2)), ("gelu", 1.0), ("glu", 1.0)])
 def test_feed_forward_initial_values(kind: str, gain: float) -> None:
-    shape = BlockShape(
+    shape = Backbone(
         d_model=64,
+        n_heads=1,
+        n_layers=1,
+        attention_dropout=0.0,
+        embedding_dropout=0.0,
+        positions="none",
         d_feed_forward=128,
         dropout=0.0,
         attention_output_dropout=0.0,

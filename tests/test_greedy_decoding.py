@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnlab.attention.base import State
 from attnlab.data.batch import SequenceBatch
 from attnlab.learn import greedy_decoding
-from attnlab.learn.example_scores import sequences_right
+from attnlab.learn.example_scores import sequence_scores
 from attnlab.learn.greedy_decoding import greedy
 from attnlab.nn.encoder_decoder import DecodeState, EncoderDecoder
 
@@ -157,7 +157,7 @@ def test_what_counts_as_right() -> None:
     network, size = Scripted(scripts, without_end), max(map(len, targets)) + 1
 
     def judge(rows: list[int]) -> tuple[list[bool], list[bool]]:
-        found = sequences_right(network, batch_for(rows, [targets[row] for row in rows], size), limit=6, end_id=END)
+        found = sequence_scores(network, batch_for(rows, [targets[row] for row in rows], size), limit=6, end_id=END)
         # this network writes the same whatever it reads, so it is all one which end tokens it reads
         assert torch.equal(found["sequence_accuracy_end_ignored"], found["sequence_accuracy_oracle_end"])
         return found["sequence_accuracy"].tolist(), found["sequence_accuracy_oracle_end"].tolist()
@@ -201,7 +201,7 @@ def test_the_three_rules_differ(every: int, monkeypatch: pytest.MonkeyPatch) -> 
     tables = [[[min(token, 8) for token in (row + [END] * 20)[:20]] for row in column] for column in columns[:3]]
     network, rows = Listening(*tables), list(range(len(THREE_RULES)))
     for chosen in (rows, *([row] for row in rows)):
-        found = sequences_right(network, batch_for(chosen, [[2, 3, 4]] * len(chosen), 4), limit=9, end_id=END)
+        found = sequence_scores(network, batch_for(chosen, [[2, 3, 4]] * len(chosen), 4), limit=9, end_id=END)
         for rule, column in zip(found.values(), columns[3:], strict=True):
             assert rule.tolist() == [column[row] for row in chosen], chosen
 
@@ -233,7 +233,7 @@ def test_the_three_rules_equal_naive_loops(model: str) -> None:
         targets = [[*target[:-1], 3] if row % 7 == 0 and target else target for row, target in enumerate(targets)]
         batch = replace(batch_for(range(24), targets, limit), inputs=inputs, input_lengths=mask.sum(1))
         with torch.no_grad():
-            found = sequences_right(network, batch, limit, END)
+            found = sequence_scores(network, batch, limit, END)
         expected = [
             (own == target, by_newman[: len(target)] == target, by_csordas[: len(target)] == target)
             for own, by_newman, by_csordas, target in zip(free, newman, csordas, targets, strict=True)

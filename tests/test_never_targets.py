@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attnlab.data.batch import SequenceBatch
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
-from attnlab.learn.example_scores import judge_for
+from attnlab.learn.example_scores import score_function
 from attnlab.learn.greedy_decoding import greedy
 from attnlab.learn.objectives import objective_for
 from attnlab.nn.build_network import build_network
@@ -78,7 +78,7 @@ def test_the_evaluated_loss_is_the_same(task: str) -> None:
     network, batch = network_for(task), drawn_batch(task)
     with torch.no_grad():
         network.output.linear.bias[list(NEVER[task].never_targets)] = 50
-    records = judge_for(NEVER[task], 0)(network, batch)
+    records = score_function(NEVER[task], 0)(network, batch)
     expected = loss_over(kept_ids(NEVER[task]), network, batch)
     torch.testing.assert_close(records["loss"].sum() / records["tokens"].sum(), expected, rtol=1e-6, atol=0)
 

@@ -80,7 +80,7 @@ def test_a_late_look_names_the_right_step_and_saves_nothing(
 
     def late(self: TrainingModule, *given: object) -> None:
         started(self, *given)
-        self.watch.late = True
+        self.loss_monitor.late = True
 
     def poisoned(self: TrainingModule, batch: Batch, batch_idx: int) -> torch.Tensor:
         batches.append(batch)

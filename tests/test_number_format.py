@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attnlab.launch.pack.network_stack import NetworkStack
-from attnlab.learn.example_scores import judge_for
+from attnlab.learn.example_scores import score_function
 from attnlab.learn.objectives import objective_for
 from attnlab.nn.build_network import build_network
 from attnlab.nn.positional_encoding import patch_positions, sinusoidal
@@ -40,7 +40,7 @@ class Shorter(TorchDispatchMode):
 @pytest.mark.parametrize("task", SPECS)
 def test_a_step_and_an_evaluation_in_float64_hold_no_shorter_number(task: str) -> None:
     """Forward, backward and what is recorded of every example, with every mechanism."""
-    objective, judge = objective_for(SPECS[task]), judge_for(SPECS[task], 8)
+    objective, judge = objective_for(SPECS[task]), score_function(SPECS[task], 8)
     for model in one_of_each_mechanism(task):
         network, batch = network_of(model, task, dropout=0.1), drawn_batch(task)
         with Shorter() as shorter:
@@ -53,7 +53,7 @@ def test_a_number_that_is_predicted_keeps_its_format() -> None:
     spec = replace(SPECS["lra_listops"], n_classes=1)
     network = build_network(backbone_of("linear", "lra_listops"), config_of("linear", "lra_listops").model, spec)
     for format, expected in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
-        assert judge_for(spec, 8)(network.to(format), drawn_batch("lra_listops"))["predicted"].dtype == expected
+        assert score_function(spec, 8)(network.to(format), drawn_batch("lra_listops"))["predicted"].dtype == expected
 
 
 def test_position_tables_are_exact_to_float64() -> None:

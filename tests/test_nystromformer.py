@@ -107,9 +107,9 @@ def test_segments_hold_every_real_position_once() -> None:
 def test_samples_are_real_positions(sampling: str) -> None:
     """By segments, none twice."""
     attention, lengths = make(SkyformerAttention, n_landmarks=10, sampling=sampling), torch.tensor([30, 7, 5, 2, 1])
-    places, real = attention._places(lengths, 30)
+    positions, real = attention._positions(lengths, 30)
     for b, n in enumerate(lengths.tolist()):
-        for half in places[b].tolist():
+        for half in positions[b].tolist():
             kept = [place for place, there in zip(half, real[b].tolist(), strict=False) if there]
             assert len(kept) == (5 if sampling == "uniform" else min(n, 5))
             assert all(0 <= place < n for place in kept)

@@ -17,7 +17,7 @@ from attnlab.launch.pack import trainer
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackModule
 from attnlab.launch.pack.pending_run import entries_of
-from attnlab.learn.loss_monitor import Watch
+from attnlab.learn.loss_monitor import LossMonitor
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_module import NonFiniteLoss
 from attnlab.run import run_lifecycle as single
@@ -172,7 +172,7 @@ def test_each_run_has_its_own_dropout(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("untested")
 def test_a_late_look_finds_the_right_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU losses are looked at one step later; here the same on a CPU."""
-    monkeypatch.setattr("attnlab.launch.pack.packed_module.Watch", lambda late: Watch(late=True))
+    monkeypatch.setattr("attnlab.launch.pack.packed_module.LossMonitor", lambda late: LossMonitor(late=True))
     runs = [(*SMALL_SCAN, "train.max_steps=4", "model=linear", "seed=3", *lr) for lr in ((), ("optim.lr=1e30",))]
     assert run_pack(configs(tmp_path, runs)) == [0, 1]
     reason = RunFolder(folder_of(tmp_path, *runs[1])).status()["reason"]

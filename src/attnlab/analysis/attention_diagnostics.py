@@ -1,14 +1,13 @@
-"""What the attentions of a network do on one batch: norms, values, weights and gradients of scores, for figures.
+"""Tensors of the attentions of a network on one batch: norms, values, weights and gradients of scores.
 
     found = diagnose(network, batch, objective_for(spec), wanted={"norms", "weights"})
-    found["encoder.layers.0.attention"].weights[0, 2]    # the map of the first sample and third head
+    found["encoder.layers.0.attention"].weights[0, 2]    # weights of the first sample and third head
 
-Norms and values cost one forward pass; weights O(N M) memory for every use of an attention, where the mechanism itself
-may need far less; gradients of scores a backward pass on top.
+Norms and values cost one forward pass; weights O(N M) memory for every use of an attention, where the mechanism may
+need far less; gradients of scores cost an additional backward pass.
 """
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from attnlab.config.suggest import hint, listed, nearest
 from attnlab.data.batch import Batch
+from attnlab.learn.evaluator import evaluation_mode
 from attnlab.learn.objectives import Objective
 from attnlab.nn.attention_observer import Application, observed
 
@@ -25,16 +25,16 @@ QUANTITIES = ("norms", "values", "weights", "score_gradients")
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One use of one attention, detached; None is what was not asked for. What stands at padding means nothing.
+    """Detached tensors of one use of one attention; None = not requested. Entries at padding have no meaning.
 
-    query_norms, key_norms: L2 norms of queries and keys, head by head, as `attend` gets them (`norms`): projected,
-        before any normalisation that goes with a feature map; FLASH has one head for each of its pairs.
-    values: projected values, head by head (compositional attention: retrieval by retrieval).
-    weights: what the values are multiplied by.
-    score_gradients: of the loss, by the scores that the weights are made from (q . k / sqrt(D) of softmax attention,
-        phi(q) . phi(k) of linear attention); None also where a mechanism has no scores.
+    query_norms, key_norms: L2 norms of queries and keys by head, as `attend` gets them (`norms`): projected, before the
+        normalisation of a feature map; FLASH has one head for each of its pairs.
+    values: projected values by head (compositional attention: by retrieval).
+    weights: the matrix that multiplies the values.
+    score_gradients: gradients of the loss with respect to scores (q . k / sqrt(D) of softmax attention, phi(q) . phi(k)
+        of linear attention); None also for a mechanism without scores.
     mask: real keys, in self-attention also the real queries; None = all.
-    causal: whether keys after the query are out of sight.
+    causal: whether later keys are masked.
     """
 
     query_norms: Float[Tensor, "B P N"] | None
@@ -51,25 +51,24 @@ def diagnose(
 ) -> dict[str, Diagnosis]:
     """One forward pass in evaluation mode, and a backward pass where `score_gradients` are wanted.
 
-    Nothing of the network changes: modes are put back, gradients of parameters are left as they were. Gradients are
-    those of the objective's loss, without the penalty; they need parameters that are trained, and cannot be had inside
-    `torch.inference_mode`.
+    The network does not change: modes are restored, gradients of parameters are not touched. Gradients are of the
+    objective's loss, without the penalty; they need trainable parameters, and do not work in `torch.inference_mode`.
 
     Args:
         objective: (network, batch) -> loss, penalty; `learn.objectives.objective_for`.
         wanted: which of `QUANTITIES` to compute.
 
     Returns:
-        a diagnosis for each use of each attention; `nn.attention_observer.observed` says how they are named.
+        a diagnosis for each use of each attention, by the names of `nn.attention_observer.observed`.
 
     Raises:
-        ValueError: a wanted quantity that does not exist.
+        ValueError: an unknown quantity.
     """
     for name in wanted:
         if name not in QUANTITIES:
             raise ValueError(f"wanted={name}: expected some of {listed(QUANTITIES)}{hint(nearest(name, QUANTITIES))}")
     gradients = "score_gradients" in wanted
-    with _evaluation(network), torch.set_grad_enabled(gradients):
+    with evaluation_mode(network), torch.set_grad_enabled(gradients):
         with observed(network) as uses:
             loss, _ = objective(network, batch)
         outs = [use.seen.out for use in uses.values()]
@@ -78,7 +77,7 @@ def diagnose(
 
 
 def _diagnosis(use: Application, flow: Tensor | None, wanted: Collection[str]) -> Diagnosis:
-    """`flow` is the gradient of the loss by what the attention gave."""
+    """`flow`: gradient of the loss with respect to the output of the attention."""
     seen = use.seen
     weights, score_gradients = None, None
     if flow is not None:
@@ -98,7 +97,7 @@ def _diagnosis(use: Application, flow: Tensor | None, wanted: Collection[str]) -
 
 
 def _score_gradients(use: Application, flow: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The weights, and the gradient by their scores: out = W v, so that by W it is flow v^T."""
+    """The weights, and the gradient with respect to their scores: out = W v, so the gradient of W is flow v^T."""
     seen, scores = use.seen, []
 
     def score_hook(given: Tensor) -> Tensor:
@@ -111,15 +110,3 @@ def _score_gradients(use: Application, flow: Tensor) -> tuple[Tensor, Tensor | N
     by_weights = flow @ seen.v.detach().transpose(-1, -2)
     (gradient,) = torch.autograd.grad(weights, scores, by_weights.to(weights.dtype))
     return weights.detach(), gradient
-
-
-@contextmanager
-def _evaluation(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode; every module gets back its own, which need not be its parent's."""
-    training = {module: module.training for module in network.modules()}
-    network.eval()
-    try:
-        yield
-    finally:
-        for module, value in training.items():
-            module.training = value

@@ -1,7 +1,7 @@
-"""How much the norm of the gradients scatters over training, from a run's metrics.csv; needs no torch.
+"""Relative standard deviation of gradient norms over training, from a run's metrics.csv; needs no torch.
 
-The relative standard deviation of table 2 of Qin et al. 2022 is the standard deviation of the gradient norms of all
-steps over their mean. Here it is taken over the steps that were logged (every `train.log_every`-th).
+Table 2 of Qin et al. 2022 divides the standard deviation of the gradient norms of all steps by their mean. Here the
+steps are the logged ones (every `train.log_every`-th).
 """
 
 import math
@@ -14,19 +14,18 @@ COLUMN = "train/gradient_norm"
 
 
 def column(rows: Iterable[tuple[int, str, float]], name: str = COLUMN) -> tuple[list[int], list[float]]:
-    """Steps and values of one metric, in the order of metrics.csv (`record.MetricsFile.rows`)."""
+    """Steps and values of one metric, in the order of metrics.csv (`run.run_folder.MetricsFile.rows`)."""
     found = [(step, value) for step, other, value in rows if other == name]
     return [step for step, _ in found], [value for _, value in found]
 
 
 def relative_sd(values: Iterable[float]) -> float:
-    """Population standard deviation over mean; nan where there is none: fewer than two values, or a mean of 0.
+    """Population standard deviation divided by the mean; nan for fewer than two values or a mean of 0.
 
-    Values that are not finite (a step that float16 overflowed in, and that was skipped) do not count, nor do those
-    beyond what can be added up.
+    Values that are not finite (of steps that were skipped because float16 overflowed) or too large to sum are left out.
     """
     finite = [value for value in values if not problem(COLUMN, value)]
-    # of values below 1: the squares of large ones would overflow; powers of two leave the digits as they are
+    # scaled below 1: squares of large values would overflow; a power of two changes no digits
     exponent = math.frexp(max(map(abs, finite), default=0.0))[1]
     scaled = [math.ldexp(value, -exponent) for value in finite]
     if len(scaled) < 2 or not (mean := fmean(scaled)):
@@ -35,10 +34,10 @@ def relative_sd(values: Iterable[float]) -> float:
 
 
 def window_length(n: int) -> int:
-    """Values that the running figure looks back on: a tenth of all, at least ten."""
+    """Window of the running standard deviation: a tenth of all values, at least ten."""
     return max(10, n // 10)
 
 
 def running_relative_sd(values: Sequence[float], window: int) -> list[float]:
-    """At each value, `relative_sd` of the last `window` ones; nan until there are as many."""
+    """`relative_sd` of the last `window` values, at each value; nan at the first ones."""
     return [relative_sd(values[end - window : end]) if end >= window else math.nan for end in range(1, len(values) + 1)]

@@ -1,4 +1,4 @@
-"""Maps of a matrix for every head of every attention: similarity of values, attention weights."""
+"""Maps (heat maps) of a matrix for every head of every attention: similarity of values, attention weights."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from attnlab.analysis.attention_arrays import Maps
+from attnlab.analysis.attention_summary import Maps
 from attnlab.plots.style import fitted, panels
 
 MOST_HEADS = 16
@@ -16,7 +16,7 @@ LONGEST_NAME = 12
 _NAMES_A_INCH = 7.5
 _LARGE, _SMALL = 3.6, 1.4
 _MOST_LARGE = 32
-"""maps of a figure that may be large enough for the names of many positions"""
+"""figures of up to so many maps may have large maps, with labels of many positions"""
 Row = tuple[str, str, Maps]
 
 
@@ -27,14 +27,14 @@ def draw_maps(
     meaning: str,
     limits: tuple[float, float] | None,
 ) -> Figure:
-    """A row of maps for each attention (and run: those of the same attention below each other), one map a head.
+    """Figure with a row of maps for each attention and run (runs of one attention together), one map per head.
 
     Args:
         found: for each run its label, and its maps by the names of attentions.
         shown: titles of the attentions by name, in order.
-        caption: what the maps show, above them.
-        meaning: what a shade stands for.
-        limits: of the shades; None = as `_limits` says, for each attention.
+        caption: examples in the maps, for the title.
+        meaning: quantity that the shades show.
+        limits: of the shades; None = `_limits` for each attention.
     """
     rows: list[Row] = [(name, label, maps[name]) for name in shown for label, maps in found if name in maps]
     heads = min(MOST_HEADS, max(len(maps.heads) for _, _, maps in rows))
@@ -55,14 +55,7 @@ def draw_maps(
             axis.set_title(f"head {head + 1}" if number == 0 else "", fontsize=8)
         line[0].set_ylabel(_wrapped([shown[name], *([label] if len(found) > 1 else [])], 18), fontsize=8)
         if limits is None:
-            _bar(
-                figure,
-                images[-1],
-                line[: len(images)],
-                "",
-                0.75,
-                more=bool((maps.heads > high).any()),
-            )
+            _bar(figure, images[-1], line[: len(images)], "", 0.75, more=bool((maps.heads > high).any()))
     if limits is not None:
         _bar(figure, images[-1], axes, meaning, min(1.0, 3.0 / len(rows)), more=False)
     cut = next((f" (the first {len(m.heads[0])} of {m.length[0]} positions)" for *_, m in rows if _is_cut(m)), "")
@@ -89,9 +82,9 @@ def _map(axis: Axes, matrix: np.ndarray, low: float, high: float) -> AxesImage:
 
 
 def _limits(heads: Sequence[np.ndarray]) -> tuple[float, float]:
-    """From 0 (or the least entry where some are below) to what one of a hundred entries that are not 0 exceeds.
+    """From 0 (or the smallest entry, if negative) to the 99th percentile of the entries that are not 0.
 
-    The first queries of causal attention have few keys and large weights, beside which all others would be white.
+    The first queries of causal attention have few keys and large weights; with the maximum all others would be white.
     """
     entries = np.concatenate([one[np.isfinite(one) & (one != 0)] for one in heads])
     high = float(np.quantile(entries, 0.99)) if len(entries) else 0.0
@@ -99,7 +92,7 @@ def _limits(heads: Sequence[np.ndarray]) -> tuple[float, float]:
 
 
 def _bar(figure: Figure, image: AxesImage, axes: Sequence[Axes], meaning: str, shrink: float, more: bool) -> None:
-    """A bar of shades; with an arrow where some entries are above the darkest."""
+    """A colour bar; with an arrow where some entries are beyond it."""
     extend = "max" if more else "neither"
     bar = figure.colorbar(image, ax=list(axes), aspect=15, fraction=0.04, pad=0.01, shrink=shrink, extend=extend)
     bar.ax.tick_params(labelsize=6)
@@ -107,14 +100,14 @@ def _bar(figure: Figure, image: AxesImage, axes: Sequence[Axes], meaning: str, s
 
 
 def _ticks(axis: Axes, side: str, names: Sequence[str] | None, size: int, inches: float, wanted: bool) -> None:
-    """Names of positions where there is room for them, else the first, middle and last number."""
+    """Labels of positions where there is room, else numbers of the first, middle and last position."""
     which = getattr(axis, f"{side}axis")
     if not wanted:
         which.set_ticks([])
         return
     if names and _count(names) <= inches * _NAMES_A_INCH:
-        places = [place for place, name in enumerate(names, start=1) if name]
-        which.set_ticks(places, [names[place - 1][:LONGEST_NAME] for place in places])
+        named = {position: name[:LONGEST_NAME] for position, name in enumerate(names, start=1) if name}
+        which.set_ticks(list(named), list(named.values()))
         for label in which.get_ticklabels():
             label.set_parse_math(False)
         axis.tick_params(axis=side, labelrotation=90 if side == "x" else 0)
@@ -124,12 +117,12 @@ def _ticks(axis: Axes, side: str, names: Sequence[str] | None, size: int, inches
 
 
 def _count(names: Sequence[str] | None) -> int:
-    """Positions that have a name; some may have none, among others that say where they are."""
+    """Number of positions with a label: in images only some have one."""
     return sum(map(bool, names or ()))
 
 
 def _alike(one: Maps, other: Maps) -> bool:
-    """Whether the columns are called the same."""
+    """Whether the columns have the same labels."""
     return one.columns == other.columns and one.heads.shape[2] == other.heads.shape[2]
 
 

@@ -1,4 +1,4 @@
-"""Curves of attentions and of training: accumulated attention by neighbourhood, scatter of gradients."""
+"""Curves: accumulated attention by neighbourhood, and gradient norms over training."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,19 +8,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnlab.analysis.attention_arrays import RATIOS, Locality, Summary
+from attnlab.analysis.attention_summary import RATIOS, AttentionSummary, Locality
 from attnlab.analysis.gradient_noise import COLUMN
 from attnlab.learn import metric_units
-from attnlab.plots.style import GREYS, LINE, LINES, MARKERS, fitted, logarithmic, panels
+from attnlab.plots.style import GREYS, LINE, LINES, fitted, line_look, logarithmic, panels
 
 MOST_TOGETHER = 6
 """layers in one panel"""
 Curve = tuple[str, Locality | None]
 
 
-def draw_locality(summaries: Sequence[Summary], shown: Mapping[str, str]) -> Figure:
-    """Of one run, a curve for each attention in a panel for each stack of layers; of several, a panel for each
-    attention and a curve for each run.
+def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str]) -> Figure:
+    """Figure of locality: for one run, a panel for each stack of layers and a curve for each attention; for several
+    runs, a panel for each attention and a curve for each run.
 
     Args:
         shown: titles of the attentions by name, in order.
@@ -36,12 +36,12 @@ def draw_locality(summaries: Sequence[Summary], shown: Mapping[str, str]) -> Fig
     rows = -(-len(parts) // columns)
     legend = LINE * (len(summaries) + 1) if len(summaries) > 1 else 0.0
     figure, axes = panels(rows, columns, max(3.0, 4.8 / columns), 2.5 + legend / rows, sharey=True)
-    for place, (axis, (title, curves)) in enumerate(zip(axes, parts, strict=False)):
+    for number, (axis, (title, curves)) in enumerate(zip(axes, parts, strict=False)):
         _shares(axis, curves)
         axis.set_title(title, fontsize=9)
-        if place % columns == 0:
+        if number % columns == 0:
             axis.set_ylabel("share of the attention")
-        if place + columns >= len(parts):
+        if number + columns >= len(parts):
             axis.set_xlabel("neighbourhood, share of the length")
         if len(summaries) == 1:
             axis.legend(loc="lower right", frameon=False, fontsize=7, handlelength=3)
@@ -58,16 +58,16 @@ def draw_locality(summaries: Sequence[Summary], shown: Mapping[str, str]) -> Fig
 
 
 def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequence[float], float]]) -> Figure:
-    """Norms of gradients above (of many steps the mean over a hundredth of them), below their relative standard
-    deviation in a window that ends at each step.
+    """Figure of gradient norms (smoothed over a hundredth of the steps), and below their relative standard deviation
+    in a window that ends at each step.
 
     Args:
-        runs: label, steps, norms, running relative standard deviation, and that of all steps.
+        runs: label, steps, norms, running relative standard deviation, relative standard deviation of all steps.
     """
     figure, (above, below) = panels(2, 1, 6.0, 2.1 + LINE * len(runs) / 2, sharex=True)
-    for place, (label, steps, norms, running, overall) in enumerate(runs):
+    for number, (label, steps, norms, running, overall) in enumerate(runs):
         # markers at a few steps only: lines of many values touch each other
-        look = _look(place) | {"markevery": (place % 7, max(1, len(steps) // 8)), "linewidth": 0.9}
+        look = _look(number) | {"markevery": (number % 7, max(1, len(steps) // 8)), "linewidth": 0.9}
         shown = [math.nan if metric_units.problem(COLUMN, norm) else norm for norm in norms]
         above.plot(steps, _smooth(shown), **look)
         said = metric_units.number(overall, metric_units.RATIO.name) if math.isfinite(overall) else "too few steps"
@@ -86,7 +86,7 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
 
 
 def _smooth(values: Sequence[float]) -> np.ndarray:
-    """Each value as the mean of a window that ends there."""
+    """Moving average: the mean of a window that ends at each value."""
     window = _window(values)
     padded = np.concatenate((np.full(window - 1, np.nan), values))
     return np.lib.stride_tricks.sliding_window_view(padded, window).mean(-1)
@@ -96,8 +96,8 @@ def _window(values: Sequence[float]) -> int:
     return max(1, len(values) // 100)
 
 
-def _by_stack(summary: Summary, shown: Mapping[str, str]) -> list[tuple[str, list[Curve]]]:
-    """Curves of encoder and decoder apart, at most six together."""
+def _by_stack(summary: AttentionSummary, shown: Mapping[str, str]) -> list[tuple[str, list[Curve]]]:
+    """Curves of each stack (encoder, decoder), at most six in a panel."""
     stacks: dict[str, list[Curve]] = {}
     for name, title in shown.items():
         stack, _, layer = title.partition(", ")
@@ -113,7 +113,7 @@ def _shares(axis: Axes, curves: Sequence[Curve]) -> None:
     uniform = next(locality.uniform for _, locality in curves if locality)
     axis.plot(RATIOS, uniform, color="0.6", linewidth=0.8, linestyle=(0, (1, 1)), label="uniform attention")
     for number, (label, locality) in enumerate(curves):
-        # a run without this attention keeps its look in the other panels
+        # numbered also without this attention, so that a run looks the same in all panels
         if locality:
             axis.plot(RATIOS, locality.shares, label=label, markevery=(5 + 3 * number % 15, 20), **_look(number))
     axis.set_xlim(0.0, 1.0)
@@ -122,11 +122,8 @@ def _shares(axis: Axes, curves: Sequence[Curve]) -> None:
 
 def _look(number: int) -> dict[str, Any]:
     """Shade, dashes and marker of line number `number`: dark and light in turn."""
-    return {
+    return line_look(number) | {
         "color": GREYS[number % 2],
         "linestyle": LINES[number // 2 % len(LINES)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "markersize": 4,
         "markerfacecolor": "white" if number % 2 else GREYS[0],
-        "linewidth": 1.2,
     }

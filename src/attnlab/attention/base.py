@@ -1,15 +1,15 @@
-"""The contract every attention mechanism fulfils, and the projections most of them share.
+"""The contract of all attention mechanisms, and the projections that most of them share.
 
     forward(x, memory, mask, causal) -> (out, penalty)      a whole sequence
     init_state(batch, memory, mask), step(x, state)         one position after another, equal to forward
-    weights(q, k, mask, causal)                             for diagnostics: what `attend` multiplies the values by
+    weights(q, k, mask, causal)                             for diagnostics: the matrix that multiplies the values
 
-A mechanism gives `attend`; what it needs before and after (other projections, a norm after the heads are joined) goes
-into `queries`, `keys_values` and `project_output`. Most extend one of two classes that give the rest, decoding
-included: `linear_core.FeatureMapAttention` (sums of features) and `softmax_core.CachedAttention` (all keys are kept).
+A mechanism implements `attend`; other projections, or a norm after the heads are joined, go into `queries`,
+`keys_values` and `project_output`. Most extend one of two classes that implement the rest, incremental decoding
+included: `linear_core.FeatureMapAttention` (sums of features) and `softmax_core.CachedAttention` (a cache of all keys).
 
-Masks are boolean, True = keep, and prefixes: real positions first. What stands at padded positions never reaches an
-output: it is replaced by zeros on entry, and mechanisms leave masked keys out of their sums.
+Padding masks are boolean, True = keep, and prefixes: real positions first. Padding never reaches an output: it is
+replaced by zeros on entry, and mechanisms leave masked keys out of their sums.
 Letters: B batch, N queries, M keys, H heads, D head width, C value width, E model width, F features.
 """
 
@@ -29,14 +29,14 @@ Initialization = Literal["xavier", "torch"]
 
 
 class TooLong(ValueError):
-    """A sequence is longer than what the network was made for; the message says what to do."""
+    """A sequence is too long for the network; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What decoding carries from one position to the next; every tensor field is batch first.
+    """State of incremental decoding; every tensor field is batch first.
 
-    position: number of tokens already read.
+    position: number of tokens read.
     """
 
     position: int
@@ -50,13 +50,13 @@ class State:
 
 
 def real_lengths(x: Tensor, mask: Bool[Tensor, "B M"] | None) -> Int[Tensor, " _"]:
-    """Real positions of each sample of x (B, H, M, ...)."""
+    """Number of real positions of each sample of x (B, H, M, ...)."""
     return torch.full(x.shape[:1], x.shape[2], device=x.device) if mask is None else mask.sum(-1)
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What an observer of one forward is handed: the arguments of `attend`, and what it gave (B, H, N, C)."""
+    """Arguments and output (B, H, N, C) of one call of `attend`, for an observer."""
 
     q: Tensor
     k: Tensor
@@ -69,11 +69,10 @@ class Observation:
 class Attention(nn.Module, ABC):
     """Multi-head attention with projections `q_proj, k_proj, v_proj, out_proj` of E x E.
 
-    A subclass gives `attend`; one that can decode also gives `init_state`, `step` and `state_size` and declares
-    `supports_step`. It declares what it cannot do, and asking for it is refused by the config check, which reads these
-    attributes without importing the module:
+    A subclass implements `attend`; for incremental decoding also `init_state`, `step` and `state_size`, and it declares
+    `supports_step`. The config check reads these declarations without importing the module, and refuses the rest:
 
-    supports_*: whether it has a form; limits: options that cost a form, `{option: {value: [supports_...]}}`.
+    supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
 
     Args:
         d_model: model width E.
@@ -84,8 +83,8 @@ class Attention(nn.Module, ABC):
 
     Attributes:
         redraw_every: optimiser steps between two calls of `redraw`; None = nothing is ever redrawn.
-        ortho_form: which orthogonality loss, as in `orthogonality_loss`; set by the network builder.
-        observer: handed an `Observation` at every forward; None (costless) unless diagnostics set it.
+        ortho_form: form of the orthogonality loss, as in `orthogonality_loss`; set by the network builder.
+        observer: called with an `Observation` at every forward; None (no cost) unless diagnostics set it.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -121,7 +120,7 @@ class Attention(nn.Module, ABC):
                         nn.init.zeros_(proj.bias)
 
     def make_projections(self, d_model: int, bias: bool) -> None:
-        """The maps from and to the residual stream; a mechanism with others overrides this."""
+        """Make the projections from and to the residual stream; a mechanism with other ones overrides this."""
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (
             nn.Linear(d_model, d_model, bias=bias) for _ in range(4)
         )
@@ -150,7 +149,7 @@ class Attention(nn.Module, ABC):
             the output and the mechanism's unweighted auxiliary loss (zero where it has none).
 
         Raises:
-            NotImplementedError: a form that the mechanism does not have.
+            NotImplementedError: the mechanism lacks this form.
         """
         self._require("cross" if memory is not None else "causal" if causal else "bidirectional")
         source = x if memory is None else memory
@@ -179,35 +178,37 @@ class Attention(nn.Module, ABC):
         return self.split_heads(self.k_proj(source)), self.split_heads(self.v_proj(source))
 
     def no_keys_values(self, batch: int) -> tuple[Float[Tensor, "B H 0 K"], Float[Tensor, "B #H 0 C"]]:
-        """Keys and values of no position at all: their shapes, for the state before the first one."""
+        """Keys and values of length 0, for the state before the first position."""
         return self.keys_values(next(self.parameters()).new_zeros(batch, 0, self.d_model))
 
     def query_heads(self, q: Float[Tensor, "B H N Q"]) -> Float[Tensor, "B P N D"]:
-        """Queries head by head, without what else `queries` packs beside them: for diagnostics."""
+        """Queries by head, without other columns that `queries` adds: for diagnostics."""
         return q
 
     def key_heads(self, k: Float[Tensor, "B H M K"]) -> Float[Tensor, "B P M D"]:
-        """Keys head by head, likewise."""
+        """Keys by head, without other columns that `keys_values` adds: for diagnostics."""
         return k
 
     def value_heads(self, v: Float[Tensor, "B H M C"]) -> Float[Tensor, "B V M D"]:
-        """Values head by head, as the orthogonality loss compares them: `v` unless its heads are packed otherwise."""
+        """Values by head, for the orthogonality loss: `v`, unless a mechanism packs its heads in another way."""
         return v
 
     def project_output(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
-        """Heads joined and projected; x is what the queries were made from."""
+        """Joins heads and projects them; x is the input of the queries."""
         return self.out_proj(self.join_heads(out))
 
     def memory_keys_values(
         self, memory: Float[Tensor, "B M E"], mask: Bool[Tensor, "B M"] | None
     ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B #H M C"]]:
-        """Keys and values of a memory whose padding is replaced by zeros, as `forward` does."""
+        """Keys and values of a memory; padding is replaced by zeros, as in `forward`."""
         return self.keys_values(memory if mask is None else memory.masked_fill(~mask[:, :, None], 0.0))
 
     def split_heads(self, x: Float[Tensor, "B N HD"]) -> Float[Tensor, "B H N D"]:
+        """Heads as an axis before the positions."""
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def join_heads(self, x: Float[Tensor, "B H N D"]) -> Float[Tensor, "B N HD"]:
+        """Concatenation of the heads: inverse of `split_heads`."""
         return x.transpose(1, 2).flatten(-2)
 
     def init_state(
@@ -221,11 +222,11 @@ class Attention(nn.Module, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
     def state_size(self, length: int) -> int:
-        """Numbers a self-attention state holds for one example after `length` tokens; 0 where there is no state."""
+        """Size of the self-attention state of one example after `length` tokens, in numbers; 0 without a state."""
         return 0
 
     def redraw(self, generator: torch.Generator) -> None:
-        """Draw random features or hashes anew, between optimiser steps; nothing where there are none."""
+        """Redraw random features or hashes, between optimiser steps; does nothing without them."""
 
     def weights(
         self,
@@ -235,11 +236,11 @@ class Attention(nn.Module, ABC):
         causal: bool,
         score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N M"]:
-        """The matrix that `attend` multiplies the values by, written out: for diagnostics, at a cost of O(N M).
+        """The matrix that multiplies the values in `attend`: for diagnostics, at a cost of O(N M).
 
-        A mechanism whose weights are a function of scores (B, H, N, M) overrides this, passes the scores through
-        `score_hook` where it is given, and uses the result; so their gradient can be taken. Where scores are not
-        defined the weights are read off by attending to one value after another, which any `attend` linear in v allows.
+        A mechanism with scores (B, H, N, M) overrides this and replaces the scores by `score_hook(scores)` if a hook is
+        given, so that gradients with respect to scores can be computed. For mechanisms without scores, one-hot values
+        give the weights, because `attend` is linear in v.
         """
         one_hot = torch.eye(k.shape[2], dtype=q.dtype, device=q.device)
         return self.attend(q, k, one_hot.expand(*k.shape[:3], -1), mask, causal)

@@ -3,17 +3,17 @@
     out_i = sum_j softmax_j(q_i . k_j / sqrt(D)) v_j,   j over the real keys of the blocks that i's block sees
 
 Positions are cut into blocks of b. A block sees its neighbours (a window), the global blocks (the first and the last of
-the sample), and r random ones among the rest; global blocks see all. With g global, w window and r random blocks it
-costs O(N b (g + w + r) D), beside a table of (N / b)^2 entries a head and sample: which block sees which.
+the sample), and r random ones of the other blocks; global blocks see all. With g global, w window and r random blocks
+it costs O(N b (g + w + r) D), and a table of (N / b)^2 entries per head and sample for the visible blocks.
 
-Supports bidirectional attention only. Not causal and no step: the global blocks see the whole sequence, the last is
-known only at its end, and the paper is about encoders. Not cross: window and neighbours need one common order.
+Supports bidirectional attention only. Not causal and no step: the global blocks see the whole sequence, and the last
+one is known only at its end. Not cross: a window needs queries and keys of one sequence.
 
 Blocks are counted on the real positions of each sample, so padding changes nothing. In the published code lengths are
-multiples of b, the last block is that of the padded length, and the random blocks, which depend on that length, come
-from its first 1024 positions (at 1024, 3072 and 4096) or first 2r + 5 blocks. As there, random blocks are drawn without
-replacement from those neither near nor global, independently by head; but from all of the sample.
-Up to `full_length` positions (448 by default) every block sees all: this is softmax attention then.
+multiples of b, the last block is the last one of the padded length, and random blocks, which depend on this length, are
+from the first 1024 positions (at 1024, 3072 and 4096) or the first 2r + 5 blocks. As there, random blocks are drawn
+without replacement, independently by head, from blocks that are neither near nor global; but from the whole sample.
+Up to `full_length` positions (448 by default) every block sees all blocks, which is softmax attention.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,10 @@ class BigBirdAttention(Attention):
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
         dropout: on the attention weights, in training.
         block_size: positions of a block, b.
-        window_blocks: neighbouring blocks a block sees, itself in the middle; an odd number.
-        global_first, global_last: blocks at either end of a sample that see all and that all see.
-        random_blocks: further blocks that a block sees, drawn for each head; fewer where fewer are left.
-        redraw_every: optimiser steps between two draws of the random blocks; None = one draw for good, as published.
+        window_blocks: blocks of the window, with the block itself in the middle; an odd number.
+        global_first, global_last: number of global blocks at the start and at the end of a sample.
+        random_blocks: random blocks that a block sees, drawn for each head; fewer in short samples.
+        redraw_every: optimiser steps between two draws of the random blocks; None = never redrawn, as published.
 
     Raises:
         ValueError: an even number of window blocks.
@@ -78,7 +78,7 @@ class BigBirdAttention(Attention):
 
     @property
     def full_length(self) -> int:
-        """Positions up to which every block sees all: itself, neighbours to one side, global and random ones do."""
+        """Length up to which every block sees all: itself, neighbours on one side, global and random blocks suffice."""
         return (1 + self.reach + self.global_first + self.global_last + self.random_blocks) * self.block_size
 
     def attend(
@@ -100,7 +100,7 @@ class BigBirdAttention(Attention):
         v: Float[Tensor, "B H N C"],
         mask: Bool[Tensor, "B N"] | None,
     ) -> Float[Tensor, "B H N C"]:
-        """Every block against the keys of the blocks it sees, gathered; then the global blocks against all keys."""
+        """Every block with the gathered keys of the blocks it sees; then the global blocks with all keys."""
         # Without a mask one table of blocks serves all samples.
         lengths = real_lengths(q[:1], mask)
         q_blocks, k_blocks, v_blocks = (chunks(x, self.block_size) for x in (q, k, v))
@@ -108,8 +108,8 @@ class BigBirdAttention(Attention):
         sees = self.sees(n_blocks, lengths).expand(batch, -1, -1, -1)
         most = 1 + 2 * self.reach + self.global_first + self.global_last + self.random_blocks
         seen, chosen = sees.int().topk(min(most, n_blocks))
-        place = chosen[..., None] * self.block_size + torch.arange(self.block_size, device=q.device)
-        keep = (place < lengths[:, None, None, None, None]) & seen.bool()[..., None]
+        position = chosen[..., None] * self.block_size + torch.arange(self.block_size, device=q.device)
+        keep = (position < lengths[:, None, None, None, None]) & seen.bool()[..., None]
         out = softmax_attention(
             q_blocks.flatten(1, 2),
             gathered(k_blocks, chosen).flatten(1, 2),
@@ -125,11 +125,11 @@ class BigBirdAttention(Attention):
     def _global_rows(
         self, q_blocks: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, lengths: Tensor
     ) -> list[tuple[Tensor, Tensor]]:
-        """For each global block, where it is among all blocks, and what it reads from the whole sequence."""
+        """For each global block, a mask of it among all blocks, and its output over the whole sequence."""
         batch, heads, n_blocks = q_blocks.shape[:3]
         first = torch.arange(self.global_first, device=k.device).expand(batch, -1)
         last = self._n_real(lengths)[:, None] - 1 - torch.arange(self.global_last, device=k.device)
-        # Blocks that a short sample does not have fall on others that are global in it too.
+        # Clamped: in a short sample missing global blocks become other global blocks.
         which = torch.cat((first, last.expand(batch, -1)), dim=1).clamp(0, n_blocks - 1)
         if not which.shape[1]:
             return []
@@ -156,7 +156,7 @@ class BigBirdAttention(Attention):
         return softmax_weights(scores, sees & kept(scores, mask, causal))
 
     def sees(self, n_blocks: int, lengths: Int[Tensor, " B"]) -> Bool[Tensor, "B H T T"]:
-        """Which block (row) sees which; right for all but the rows of global blocks, which see all that are real."""
+        """Which block (row) sees which; not for rows of global blocks, which see all real blocks."""
         block = torch.arange(n_blocks, device=lengths.device)
         real = block < self._n_real(lengths)[:, None, None, None]
         near = (block[:, None] - block).abs() <= self.reach
@@ -167,10 +167,10 @@ class BigBirdAttention(Attention):
         return fixed | (free & torch.zeros_like(ranked, dtype=torch.bool).scatter(-1, drawn, True))
 
     def priorities(self, n_blocks: int) -> Int[Tensor, "H T T"]:
-        """A random number for each head and pair of blocks; the highest of a row are its random blocks.
+        """A random number for each head and pair of blocks; the highest numbers of a row are its random blocks.
 
         Polynomials of degree 3 modulo a prime (four-wise independent: Wegman & Carter 1981), with random coefficients,
-        rather than a table: they depend on no longest length, so no padding can change them.
+        not a table: they do not depend on the longest length, so padding cannot change them.
         """
         block = torch.arange(n_blocks, device=self.coefficients.device)
         pair = block[:, None] * 2**15 + block
@@ -183,7 +183,7 @@ class BigBirdAttention(Attention):
         return (lengths + self.block_size - 1) // self.block_size
 
     def _is_global(self, n_blocks: int, lengths: Tensor) -> Tensor:
-        """(B, 1, 1, T)"""
+        """Mask of the global blocks (B, 1, 1, T)."""
         block = torch.arange(n_blocks, device=lengths.device)
         return (block < self.global_first) | (block >= self._n_real(lengths)[:, None, None, None] - self.global_last)
 
@@ -194,8 +194,8 @@ def _draw(n_heads: int, generator: torch.Generator | None = None) -> Int[Tensor,
 
 
 def gathered(x: Float[Tensor, "B H T S C"], which: Int[Tensor, "B H R K"]) -> Float[Tensor, "B H R KS C"]:
-    """The K blocks of every row side by side."""
+    """The K blocks of every row, concatenated."""
     index = which.flatten(2)[..., None].expand(-1, -1, -1, x[0, 0, 0].numel())
-    # gather, because the gradient of indexing adds up in no fixed order on several threads.
+    # gather: with several threads the gradient of indexing is not deterministic.
     found = x.flatten(3).gather(2, index)
     return found.unflatten(2, which.shape[2:]).unflatten(-1, x.shape[3:]).flatten(3, 4)

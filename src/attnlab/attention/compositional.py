@@ -1,17 +1,17 @@
-"""Compositional attention (Mittal et al. 2022, arXiv 2110.09419): which positions are searched and what is read there
-are chosen apart from each other.
+"""Compositional attention (Mittal et al. 2022, arXiv 2110.09419): positions (searches) and values
+(retrievals) are chosen independently.
 
     O_sr = softmax(Q_s K_s^T / sqrt(D)) V_r             search s = 1..S (heads), retrieval r = 1..R (shared by all s)
     a_sr = softmax over r of q_s . k_sr / sqrt(W)       q_s = x W_q,s and k_sr = O_sr W_k, both of width W
     out  = [sum_r a_sr O_sr]_s W_out
 
-Cost O(N M (D + R D)) a search; the R results of a search come from one fused softmax over values laid side by side.
+Cost O(N M (D + R D)) per search; the R results of a search come from one fused softmax over concatenated values.
 Supports bidirectional, causal, cross and step: softmax is its only use of positions. Decoding keeps the keys of every
 search and the R values they share; a step costs O(position).
 
-`scorer: mlp` is the published alternative to the dot product: one linear layer on [q_s, O_sr]. What it adds for q_s and
-its bias are the same for every r and cancel in the softmax, so there the input has no say in what is retrieved; so does
-the bias of k_sr in the dot product. These parameters are kept as published. With R = 1 retrieval is a constant 1.
+`scorer: mlp` is the published alternative to the dot product: one linear layer on [q_s, O_sr]. The terms of q_s and of
+the bias are the same for every r and cancel in the softmax, so the input has no influence on the retrieval; the bias of
+k_sr in the dot product cancels too. These parameters are kept as published. With R = 1 the retrieval weight is 1.
 """
 
 from collections.abc import Callable
@@ -30,14 +30,13 @@ from attnlab.config.schema import Count
 class CompositionalAttention(CachedAttention):
     """Compositional attention; its searches are the heads.
 
-    Values (B, 1, M, R D) hold all retrievals side by side, once for all searches. The projections of the retrieval
-    stage have biases and PyTorch's default weights whatever `bias` and `initialization` say, as in both published
-    versions.
+    Values (B, 1, M, R D) contain all retrievals, once for all searches. The projections of the retrieval stage have
+    biases and PyTorch's default weights, whatever `bias` and `initialization` are, as in both published versions.
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
         retrievals: value matrices R.
-        scorer: how results are scored: dot, or a linear layer (mlp).
+        scorer: score of a result: dot product, or a linear layer (mlp).
         retrieval_width: W.
         dropout: on the search weights, in training (the published code has none).
 
@@ -100,13 +99,13 @@ class CompositionalAttention(CachedAttention):
         causal: bool,
         score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B S N M"]:
-        """The weights of the searches; `retrieval_weights` are the other half."""
+        """The weights of the searches; for the weights of the retrievals see `retrieval_weights`."""
         return scaled_dot_weights(q, k, mask, causal, score_hook)
 
     def retrieval_weights(
         self, results: Float[Tensor, "B S N R D"], x: Float[Tensor, "B N E"]
     ) -> Float[Tensor, "B S N R"]:
-        """a_sr: how much of every retrieval each search takes."""
+        """a_sr: weights of the retrievals, by search."""
         query = self.split_heads(self.retrieval_query_proj(x)).unsqueeze(-2)
         if self.scorer == "mlp":
             pairs = torch.cat((query.expand(-1, -1, -1, self.retrievals, -1), results), dim=-1)

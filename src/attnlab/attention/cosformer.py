@@ -1,19 +1,19 @@
-"""cosFormer: linear attention on relu features, with weights that fall with distance as a cosine does (Qin et al. 2022,
+"""cosFormer: linear attention on relu features, with weights that fall with distance like a cosine (Qin et al. 2022,
 "cosFormer: Rethinking softmax in attention", section 2).
 
     out_i = sum_j s_ij v_j / max(sum_j s_ij, eps),   s_ij = phi(q_i) . phi(k_j) cos((pi / 2) (i - j) / M),   phi = relu
 
-The cosine of a difference is a sum of products, so s_ij is a product of features again, twice as wide:
+The cosine of a difference is a sum of products, so s_ij is a product of features of twice the width:
 
     [phi(x) sin(pi i / 2M), phi(x) cos(pi i / 2M)],   positions i from 1, for queries and keys alike
 
-Cost O(N D^2), about twice that of linear attention. Supports bidirectional, causal (in chunks), cross and step
+Cost O(N D^2), about twice the cost of linear attention. Supports bidirectional, causal (in chunks), cross and step
 (constant cost per token: running sums). No scaling by 1/sqrt(D), as published.
 
 M is the longest sequence of the task, over all its splits (`length_from: config`). The published code takes the longer
-of the padded source and target of the current batch (`length_from: batch`): then what a sample gives depends on its
-padding and on its neighbours, and there is no step form, since a step does not know the length. Distances above M would
-have negative weights, so real positions beyond M are refused. A query that shares no feature with any key gives 0.
+of the padded source and target of the current batch (`length_from: batch`): then outputs of a sample depend on its
+padding and on other samples, and there is no step form, since a step does not know the length. Distances above M would
+have negative weights, so real positions beyond M are refused. The output of a query without a common feature is 0.
 """
 
 import math
@@ -33,11 +33,11 @@ class CosformerAttention(FeatureMapAttention):
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization, chunk_size: as in FeatureMapAttention; features are normalised before they are re-weighted.
+        normalization, chunk_size: as in FeatureMapAttention; features are normalised before re-weighting.
         max_length: M for `length_from=config`.
-        length_from: config: M is max_length; batch: the longer of the queries and the keys given, padding included.
+        length_from: config: M is max_length; batch: the longer one of queries and keys, padding included.
         feature_map: phi.
-        eps: least denominator.
+        eps: smallest denominator.
 
     Raises:
         ValueError: length_from=config without max_length.
@@ -89,7 +89,7 @@ class CosformerAttention(FeatureMapAttention):
         return 2 * self.n_features
 
     def with_positions(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F2"]:
-        """Re-weighted features; unchanged with `length_from=batch`, where `features` does it, which sees both sides."""
+        """Re-weighted features; unchanged with `length_from=batch`, where `features` does it for queries and keys."""
         return features if self.max_length is None else _reweighted(features, first, self.max_length)
 
     def features(
@@ -116,7 +116,7 @@ class CosformerAttention(FeatureMapAttention):
         return super().step(x, state)
 
     def _require_room(self, longest: int, mask: Tensor | None) -> None:
-        # The mask is looked at in this rare case only: what depends on data cannot be traced in one graph.
+        # The mask is read in this rare case only: a condition on data cannot be traced in one graph.
         if longest <= self.max_length or (mask is not None and _only_padding(mask, self.max_length, longest)):
             return
         raise TooLong(
@@ -127,15 +127,15 @@ class CosformerAttention(FeatureMapAttention):
 
 
 def _only_padding(mask: Tensor, first: int, longest: int) -> bool:
-    """Whether no position from `first` on is real; not known of queries that outnumber the keys of the mask."""
+    """Whether all positions from `first` on are padding; unknown for more queries than keys of the mask."""
     return mask.shape[1] == longest and not bool(mask[:, first:].any())
 
 
 def _reweighted(features: Tensor, first: int, length: int) -> Tensor:
     """[x sin(pi i / 2M), x cos(pi i / 2M)] for positions from first + 1 on; M = length."""
-    # Angles at least in float32: half precision tells no two positions above 256 apart.
+    # Angles at least in float32: half precision cannot represent positions above 256.
     dtype = torch.promote_types(features.dtype, torch.float32)
     positions = torch.arange(first + 1, first + 1 + features.shape[2], device=features.device, dtype=dtype)
-    # Beyond M lies padding only: held at M, no sum of its weights is negative, so its outputs stay small.
+    # Beyond M there is only padding: with angles held at M its weights are not negative and its outputs stay small.
     angles = positions.clamp(max=length)[:, None] * (math.pi / (2 * length))
     return torch.cat((features * angles.sin(), features * angles.cos()), dim=-1)

@@ -1,5 +1,5 @@
 """The gated attention unit with quadratic attention, and FLASH, its mixed-chunk form (Hua et al. 2022, "Transformer
-Quality in Linear Time", sections 2 and 3; Qin et al. 2022 compare with both).
+Quality in Linear Time", sections 2 and 3; both are baselines in Qin et al. 2022).
 
     z, u, v = swish(X Wz), swish(X Wu), swish(X Wv),   q, k: scaled and shifted copies of z, with rotary positions
     out = (u * A v) Wo
@@ -7,11 +7,11 @@ Quality in Linear Time", sections 2 and 3; Qin et al. 2022 compare with both).
     mixed chunk: A = relu(q k^T / C + b)^2 within chunks of C positions, plus q' k'^T / C between chunks
 
 with q', k' a second pair of copies of z, and b a bias for every distance. One unit is a whole layer, without a
-feed-forward, and has one head, whatever `n_heads` the backbone names; norm and residual sum are the layer's (published:
+feed-forward part, and has one head, whatever `n_heads` is; norm and residual sum belong to the layer (published:
 pre-norm). Cost O(N^2 (s + e)) and O(N C (s + e) + N s e), widths s of z and e of v. Supports bidirectional (linear part
-over all chunks, the query's own included), causal (over earlier chunks) and step (a cache of all keys; mixed chunk: of
-the current chunk's, a running sum). No cross: queries and keys are copies of one z. n is the length in the paper and
-the longest length in the code of Qin et al.; ours is that, or the keys a query sees (`divisor`). C divides all forms.
+over all chunks, also the current one), causal (over earlier chunks) and step (a cache of all keys; mixed chunk: of the
+current chunk, and a running sum). No cross: queries and keys are copies of one z. n is the length in the paper and the
+longest length in the code of Qin et al.; here the longest length, or the number of visible keys (`divisor`).
 """
 
 from abc import abstractmethod
@@ -33,14 +33,14 @@ from attnlab.config.schema import Count
 
 
 class GatedAttentionUnit(Attention):
-    """What both forms share: projections, copies of z, bias, gate.
+    """Base class of both forms: projections, copies of z, bias, gate.
 
     Args:
         d_model, bias, initialization, orthogonality: as in Attention.
         dropout: on the squared scores, in training (none in the code of Qin et al.).
-        query_width, expansion: s, even because its halves are rotated, and e / d_model.
-        position_bias: table = a number for each distance; rotary = the published form above a length of 512.
-        n_pairs: pairs of a query and a key made from z.
+        query_width, expansion: s (even, because its halves are rotated) and e / d_model.
+        position_bias: table = a number for each distance; rotary = two rotated vectors (published above length 512).
+        n_pairs: pairs of queries and keys made from z.
         reach: distances of the table.
     """
 
@@ -88,14 +88,14 @@ class GatedAttentionUnit(Attention):
 
     @abstractmethod
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """A v, in full precision; arguments as of `attend`."""
+        """A v, in full precision; arguments as in `attend`."""
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B 1 N Q"]:
-        """The queries of all pairs, side by side."""
+        """The queries of all pairs, concatenated."""
         return self._copies(x, self.q_scale, self.q_shift)
 
     def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B 1 M K"], Float[Tensor, "B 1 M C"]]:
-        """The keys of all pairs, side by side, and the values."""
+        """The keys of all pairs, concatenated, and the values."""
         return self._copies(source, self.k_scale, self.k_shift), F.silu(self.v_proj(source))[:, None]
 
     def _copies(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ class GatedAttentionUnit(Attention):
     key_heads = query_heads
 
     def project_output(self, out: Float[Tensor, "B 1 N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
-        """Gated by u and projected."""
+        """Output gated by u and projected."""
         gate = F.silu(self.u_proj(x))
         with full_precision(gate, out[:, 0]) as (wide, y):
             y = wide * y
@@ -210,7 +210,7 @@ class Flash(GatedAttentionUnit):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         length, size = v.shape[2], min(self.chunk_size, v.shape[2])
-        # Zero values take padded keys out of both parts.
+        # Zero values remove padded keys from both parts.
         v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
         q, q_linear, k, k_linear, v = (chunks(x, size) for x in (*_pairs(q, 0), *_pairs(k, 0), v))
         sums = key_value_sum(k_linear, v) / self.chunk_size
@@ -229,14 +229,14 @@ class Flash(GatedAttentionUnit):
         return ChunkState(0, k, v, v.new_zeros(batch, 1, self.query_width, self.value_width, dtype=dtype))
 
     def step(self, x: Float[Tensor, "B 1 E"], state: ChunkState) -> tuple[Float[Tensor, "B 1 E"], ChunkState]:
-        place = state.position % self.chunk_size
+        offset = state.position % self.chunk_size
         k, v = (torch.cat(both, dim=2) for both in zip((state.k, state.v), self.keys_values(x), strict=True))
         with full_precision(self.queries(x), k, v) as (full_q, full_k, full_v):
             full_q, q_linear = _pairs(full_q, state.position)
-            full_k, k_linear = _pairs(full_k, state.position - place)
-            out = (self._within(full_q, full_k, full_v, False, place) + q_linear @ state.sums).to(x.dtype)
+            full_k, k_linear = _pairs(full_k, state.position - offset)
+            out = (self._within(full_q, full_k, full_v, False, offset) + q_linear @ state.sums).to(x.dtype)
             sums = state.sums
-            if place + 1 == self.chunk_size:
+            if offset + 1 == self.chunk_size:
                 sums, k, v = sums + key_value_sum(k_linear, full_v) / self.chunk_size, k[:, :, :0], v[:, :, :0]
         return self.project_output(out, x), ChunkState(state.position + 1, k, v, sums)
 
@@ -246,5 +246,5 @@ class Flash(GatedAttentionUnit):
 
 
 def _pairs(x: Tensor, first: int) -> tuple[Tensor, ...]:
-    """Queries or keys of the quadratic and of the linear part, with their positions."""
+    """Queries or keys of the quadratic and of the linear part, with rotary positions."""
     return tuple(rotated_halves(part, first) for part in x.chunk(2, dim=-1))

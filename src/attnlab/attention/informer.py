@@ -1,20 +1,20 @@
-"""ProbSparse attention of the Informer (Zhou et al. 2021, section 3 and algorithm 1): full attention for few queries.
+"""ProbSparse attention of the Informer (Zhou et al. 2021, section 3 and algorithm 1): full attention for a few queries.
 
     M(q_i) = max_{j in S} q_i . k_j - mean_{j in S} q_i . k_j,   S a random sample of factor * ceil(ln n) keys
     out_i  = softmax(q_i K^T / sqrt(D)) V   for the factor * ceil(ln n) queries of the largest M,   mean(V) for the rest
 
-Cost O(N log N D) time and memory. n is the number of real positions of the sample (of the batch), so that sample and
-choice do not depend on padding; at least `factor` keys and queries are taken, at most n. Of equal M, up to sqrt(eps) of
-the largest |q_i . k_j| seen, the earlier position wins.
+Cost O(N log N D) time and memory. n is the number of real positions of the example, so that S and the chosen queries
+do not depend on padding; there are at least `factor` keys and queries, at most n. For equal M, up to sqrt(eps) of the
+largest |q_i . k_j|, the earlier position is chosen.
 
 Supports the bidirectional form. No causal form and no step: a query is chosen by comparison with all others, later ones
-included, so the past would depend on the future (the published decoder's sums over the past change nothing about that).
-No cross-attention: there queries have no mask, and padded ones would compete with real ones.
+included, so the past would depend on the future (the published decoder has this problem too).
+No cross-attention: queries have no mask there, so padded queries would compete with real ones.
 
-The sample is one for all queries of a head, as algorithm 1 reads (S = Q K_sample^T); the published code draws one for
-each query, and so gathers N log N keys. There, and in the paper's text, pairs outside the sample count as 0, so the sum
-is divided by n: `mean_over: sequence`; by default M is that of algorithm 1, max(S) - mean(S). Keys are drawn with
-replacement, as published, but between optimiser steps, where the published code draws at every forward. Neither applies
+All queries of a head share one sample, as in algorithm 1 (S = Q K_sample^T); the published code draws one for each
+query, and so gathers N log N keys. There, and in the paper's text, pairs outside the sample count as 0, so the sum is
+divided by n: `mean_over: sequence`; by default M is as in algorithm 1, max(S) - mean(S). Keys are drawn with
+replacement, as published, but between optimiser steps; the published code draws at every forward. Neither applies
 dropout to the attention weights.
 """
 
@@ -30,7 +30,7 @@ from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
 
-# Draws are integers below 2**DRAW_BITS: a model cast to another number format would round fractions.
+# Draws are integers below 2**DRAW_BITS: fractions would be rounded when a model is cast to another number format.
 DRAW_BITS = 31
 # No sequence is longer than e**LONGEST_LOG.
 LONGEST_LOG = 32
@@ -41,10 +41,10 @@ class InformerAttention(Attention):
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        factor: c of the paper: keys sampled, and queries chosen, for each unit of ceil(ln n).
-        mean_over: what the mean in M is over: the sample, or the sequence with 0 for all that is not sampled.
+        factor: c of the paper: sampled keys, and chosen queries, for each unit of ceil(ln n).
+        mean_over: the mean in M is over the sample, or over the sequence with 0 for other keys.
         redraw_every: optimiser steps between two draws of the samples; None = never. At every step by default: the
-            published code draws more often still, and 32 x factor numbers a head cost next to nothing.
+            published code draws even more often, and 32 x factor numbers per head cost almost nothing.
 
     Raises:
         ValueError: factor is not positive.
@@ -87,7 +87,7 @@ class InformerAttention(Attention):
         lengths = real_lengths(q, mask)
         counts, most = self.counts(lengths), min(length, self.factor * max(1, math.ceil(math.log(length))))
         measures = self.measures(q, k, lengths, counts, most)
-        # Stable, and padding behind all real queries: of equal measures the earlier position comes first.
+        # Stable, with padding after all real queries: of equal measures the earlier position comes first.
         chosen = measures.argsort(dim=-1, descending=True, stable=True)[..., :most, None]
         attended = fused_softmax(torch.take_along_dim(q, chosen, dim=2), k, v, mask, False)
         average = _mean(v, mask, lengths)
@@ -97,8 +97,8 @@ class InformerAttention(Attention):
         return out if mask is None else out.masked_fill(~mask[:, None, :, None], 0.0)
 
     def counts(self, lengths: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-        """Keys sampled, and queries chosen, in sequences of these lengths."""
-        # In float64, where no logarithm of a length rounds to an integer that it is not.
+        """Number of sampled keys, and of chosen queries, in sequences of these lengths."""
+        # In float64: in float32 a logarithm could be rounded to an integer.
         wanted = self.factor * lengths.clamp(min=1).double().log().ceil().clamp(min=1).long()
         return torch.minimum(wanted, lengths)
 
@@ -110,10 +110,10 @@ class InformerAttention(Attention):
         counts: Int[Tensor, " B"],
         most: int,
     ) -> Float[Tensor, "B H N"]:
-        """M of every query in units of its rounding; the lowest number at padding.
+        """M of every query in units of its rounding error; the lowest number at padding.
 
         Args:
-            counts: keys sampled of each sequence; `most` is the largest count a sequence of N positions can have.
+            counts: sampled keys of each sequence; `most` is the largest count of a sequence of N positions.
         """
         with full_precision(q.detach(), k.detach()) as (q, k):
             lowest = torch.finfo(q.dtype).min
@@ -125,7 +125,7 @@ class InformerAttention(Attention):
             terms = counts if self.mean_over == "sample" else lengths
             mean = counted.sum(-1) / terms.clamp(min=1)[:, None, None]
             measures = scores.masked_fill(unused, lowest).amax(-1) - mean
-            # Equal tokens have equal M but for rounding, which depends on the shapes at hand, so on padding.
+            # Equal tokens have equal M up to rounding, which depends on shapes, and so on padding.
             largest = counted.abs().amax((-1, -2)).clamp(min=torch.finfo(q.dtype).tiny)[..., None]
             return (measures / largest / torch.finfo(q.dtype).eps ** 0.5).round().masked_fill(padding, lowest)
 
@@ -133,7 +133,7 @@ class InformerAttention(Attention):
 def _mean(
     v: Float[Tensor, "B H N C"], mask: Bool[Tensor, "B N"] | None, lengths: Int[Tensor, " B"]
 ) -> Float[Tensor, "B H 1 C"]:
-    """Mean of the values of real positions; zeros where there is none."""
+    """Mean of the values of real positions; zeros without any."""
     dtype = v.dtype
     with full_precision(v) as (v,):
         v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)

@@ -1,11 +1,11 @@
-"""Kernelized attention: a Gaussian kernel in place of softmax (Chen et al. 2021, arXiv 2111.00035, there the mechanism
-that Skyformer approximates).
+"""Kernelized attention: a Gaussian kernel instead of softmax (Chen et al. 2021, arXiv 2111.00035, which approximates it
+by Skyformer).
 
     out_i = sum_j exp(-|q_i - k_j|^2 / (2 sqrt(D))) v_j
 
-These are softmax's exponentials with both lengths taken out, and no denominator: weights lie between 0 and 1 and need
-not add up to 1, so an output grows with the number of keys near its query. Cost O(N M D) time and O(N M) memory: the
-weights are written out. Supports bidirectional, causal, cross and step; decoding keeps all keys and values, so a step
+These are softmax's exponentials without the lengths of queries and keys, and without a denominator: weights are between
+0 and 1 but need not sum to 1, so an output grows with the number of keys near its query. Cost O(N M D) time and O(N M)
+memory for the weights. Supports bidirectional, causal, cross and step; decoding keeps all keys and values, so a step
 costs O(position). The published code has the bidirectional form only.
 """
 
@@ -70,8 +70,8 @@ class KernelizedAttention(CachedAttention):
     def _kernel(
         self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, score_hook: Callable[[Tensor], Tensor] | None
     ) -> Tensor:
-        # (a - b)^2 written out, so that no N x M x D tensor is needed. What cancels can leave a rest above 0 where two
-        # vectors are almost equal and long.
+        # (a - b)^2 is expanded, so that no N x M x D tensor is needed. With almost equal long vectors rounding can make
+        # scores positive.
         q, k = q * self.head_width**-0.25, k * self.head_width**-0.25
         lengths = q.square().sum(-1)[..., :, None] + k.square().sum(-1)[..., None, :]
         scores = (q @ k.transpose(-1, -2) - 0.5 * lengths).clamp(max=0.0)

@@ -1,4 +1,4 @@
-"""Linear attention with the feature map elu + 1 (Katharopoulos et al. 2020, sections 3.2 to 3.4), and its variants with
+"""Linear attention with the feature map elu + 1 (Katharopoulos et al. 2020, sections 3.2 to 3.4), and variants with
 normalised queries and keys and the orthogonality loss (Park & Kim 2024).
 
     out_i = phi(q_i / sqrt(D)) S / (phi(q_i / sqrt(D)) z + eps),  phi(x) = elu(x) + 1,  S, z: sums over keys
@@ -23,7 +23,7 @@ class LinearAttention(FeatureMapAttention):
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
         normalization, eps, chunk_size: as in FeatureMapAttention.
-        feature_map: phi; elu + 1 unless another is named.
+        feature_map: phi; elu + 1 by default.
         scale_queries: multiply queries by 1/sqrt(D) before phi.
     """
 

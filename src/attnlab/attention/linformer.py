@@ -2,18 +2,18 @@
 
     out_i = softmax(q_i (E K)^T / sqrt(D)) F V,   E, F of size k x (longest length), learned
 
-Cost O(N k D), with k = `projected_length` whatever the length. A sequence uses the first columns of E and F, as many as
-it has positions; padded keys and values are zeros there, so they add nothing.
+Cost O(N k D), with k = `projected_length` at every length. A sequence of n positions uses the first n columns of E and
+F; padded keys and values are zeros, so they add nothing.
 
 Supports bidirectional and cross, and step in cross-attention, where the memory is projected once. Not causal, and so
 no step in self-attention: each projected key mixes all positions.
 
-The paper shares E and F between heads, with each other, or over layers (not offered here); its code starts them
+The paper shares E and F between heads, with each other, or over layers (not offered here); its code draws them
 xavier-uniform with gain 1/sqrt(2), shares them between heads, and applies them before the projections of keys and
-values, which is the same but for the biases. Nystromformer's code for Long Range Arena, which Skyformer's comparison
-took over, has one E = F for each head (in Nystromformer's the same in all layers), k = 128, started from a normal
-distribution of deviation 0.02: `share_heads: false, share_key_value: true, projected_length: 128`. Where Skyformer's
-moves E to a GPU, it is no parameter any more and stays as it was drawn.
+values, which is the same except for biases. Nystromformer's code for Long Range Arena, also used in Skyformer's
+comparison, has one E = F for each head (in Nystromformer's code the same in all layers), k = 128, drawn from a normal
+distribution of deviation 0.02: `share_heads: false, share_key_value: true, projected_length: 128`. In Skyformer's code
+E is moved to the GPU in a way that makes it a constant, which is never trained.
 """
 
 import torch
@@ -33,7 +33,7 @@ class LinformerAttention(Attention):
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
         dropout: on the attention weights, in training.
         projected_length: rows of E and F, k: the keys that every query sees.
-        max_length: columns of E and F, the most positions that can be attended to; networks give their task's longest.
+        max_length: columns of E and F, the limit of keys; networks pass the length of their task's longest sequence.
         share_heads: the same E and F for all heads.
         share_key_value: F is E.
     """
@@ -91,7 +91,7 @@ class LinformerAttention(Attention):
             return (e[..., :length] @ k).to(dtype), (f[..., :length] @ v).to(dtype)
 
     def _check_length(self, length: int, mask: Tensor | None) -> None:
-        # Padding may reach beyond the longest sequence; compiled code, which cannot look at a mask, takes none there.
+        # Only padding may be beyond the longest sequence; compiled code cannot read a mask and refuses padding there.
         if length <= self.max_length:
             return
         if mask is None or torch.compiler.is_compiling() or mask[:, self.max_length :].any():
@@ -104,7 +104,7 @@ class LinformerAttention(Attention):
     def init_state(
         self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
     ) -> KeyValueState:
-        """The projected keys and values of a memory; there is no state for self-attention."""
+        """The projected keys and values of a memory; self-attention has no state."""
         if memory is None:
             raise NotImplementedError("LinformerAttention has no causal form, so no steps in self-attention")
         k, v = self.projected(*self.memory_keys_values(memory, mask), mask)

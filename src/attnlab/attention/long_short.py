@@ -5,14 +5,14 @@ section 3): each head attends, in one softmax, to a window around the query and 
     out_i = softmax(q_i [LN_l(K_window), LN_g(P^T K)]^T / sqrt(D)) [LN_l(V_window), LN_g(P^T V)]
 
 with LN_l and LN_g layer norms over the full width, each shared by keys and values (DualLN). Windows are
-segments of w queries that see w/2 keys more on either side (bidirectional), or the last w keys (causal). In the causal
-form every segment of S positions has its own r means, which later segments see. Cost O(N (w + r) E) and, causal,
+segments of w queries that also see w/2 keys on either side (bidirectional), or the last w keys (causal). In the causal
+form every segment of S positions has r means, which later segments see. Cost O(N (w + r) E) and, causal,
 O(N (w + N r / S) E). Supports bidirectional, causal and step (a cache that grows by r rows every S positions). No
 cross: a window around the query has no meaning on another sequence.
 
-As the authors' code, but for padding, which enters no mean and no window here; the relative positions of their language
-models, in place of which ours have the backbone's; and their memory of the batch before. Their bidirectional code
-projects keys and values that LN_l has already normalised (`normalized_projection`), their causal code plain ones.
+As the authors' code, with three differences: padding is in no mean and no window here; the backbone's positional
+encoding replaces the relative positions of their language models; and there is no memory of the previous batch. In
+their bidirectional code P acts on keys and values after LN_l (`normalized_projection`), in their causal code before it.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from attnlab.config.schema import Count
 
 @dataclass(frozen=True)
 class LongShortState(State):
-    """Keys (with logits of P) and values of the last positions, and normalised means of the segments before."""
+    """Keys (with logits of P) and values of the last positions, and normalised means of earlier segments."""
 
     k: Float[Tensor, "B H M K"]
     v: Float[Tensor, "B H M D"]
@@ -42,10 +42,10 @@ class LongShortState(State):
 class LongShortAttention(Attention):
     """Windows and a dynamic low-rank projection.
 
-    `attend` is not linear in v, whose means are normalised, and `weights` leaves that norm out.
+    `attend` is not linear in v, because it normalises means of values; `weights` leaves this norm out.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention; Wp has no bias, which P would not feel.
+        d_model, n_heads, bias, initialization, orthogonality: as in Attention; Wp has no bias: it would cancel in P.
         dropout: on the attention weights, in training.
         window_size: w.
         rank: r, means of a sequence, or of a segment in the causal form.
@@ -82,7 +82,7 @@ class LongShortAttention(Attention):
         self.p_proj = nn.Linear(d_model, self.n_heads * self.rank, bias=False)
 
     def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M D"]]:
-        """Keys side by side with the logits of P, and values."""
+        """Keys, concatenated with the logits of P, and values."""
         k, v = super().keys_values(source)
         return torch.cat((k, self.split_heads(self.p_proj(source))), dim=-1), v
 
@@ -114,7 +114,7 @@ class LongShortAttention(Attention):
         causal: bool,
         score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N M"]:
-        """What a position weighs in the window and in the means together; scores are no matrix of positions."""
+        """Weights of positions, from the window and from the means together; there is no N x M matrix of scores."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
             k, logits = k.split((self.head_width, self.rank), dim=-1)
@@ -124,11 +124,11 @@ class LongShortAttention(Attention):
             return self._summed(weights, one_hot, _projected(p, one_hot), causal).to(dtype)
 
     def _projection(self, logits: Tensor, mask: Tensor | None, causal: bool) -> Float[Tensor, "B H G R S"]:
-        """P^T of every segment that has a later one, or of the whole sequence."""
+        """P^T of every segment but the last one, or of the whole sequence."""
         size = self.segment_size if causal else logits.shape[2]
         count = (logits.shape[2] - 1) // size if causal else 1
         logits = logits[:, :, : count * size].unflatten(2, (count, size)).transpose(-1, -2)
-        # A segment that a real query sees is earlier, so it has no padding.
+        # Real queries see earlier segments only, which have no padding.
         return logits.softmax(-1) if causal or mask is None else softmax_weights(logits, mask[:, None, None, None])
 
     def _means(self, p: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -153,25 +153,25 @@ class LongShortAttention(Attention):
         return softmax_weights(torch.cat(scores, dim=-1), torch.cat(tuple(keep), dim=-1))
 
     def _summed(self, weights: Tensor, local_v: Tensor, global_v: Tensor, causal: bool) -> Float[Tensor, "B H N C"]:
-        """Values of the windows and means of values, by their weights."""
+        """Weighted sum of the values of windows and the means of values."""
         own, means = weights.split((weights.shape[-1] - global_v.shape[2], global_v.shape[2]), dim=-1)
         out = (own @ self._windows(local_v, causal).transpose(-1, -2)).flatten(2, 3) + means.flatten(2, 3) @ global_v
         return out[:, :, : local_v.shape[2]]
 
     def _tiles(self, x: Tensor) -> Tensor:
-        """Rows in tiles of w, the last one filled up: [..., T, w, C]."""
+        """Rows in tiles of w, the last one padded: [..., T, w, C]."""
         size = self._window(x)
         return F.pad(x, (0, 0, 0, -x.shape[-2] % size)).unflatten(-2, (-1, size))
 
     def _windows(self, x: Tensor, causal: bool) -> Tensor:
-        """The rows that queries of every tile may see: [..., T, C, K]."""
+        """The rows that the queries of a tile may see: [..., T, C, K]."""
         size = self._window(x)
         around = max(size // 2, 1)
         before, after = (size, 0) if causal else (around, around)
         return F.pad(x, (0, 0, before, after + -x.shape[-2] % size)).unfold(-2, before + size + after, size)
 
     def _window(self, x: Tensor) -> int:
-        """w, or less where that is the whole sequence."""
+        """w, or the length of a shorter sequence."""
         return min(self.window_size, x.shape[-2])
 
     def _kept_locally(self, q: Tensor, mask: Tensor | None, causal: bool) -> Bool[Tensor, "#B 1 T #W K"]:
@@ -217,7 +217,7 @@ class LongShortAttention(Attention):
 
     @property
     def _cached(self) -> int:
-        """Positions that the next step still needs: the rest of its window, and of its segment."""
+        """Positions that the next step needs: the rest of its window, and of its segment."""
         return max(self.window_size, self.segment_size) - 1
 
     def state_size(self, length: int) -> int:
@@ -227,6 +227,6 @@ class LongShortAttention(Attention):
 
 
 def _projected(p: Float[Tensor, "B H G R S"], x: Float[Tensor, "B H M C"]) -> Float[Tensor, "B H GR C"]:
-    """P^T X of every segment, side by side."""
+    """P^T X of every segment, concatenated."""
     count, size = p.shape[2], p.shape[4]
     return (p @ x[:, :, : count * size].unflatten(2, (count, size))).flatten(2, 3)

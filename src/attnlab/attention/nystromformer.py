@@ -1,16 +1,16 @@
-"""Nystromformer (Xiong et al. 2021, arXiv 2102.03902): all pairs of queries and keys by way of m landmarks.
+"""Nystromformer (Xiong et al. 2021, arXiv 2102.03902): softmax attention approximated with m landmarks.
 
 With Q~, K~ the means of queries and keys over m segments,
 
     out = softmax(Q K~^T / sqrt(D)) A^+ softmax(Q~ K^T / sqrt(D)) V + conv(V),   A = softmax(Q~ K~^T / sqrt(D))
 
-where A^+ is the Moore-Penrose inverse by six iterations and conv runs over positions, one kernel a head.
+where A^+ is the Moore-Penrose inverse by six iterations and conv is over positions, with one kernel per head.
 
-Cost O(N m D + m^3) a head. Bidirectional self-attention only. Causal and step: landmarks come from the whole sequence,
-so the past would see later tokens. Cross: some of them come from queries, and padded queries, which cross-attention has
-no mask for, would be among these; the publication has no cross form. The published code cuts the padded sequence into
-segments and starts the inverse from a maximum over the whole batch; here each sample has its own, of its real
-positions, so that neither its neighbours nor its padding change it.
+Cost O(N m D + m^3) per head. Bidirectional self-attention only. Causal and step: landmarks come from the whole
+sequence, so earlier tokens would see later ones. Cross: some landmarks come from queries, which have no padding mask in
+cross-attention; the publication has no cross form. The published code cuts the padded sequence into segments and starts
+the inverse from a maximum over the whole batch; here both are computed for each sample from its real positions, so that
+neither other samples nor padding change the result.
 """
 
 import torch
@@ -28,14 +28,14 @@ from attnlab.config.schema import Count
 class NystromAttention(Attention):
     """Nystromformer's attention.
 
-    With as many landmarks as real positions or more, every token is a landmark, and the result is softmax attention as
-    far as the iterations have converged (the published code then computes softmax attention itself).
+    With at least as many landmarks as real positions, every token is a landmark, and the result is softmax attention up
+    to the convergence of the inverse (the published code then computes softmax attention).
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        n_landmarks: segments m at most (published: 64 in pretraining, 32 to 256 on the Long Range Arena).
-        pinv_iterations: of the inverse.
-        conv_kernel: positions the convolution of the values sees, an odd number; None = no convolution.
+        n_landmarks: limit m of segments (published: 64 in pretraining, 32 to 256 on the Long Range Arena).
+        pinv_iterations: iterations of the inverse.
+        conv_kernel: size of the convolution over values, an odd number; None = no convolution.
 
     Raises:
         ValueError: n_landmarks below 1, or an even conv_kernel.
@@ -85,16 +85,16 @@ class NystromAttention(Attention):
             return (out if self.conv is None else out + self._convolved(v, mask)).to(dtype)
 
     def _convolved(self, v: Tensor, mask: Tensor | None) -> Tensor:
-        """A head is a channel and its width a second axis of the image: one kernel for all of them."""
+        """Convolution over positions: a head is a channel, with one kernel for all columns."""
         v = v if mask is None else v * mask[:, None, :, None]
         weight = self.conv.weight.to(v.dtype)
         return F.conv2d(v, weight, padding=(weight.shape[2] // 2, 0), groups=self.n_heads)
 
 
 def segment_means(x: Float[Tensor, "B H N D"], starts: Tensor, sizes: Tensor) -> Float[Tensor, "B H L D"]:
-    """Means over segments, 0 for empty ones; a matrix product, since sums by index differ from run to run on a GPU."""
-    place = torch.arange(x.shape[2], device=x.device)
-    inside = (place >= starts[..., None]) & (place < (starts + sizes)[..., None])
+    """Means over segments, 0 for empty ones; as a matrix product, because index sums are not deterministic on a GPU."""
+    position = torch.arange(x.shape[2], device=x.device)
+    inside = (position >= starts[..., None]) & (position < (starts + sizes)[..., None])
     share = inside / sizes.clamp(min=1)[..., None].to(x.dtype)
     means = share @ x.transpose(1, 2).flatten(2)
     return means.unflatten(-1, (x.shape[1], -1)).transpose(1, 2)

@@ -5,16 +5,16 @@
     relu kernel:    phi(x) = relu(W x~) + eps'
 
 With shift = 0 and eps' = 0 the mean of phi(q) . phi(k) over the draws of W is exp(q . k / sqrt(D)), softmax attention's
-weight. The rows of W [F, D], one W for all heads, are standard normal; by default those of a block of D are orthogonal,
-which lowers the variance. W is a buffer in the state dict, drawn anew every `redraw_every` optimiser steps.
+weight. The rows of W [F, D], one W for all heads, are standard normal; by default rows within blocks of D are
+orthogonal, which lowers the variance. W is a buffer in the state dict, redrawn every `redraw_every` optimiser steps.
 
 Cost O(N F D). Supports bidirectional, causal (in chunks), cross and step (constant cost per token: running sums).
-Queries are shifted by the largest entry of their own W x~. Published code (performer-pytorch 1.1.4) shifts keys by the
-largest entry of the whole sequence: `key_stabilizer: sequence`; here it is that of the real positions. The causal form
-then looks ahead, and a step cannot know it, so by default keys are not shifted: they need no shift, since
+Each query is shifted by the largest entry of its W x~. Published code (performer-pytorch 1.1.4) shifts keys by the
+largest entry of the whole sequence: `key_stabilizer: sequence`, here over real positions. The causal form would then
+see the future, and a step cannot know it, so by default keys are not shifted: they need no shift, since
 w . k~ - |k~|^2 / 2 <= |w|^2 / 2. Published code adds eps to z in the causal form only; here all forms have it
-(`key_sum_eps`). And it takes the shifts for constants in the backward pass (`detach_stabilizer: true`), which leaves
-outputs as they are; here gradients are those of the formula.
+(`key_sum_eps`). Published code treats the shifts as constants in the backward pass (`detach_stabilizer: true`), which
+does not change outputs; by default gradients are exact.
 """
 
 import math
@@ -31,8 +31,8 @@ from attnlab.config.schema import Count, NonNegative, Normalization
 
 MAX_EXPONENT = 40.0
 """Largest exponent of a key without a shift. Few keys come near it: |w|^2 / 2 is about D / 2, and only a key close to w
-itself reaches it. Sums over any sequence of exp(40) = 2e17 stay finite in float32, and so do those of its square, which
-the norms of features need."""
+reaches it. Sums of exp(40) = 2e17 over any sequence are finite in float32, and so are sums of its square, which norms
+of features need."""
 
 FEATURE_EPS = {"softmax": 1e-4, "relu": 1e-3}
 
@@ -45,10 +45,10 @@ def default_features(width: int) -> int:
 def draw_projection(
     n_features: int, width: int, orthogonal: bool, generator: torch.Generator | None = None
 ) -> Float[Tensor, "F D"]:
-    """W in float64, drawn on the CPU: standard normal rows, orthogonal within blocks of `width` rows where asked for.
+    """W in float64, drawn on the CPU: standard normal rows, optionally orthogonal within blocks of `width` rows.
 
     Args:
-        generator: of the CPU; None = torch's global one.
+        generator: a CPU generator; None = torch's global one.
     """
 
     def gaussian(*shape: int) -> Tensor:
@@ -57,7 +57,7 @@ def draw_projection(
     if not orthogonal:
         return gaussian(n_features, width)
     blocks, upper = torch.linalg.qr(gaussian(-(-n_features // width), width, width))
-    # QR as computed fixes the signs of its first factor; only with these is every direction equally likely.
+    # QR fixes signs by a convention; with the signs of the diagonal every direction of a row is equally likely.
     blocks = blocks * upper.diagonal(dim1=-2, dim2=-1).sign()[:, None, :]
     lengths = gaussian(n_features, width).norm(dim=-1, keepdim=True)
     return lengths * blocks.flatten(0, 1)[:n_features]
@@ -72,11 +72,11 @@ class PerformerAttention(FeatureMapAttention):
         kernel: softmax (features whose products estimate softmax attention's weights) or relu.
         n_features: rows of W; None = D ln D, rounded down.
         orthogonal: rows of W orthogonal in blocks of D; false = independent.
-        redraw_every: optimiser steps between two draws of W; None = W stays as first drawn.
-        key_stabilizer: of the softmax kernel; sequence = keys are shifted by the maximum over features and real
+        redraw_every: optimiser steps between two draws of W; None = W is never redrawn.
+        key_stabilizer: for the softmax kernel; sequence = keys are shifted by the maximum over features and real
             positions, per sample and head (published).
-        detach_stabilizer: of the softmax kernel; the shifts of queries and keys pass no gradient on (published). Their
-            gradient is not 0: eps' and eps are added after the shift.
+        detach_stabilizer: for the softmax kernel; shifts of queries and keys are constants to the gradient (published).
+            Their gradient is not 0, because eps' and eps are added after the shift.
         feature_eps: eps'; None = the published 1e-4 (softmax) or 1e-3 (relu).
         key_sum_eps: eps, added to each entry of z.
 
@@ -84,7 +84,7 @@ class PerformerAttention(FeatureMapAttention):
         ValueError: key_stabilizer=sequence with the relu kernel, which has no exponents.
     """
 
-    # In the causal form every key would depend on those after it.
+    # In the causal form every key would depend on later keys.
     limits: ClassVar = {"key_stabilizer": {"sequence": ["supports_causal"]}}
 
     def __init__(
@@ -130,10 +130,10 @@ class PerformerAttention(FeatureMapAttention):
         self.register_buffer("projection", projection.to(torch.get_default_dtype()))
 
     def redraw(self, generator: torch.Generator) -> None:
-        """Draw W anew, in place.
+        """Redraw W in place.
 
         Args:
-            generator: of the CPU, so that W is the same on every device.
+            generator: a CPU generator, so that W is the same on every device.
         """
         with torch.no_grad():
             self.projection.copy_(draw_projection(self.n_features, self.head_width, self.orthogonal, generator))
@@ -155,7 +155,7 @@ class PerformerAttention(FeatureMapAttention):
             return self._exponential(exponents - self._shift(projected, (-2, -1)))
         padding = ~mask[:, None, :, None]
         shift = self._shift(projected.masked_fill(padding, torch.finfo(projected.dtype).min), (-2, -1))
-        # Filled again: without a real key the shift is that smallest number.
+        # Filled again: without a real key the shift is the smallest number.
         return self._exponential((exponents - shift).masked_fill(padding, 0.0))
 
     def _projected(self, x: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ class PerformerAttention(FeatureMapAttention):
 
     def divisor(self, total: Float[Tensor, "B H N 1"], q: Float[Tensor, "B H N F"]) -> Float[Tensor, "B H N 1"]:
         total = total + self.eps * q.sum(-1, keepdim=True)
-        # A query without any key has zeros above as well; with eps = 0 it must not give 0 / 0.
+        # A query without any key has numerator 0: with eps = 0 it must not give 0 / 0.
         return total.masked_fill(total == 0, 1.0)
 
     def init_state(

@@ -1,22 +1,22 @@
-"""LSH attention of the Reformer (Kitaev et al. 2020, section 2): every token attends to tokens of a similar direction.
+"""LSH attention of the Reformer (Kitaev et al. 2020, section 2): every token attends to tokens of similar direction.
 
     out_i = sum_r sum_{j in P_ir} exp(q_i . k_j) v_j / sum_r sum_{j in P_ir} exp(q_i . k_j),   k_j = q_j / |q_j|
 
-In round r tokens are sorted by the hash argmax([q R_r; -q R_r]), R_r random, those of one bucket in their order, and
-cut into chunks; P_ir holds the other tokens of i's chunk and those of the chunk before it. A token attends to itself
-only where there is no other. Queries and keys share one projection. Per round, softmax within chunks; rounds are
-weighted by their logsumexp, which gives the quotient above: a pair that meets in several rounds counts in each.
+In round r tokens are sorted by the hash argmax([q R_r; -q R_r]), R_r random, within a bucket by position, and cut into
+chunks; P_ir contains the other tokens of i's chunk and the tokens of the previous chunk. A token attends to itself only
+if there is no other. Queries and keys share one projection. Each round is a softmax within chunks; rounds are weighted
+by their logsumexp, which gives the quotient above: a pair that meets in several rounds counts in each.
 Cost O(R N (chunk_size + n_buckets) D + R N log N) for R rounds; a sequence of at most one chunk has full attention.
 
-Supports the bidirectional form. No causal form and no step: sorting all tokens by bucket lets later ones decide which
-earlier ones share a chunk, so the past would depend on the future. No cross-attention: keys are the queries themselves.
+Supports the bidirectional form. No causal form and no step: later tokens have an influence on the chunks of
+earlier ones, so the past would depend on the future. No cross-attention: keys are the queries themselves.
 
-As in Hugging Face's LSHSelfAttention, which Skyformer ran on LRA with 2 rounds: chunks of 64, all tokens of the chunks
-are seen, of whatever bucket (the paper's formula masks other buckets), no 1/sqrt(D), pairs met twice are not corrected
-(the paper divides by how often they meet). Ours: padding sorts behind all real tokens, so that borders of chunks
-depend on these alone; the first chunk has none before it, as in the paper's formula, where the code goes round
-to the last chunk of another round; buckets are counted from the task's longest sequence, not from the batch at hand;
-rotations are shared by the heads and redrawn between optimiser steps, where the code draws at every forward.
+As in Hugging Face's LSHSelfAttention, which Skyformer used on LRA with 2 rounds: chunks of 64, tokens of other buckets
+in the chunks are seen (the paper's formula masks them), no 1/sqrt(D), no correction for pairs that meet several times
+(the paper divides by their number). Different here: padding is sorted after all real tokens, so that chunks depend on
+real tokens only; the first chunk has no previous one, as in the paper's formula (in the code it is the last chunk of
+another round); the number of buckets depends on the task's longest sequence, not on the batch; rotations are shared by
+the heads and redrawn between optimiser steps (in the code at every forward).
 """
 
 import math
@@ -45,13 +45,13 @@ class ReformerAttention(Attention):
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        max_length: positions of the longest sequence; decides on the number of buckets where that is not given.
+        max_length: length of the longest sequence, for the default of n_buckets.
         n_hashes: rounds R of hashing.
         chunk_size: tokens a chunk.
         n_buckets: buckets of a round, even; None = 2 ceil(max_length / chunk_size): a chunk is two buckets long, as in
             the paper.
         redraw_every: optimiser steps between two draws of the rotations; None = never. At every step by default: the
-            published code draws more often still, and n_hashes x D x n_buckets / 2 random numbers cost next to nothing.
+            published code draws even more often, and n_hashes x D x n_buckets / 2 random numbers cost almost nothing.
         dropout: on the attention weights, in training.
 
     Raises:
@@ -97,7 +97,7 @@ class ReformerAttention(Attention):
         return self.split_heads(self.qk_proj(x))
 
     def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M C"]]:
-        """Keys as they are projected: `attend` scales them to length 1."""
+        """Unscaled keys, which `attend` scales to length 1, and values."""
         return self.queries(source), self.split_heads(self.v_proj(source))
 
     def attend(
@@ -116,13 +116,13 @@ class ReformerAttention(Attention):
             return (out if mask is None else out.masked_fill(~mask[:, None, :, None], 0.0)).to(dtype)
 
     def _in_full(self, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
-        """One chunk, whose order does not matter."""
+        """Attention in a single chunk, whose order does not matter."""
         slots = torch.arange(q.shape[2], device=q.device)
         scores = _scores(q, k, slots, slots, lengths[:, None, None])
         return self._drop(scores.softmax(-1)) @ v
 
     def _in_rounds(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, lengths: Tensor) -> Tensor:
-        """Every round on its own, then their mean, weighted."""
+        """Attention in every round, then their weighted mean."""
         order = self.order(q, mask)
         rows = torch.take_along_dim(torch.cat((q, k, v), dim=-1)[:, :, None], order[..., None], dim=3)
         rows = F.pad(rows, (0, 0, 0, -q.shape[2] % self.chunk_size)).unflatten(3, (-1, self.chunk_size))
@@ -153,14 +153,14 @@ class ReformerAttention(Attention):
 
 
 def _with_chunk_before(x: Float[Tensor, "*rest chunks size D"]) -> Float[Tensor, "*rest chunks 2*size D"]:
-    """Every chunk behind the one before it; zeros before the first."""
+    """Every chunk preceded by the previous one; zeros before the first."""
     return torch.cat((F.pad(x[..., :-1, :, :], (0, 0, 0, 0, 1, 0)), x), dim=-2)
 
 
 def _scores(q: Tensor, k: Tensor, query_slots: Tensor, key_slots: Tensor, lengths: Tensor) -> Tensor:
-    """q . k by place in the sorted sequence: lowest where no real token stands, next to lowest for a token itself.
+    """q . k in sorted order: the lowest number at padding, half of it for a token with itself.
 
-    Both weigh nothing beside any other token or any other round; a token without others has itself.
+    Both have no weight next to another token or round; a token without others attends to itself.
     """
     lowest = torch.finfo(q.dtype).min
     itself = query_slots[..., :, None] == key_slots[..., None, :]

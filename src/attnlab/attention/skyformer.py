@@ -1,13 +1,13 @@
-"""Skyformer (Chen et al. 2021, arXiv 2111.00035): a Gaussian kernel in place of softmax, by way of m landmarks.
+"""Skyformer (Chen et al. 2021, arXiv 2111.00035): a Gaussian kernel instead of softmax, approximated with m landmarks.
 
-Attention by kappa(q, k) = exp(-|q - k|^2 / (2 sqrt(D))), not divided by its sum. Queries and keys are lifted into one
-positive semidefinite matrix, and m of them are sampled, S:
+Weights are kappa(q, k) = exp(-|q - k|^2 / (2 sqrt(D))), not divided by their sum. Queries and keys together have a
+positive semidefinite kernel matrix; S is a sample of m of them:
 
     out = kappa(Q, S) (kappa(S, S) + ridge I)^-1 kappa(S, K) V
 
-Cost O(N m D + m^3) a head. Bidirectional self-attention only. Causal and step: landmarks come from the whole sequence,
-so the past would see later tokens. Cross: some of them come from queries, and padded queries, which cross-attention has
-no mask for, would be among these; the publication has no cross form.
+Cost O(N m D + m^3) per head. Bidirectional self-attention only. Causal and step: landmarks come from the whole
+sequence, so earlier tokens would see later ones. Cross: some landmarks come from queries, which have no padding mask in
+cross-attention; the publication has no cross form.
 """
 
 from typing import Literal
@@ -21,25 +21,25 @@ from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_iden
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.config.schema import Count
 
-# Random numbers are whole, below 2^31: a buffer of them survives a cast of the module to half precision.
+# Draws are integers below 2^31: fractions would be rounded when a model is cast to half precision.
 RANDOM_BITS = 31
 
 
 class SkyformerAttention(Attention):
     """Skyformer's attention.
 
-    Half of the landmarks are queries, half are keys, the same positions for every head, drawn with replacement as in
-    the published code. That draws again at every forward, in evaluation as well; here draws stay until `redraw`. With
-    `sampling: segments` one position of each of m/2 segments is drawn: none twice, all of them where there are no more
-    than m/2, and then fewer landmarks, so short sequences are cheap.
+    Half of the landmarks are queries, half are keys, at the same positions for every head, drawn with replacement as in
+    the published code. The published code draws at every forward, also in evaluation; here draws stay until `redraw`.
+    With `sampling: segments` one position is drawn from each of m/2 segments: no position twice, and all positions of
+    sequences of up to m/2, which then have fewer landmarks and are cheap.
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        n_landmarks: m at most; an even number.
-        inverse_iterations: of the inverse.
+        n_landmarks: limit m; an even number.
+        inverse_iterations: iterations of the inverse.
         ridge: added to the diagonal of the landmarks' kernel matrix.
         sampling: uniform or segments.
-        redraw_every: optimiser steps between two draws; None = never again.
+        redraw_every: optimiser steps between two draws; None = never redrawn.
 
     Raises:
         ValueError: n_landmarks is odd or below 2.
@@ -84,8 +84,8 @@ class SkyformerAttention(Attention):
         dtype, scale = v.dtype, q.shape[-1] ** -0.25
         with full_precision(q, k, v) as (q, k, v):
             q, k = q * scale, k * scale
-            places, real = self._places(real_lengths(q, mask), q.shape[2])
-            rows = places[:, :, None, :, None].expand(-1, -1, q.shape[1], -1, q.shape[3])
+            positions, real = self._positions(real_lengths(q, mask), q.shape[2])
+            rows = positions[:, :, None, :, None].expand(-1, -1, q.shape[1], -1, q.shape[3])
             landmarks = torch.cat((q.gather(2, rows[:, 0]), k.gather(2, rows[:, 1])), dim=2)
             q_kernel, k_kernel = gaussian_kernel(q, landmarks), gaussian_kernel(k, landmarks)
             if mask is not None:
@@ -93,17 +93,17 @@ class SkyformerAttention(Attention):
             context = self._inverse(landmarks, real) @ (k_kernel.transpose(-1, -2) @ v)
             return saturated(q_kernel @ context, dtype)
 
-    def _places(self, lengths: Tensor, size: int) -> tuple[Int[Tensor, "B 2 half"], Bool[Tensor, "B L"]]:
-        """Positions of sampled queries and of sampled keys, and which landmarks there are, of both together."""
+    def _positions(self, lengths: Tensor, size: int) -> tuple[Int[Tensor, "B 2 half"], Bool[Tensor, "B L"]]:
+        """Positions of sampled queries and of sampled keys, and a mask of the existing landmarks of both."""
         if self.sampling == "uniform":
-            places = (self.draws * lengths[:, None, None]) >> RANDOM_BITS
-            return places, (lengths > 0)[:, None].expand(-1, self.draws.numel())
+            positions = (self.draws * lengths[:, None, None]) >> RANDOM_BITS
+            return positions, (lengths > 0)[:, None].expand(-1, self.draws.numel())
         starts, sizes = segments(lengths, min(self.draws.shape[1], size))
         inside = (self.draws[:, : sizes.shape[1]] * sizes[:, None]) >> RANDOM_BITS
         return (starts[:, None] + inside).clamp(max=size - 1), (sizes > 0).repeat(1, 2)
 
     def _inverse(self, landmarks: Tensor, real: Tensor) -> Float[Tensor, "B H L L"]:
-        """Scaled by its row sums on both sides, as published, the matrix has eigenvalues in (0, 1]."""
+        """Inverse of the kernel matrix, which is scaled by its row sums, as published, to eigenvalues in (0, 1]."""
         matrix = with_identity(gaussian_kernel(landmarks, landmarks), real, self.ridge)
         root = matrix.sum(-1).rsqrt()
         both = root[..., :, None] * root[..., None, :]
@@ -114,5 +114,5 @@ def gaussian_kernel(x: Float[Tensor, "B H N D"], y: Float[Tensor, "B H L D"]) ->
     """exp(-|x - y|^2 / 2)."""
     halves = [z.square().sum(-1) / 2 for z in (x, y)]
     exponent = x @ y.transpose(-1, -2) - halves[0][..., :, None] - halves[1][..., None, :]
-    # Rounding takes the exponent of two large and nearly equal vectors above 0, and the exponential out of range.
+    # With large, almost equal vectors rounding can make the exponent positive, and the exponential infinite.
     return exponent.clamp(max=0.0).exp()

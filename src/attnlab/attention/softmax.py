@@ -1,8 +1,8 @@
 """Softmax attention: softmax(Q K^T / sqrt(D)) V (Vaswani et al. 2017, section 3.2; "vanilla" in both papers).
 
-Cost O(N M D) time; torch's fused kernels where they apply. Supports bidirectional, causal, cross and step; decoding
+Cost O(N M D) time, with torch's fused kernels where possible. Supports bidirectional, causal, cross and step; decoding
 keeps all keys and values, so a step costs O(position). With relative positions (self-attention only) it is the
-"relative" of Csordas et al. 2021, after Dai et al. 2019, and O(N M) memory.
+"relative" attention of Csordas et al. 2021, after Dai et al. 2019, and needs O(N M) memory.
 """
 
 from collections.abc import Callable
@@ -88,7 +88,7 @@ class SoftmaxAttention(CachedAttention):
         score_hook: Callable[[Tensor], Tensor] | None = None,
         first_query: int = 0,
     ) -> Tensor:
-        # Written out: torch's fused kernels cannot be differentiated by their bias under vmap.
+        # Explicit weights: torch's fused kernels have no gradient with respect to their bias under vmap.
         scores = (q + self.positions.content_bias) @ k.transpose(-1, -2)
         scores = (scores + self.positions.scores(q, k.shape[2], first_query)) * self.head_width**-0.5
         scores = scores if score_hook is None else score_hook(scores)

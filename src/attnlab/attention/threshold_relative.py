@@ -1,17 +1,16 @@
 """Threshold relative attention (Opper et al. 2025, arXiv 2503.23174; formulas as in their notebook TRA_FFL): keys below
-a threshold are removed, and distance is counted over those that are left.
+a threshold are removed, and distance counts the remaining keys.
 
     s_ij = q_i . k_j / sqrt(D)                 q, k of every head divided by their root mean square
     key j survives for query i where s_ij > 0 and j <= i;   n_ij = number of surviving keys l with j <= l <= i
     out_i = sum_j softmax over survivors of (s_ij + n_ij g_i) v_j,   g_i = logsigmoid(w . x_i + b) <= 0
 
-and 0 for a query that no key survives for. It needs no other positions. Cost O(N^2 D) time and O(N^2) memory: counts
-depend on the whole row, so no fused kernel applies. Counts and the threshold are constants to the gradient: a removed
-key gets none.
+and 0 for a query without surviving keys. It needs no other positional encoding. Cost O(N^2 D) time and O(N^2) memory:
+counts depend on the whole row, so no fused kernel applies. Counts and threshold are constants to the gradient: removed
+keys get none.
 
 Supports causal and step (a cache of keys and values; a step costs O(position)). Not bidirectional: the paper's distance
-is from a key up to its query, and is not defined for keys after it. Not cross: a query has no place among the keys of
-another sequence.
+is not defined for keys after the query. Not cross: there is no distance between positions of two sequences.
 """
 
 from collections.abc import Callable
@@ -31,9 +30,9 @@ EPS = 1e-6
 class ThresholdRelativeAttention(CachedAttention):
     """Threshold relative attention.
 
-    Biases are those of the notebook whatever the backbone's are: none in q_proj, k_proj and v_proj, one in out_proj and
-    gate_proj. Queries (B, H, N, D + 1) have one more column than keys: the logit of the forget gate, which is made from
-    the same input and which `attend` would not see otherwise.
+    Biases are as in the notebook, whatever the backbone's are: none in q_proj, k_proj and v_proj, one in out_proj and
+    gate_proj. Queries (B, H, N, D + 1) have one more column than keys: the logit of the forget gate, which `attend`
+    needs and which is computed from the same input.
 
     Args:
         d_model, n_heads, initialization, orthogonality: as in Attention.
@@ -60,7 +59,7 @@ class ThresholdRelativeAttention(CachedAttention):
         self.gate_proj, self.out_proj = nn.Linear(d_model, self.n_heads), nn.Linear(d_model, d_model)
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N Q"]:
-        """Normalised queries, and the gate's logit in the last column."""
+        """Normalised queries, with the gate's logit as the last column."""
         return torch.cat((self._normalized(super().queries(x)), self.split_heads(self.gate_proj(x))), dim=-1)
 
     def query_heads(self, q: Float[Tensor, "B H N Q"]) -> Float[Tensor, "B H N D"]:
@@ -83,7 +82,7 @@ class ThresholdRelativeAttention(CachedAttention):
     def attend_last(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, position: int
     ) -> Float[Tensor, "B H 1 C"]:
-        # The keys of the cache end with the query's own: none of them is in the future.
+        # The last key of the cache is at the query's position: no key is in the future.
         return self._read(q, k, v, mask, causal=False)
 
     def weights(
@@ -119,7 +118,7 @@ class ThresholdRelativeAttention(CachedAttention):
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
         scores = scores if score_hook is None else score_hook(scores)
         survives = (scores > 0) & kept(scores, mask, causal)
-        # From the end of the row to key j, both included; whole numbers, so their differences are exact.
+        # Number of survivors from key j to the end of the row; integers, so differences are exact.
         survivors = survives.to(scores.dtype)
         counts = survivors.sum(-1, keepdim=True) - survivors.cumsum(-1) + survivors
         return softmax_weights(dropped(scores + counts * gate, dropout), survives)

@@ -1,18 +1,18 @@
-"""TransNormer's two attentions (Qin et al. 2022, "The Devil in Linear Transformer", sections 4.2, 4.3 and appendix D).
+"""Both attentions of TransNormer (Qin et al. 2022, "The Devil in Linear Transformer", sections 4.2, 4.3, appendix D).
 
     NormAttention   out_i = norm(sum_j (phi(q_i) . phi(k_j)) v_j),   norm(x) = x / (rms(x) + 1e-8)
     DiagAttention   out_i = sum over j in the block of i of f(q_i . k_j / sqrt(D)) v_j,   f: softmax or relu (ReLA)
 
-NormAttention has no denominator: the norm bounds what it gives, over all heads together, before the output projection.
-T1 takes phi = elu and ReLA blocks, with the same norm after them; T2 takes phi = 1 + elu and softmax blocks. The norm
-has no gain and its eps stands outside the root, as in the published code (appendix D has it inside).
+NormAttention has no denominator: a norm over all heads together bounds its output before the output projection.
+T1 uses phi = elu and ReLA blocks, with the same norm after them; T2 uses phi = 1 + elu and softmax blocks. The norm has
+no gain and its eps is outside the root, as in the published code (inside in appendix D).
 
 Cost: NormAttention O(N D^2), and supports bidirectional, causal (in chunks), cross and step (running sums).
 DiagAttention O(N W D) for blocks of W positions; supports bidirectional, causal and step (the state holds the current
 block), not cross: the blocks of two sequences do not correspond.
 
-Unlike in the published code padding takes no weight, neither that of the sequence nor that of the last block; linear
-relative positions (`lrpe`), of which the paper does not speak and its language models make use, are a switch.
+Unlike in the published code padding gets no weight, neither at the end of a sequence nor in the last block. Linear
+relative positions (`lrpe`), which the published language models use and the paper does not mention, are an option.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ EPS = 1e-8
 
 def simple_rms_norm(x: Float[Tensor, "*rest E"]) -> Float[Tensor, "*rest E"]:
     """x / (rms(x) + eps) over the last axis; finite, gradients included, for every finite x and for zero vectors."""
-    # Squares are taken of numbers up to 1, so that none overflows; the result does not depend on the peak.
+    # Divided by the peak first, so that no square overflows; the result does not depend on the peak.
     peak = x.detach().abs().amax(-1, keepdim=True)
     nothing = (peak == 0).to(x.dtype)
     rms = peak * ((x / (peak + nothing)).square().mean(-1, keepdim=True) + nothing).sqrt()
@@ -46,18 +46,19 @@ def simple_rms_norm(x: Float[Tensor, "*rest E"]) -> Float[Tensor, "*rest E"]:
 
 
 def lrpe_of(kind: LrpeKind, width: int) -> Lrpe | None:
+    """Linear relative positions of a kind, or None."""
     return None if kind == "none" else Lrpe(kind, width)
 
 
 class NormAttention(FeatureMapAttention):
-    """Linear attention with a norm in place of the denominator.
+    """Linear attention with a norm instead of the denominator.
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization: kind and placement as in FeatureMapAttention; there is no denominator, whatever it says.
-        feature_map: phi, also such as can be negative.
+        normalization: kind and placement as in FeatureMapAttention; its denominator is ignored.
+        feature_map: phi, which may be negative.
         norm: rms_norm = the norm above; layer_norm = LayerNorm with gain and bias. Either over all heads together.
-        lrpe: positions worked into the features (attnlab.attention.core.score_position).
+        lrpe: positional encoding of the features (attnlab.attention.core.score_position).
         chunk_size: as in FeatureMapAttention.
     """
 
@@ -101,7 +102,7 @@ class NormAttention(FeatureMapAttention):
         return self.lrpe(features, torch.arange(first, first + features.shape[2], device=features.device))
 
     def cast_output(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
-        # Undivided sums grow with the length and pass the largest float16; after the norm they fit again.
+        # Sums without a denominator may exceed the range of float16 before the norm.
         return out
 
     def project_output(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
@@ -116,21 +117,21 @@ class NormAttention(FeatureMapAttention):
 
 @dataclass(frozen=True)
 class BlockState(State):
-    """Keys (with their positions worked in) and values of the block of the last token read, up to that token."""
+    """Keys (with positional encoding) and values of the current block, up to the last token read."""
 
     k: Float[Tensor, "B H W D"]
     v: Float[Tensor, "B H W D"]
 
 
 class DiagAttention(Attention):
-    """Attention within blocks of neighbouring positions that do not overlap.
+    """Attention within blocks of neighbouring positions, which do not overlap.
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
         dropout: on the weights, in training.
         block_size: positions of a block.
-        scores: softmax, or rela = relu of the scores and the norm of NormAttention once heads are joined.
-        lrpe: positions worked into queries and keys, counted from the beginning of each block.
+        scores: softmax, or rela = relu of the scores, and the norm of NormAttention over the joined heads.
+        lrpe: positional encoding of queries and keys, counted from the start of each block.
     """
 
     supports_cross = False
@@ -154,7 +155,7 @@ class DiagAttention(Attention):
         self.lrpe = lrpe_of(lrpe, self.head_width)
 
     def with_positions(self, x: Float[Tensor, "B H N D"], first: int) -> Float[Tensor, "B H N D"]:
-        """Queries or keys with their positions worked in; `first` is the position of the first row."""
+        """Queries or keys with positional encoding; `first` is the position of the first row."""
         if self.lrpe is None:
             return x
         return self.lrpe(x, torch.arange(first, first + x.shape[2], device=x.device) % self.block_size)
@@ -177,11 +178,11 @@ class DiagAttention(Attention):
         return out.unflatten(0, (batch, -1)).flatten(1, 2)[:, :length].transpose(1, 2)
 
     def _within(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """Attention inside blocks, whatever their number; the mask is one of each block."""
+        """Attention inside blocks, which form the batch; the mask has a row for each block."""
         dropout = self.dropout if self.training else 0.0
         if self.scores == "softmax":
             return fused_softmax(q, k, v, mask, causal, dropout)
-        # A key of zeros has score 0, and that is ReLA's weight 0.
+        # A key of zeros has score 0, and so weight 0.
         with full_precision(q, mask_keys(k, mask), v) as (q, k, v):
             weights = F.relu(q @ k.transpose(-1, -2) * self.head_width**-0.5)
             return dropped(weights.tril() if causal else weights, dropout) @ v
@@ -201,7 +202,7 @@ class DiagAttention(Attention):
         causal: bool,
         score_hook: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, "B H N N"]:
-        """Scores are those of all pairs; the weights outside of blocks are 0."""
+        """Scores are of all pairs of positions; weights outside of blocks are 0."""
         scores = self.with_positions(q, 0) @ self.with_positions(k, 0).transpose(-1, -2) * self.head_width**-0.5
         scores = scores if score_hook is None else score_hook(scores)
         block = torch.arange(q.shape[2], device=q.device) // self.block_size
@@ -221,12 +222,12 @@ class DiagAttention(Attention):
         return self.project_output(self._within(q, k, v, None, False), x), BlockState(state.position + 1, k, v)
 
     def state_size(self, length: int) -> int:
-        """At most one block: the tokens since its beginning."""
+        """Keys and values of the current block."""
         return 2 * self.d_model * min(length, (length - 1) % self.block_size + 1)
 
 
 def _blocks(x: Float[Tensor, "B H N C"], size: int) -> Float[Tensor, "BK H W C"]:
-    """The blocks of all samples, one after another as a batch; the last one of each filled up with zeros."""
+    """The blocks of all samples as a batch; the last block of a sample is padded with zeros."""
     x = F.pad(x, (0, 0, 0, -x.shape[2] % size)) if x.shape[2] % size else x
-    # In this order no number moves: heads lie behind positions in memory.
+    # This order needs no copy: heads are after positions in memory.
     return x.transpose(1, 2).unflatten(1, (-1, size)).flatten(0, 1).transpose(1, 2)

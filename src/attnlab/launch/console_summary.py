@@ -15,8 +15,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.job_config import JobConfig
 from attnlab.config.suggest import command_line, show
 from attnlab.config.sweep import check_command
-from attnlab.learn.headline_metrics import headlines, whole
-from attnlab.learn.metric_units import text
+from attnlab.learn.metric_units import headlines, text, whole
 from attnlab.run.run_folder import RunError, RunFolder
 
 

@@ -14,8 +14,7 @@ from attnlab.config.job_config import JobConfig, apply_values
 from attnlab.config.naming import label_options
 from attnlab.config.overrides import with_data_set_names
 from attnlab.config.suggest import hint, listed, nearest
-from attnlab.learn.headline_metrics import whole
-from attnlab.learn.metric_units import text
+from attnlab.learn.metric_units import text, whole
 from attnlab.run.load_run import network_with, paths_here, trained_on, with_own_tokens
 from attnlab.run.run_argument import asked_config, folder_words, subset_problem, unknown_subset
 from attnlab.run.run_folder import RunError, read_config, require_writable, write_text

@@ -1,19 +1,19 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes: after a failure or a crash a file is the old one or the new one, never a part."""
 
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 IDENTITY = "identity"
-"""key in every file of weights: the run that it is of (`config.naming.identity`)"""
+"""key of the run's identity (`config.naming.identity`) in every file of weights"""
 
 
 class SaveError(Exception):
-    """Weights could not be saved; what was saved before is untouched."""
+    """Weights could not be saved; earlier files are unchanged."""
 
 
 def save_atomically(write: Callable[[Path], None], path: Path) -> None:
-    """Write a file beside `path`, then put it in place: a reader finds the old file or the new one, never a part.
+    """Write a temporary file next to `path`, then rename it to `path`.
 
     Raises:
         SaveError: no space, or no permission.
@@ -22,10 +22,10 @@ def save_atomically(write: Callable[[Path], None], path: Path) -> None:
 
 
 def save_together(files: Mapping[Path, Callable[[Path], None]]) -> None:
-    """The same for several files: all are written before the first is put in place.
+    """Write several files as `save_atomically` does: all are complete before the first is renamed.
 
     Raises:
-        SaveError: no space, or no permission; none was put in place unless that itself failed.
+        SaveError: no space, or no permission; no file was renamed unless renaming itself failed.
     """
     parts = {path: path.with_name(path.name + ".part") for path in files}
     path = next(iter(files))
@@ -39,7 +39,7 @@ def save_together(files: Mapping[Path, Callable[[Path], None]]) -> None:
     except (OSError, RuntimeError) as error:
         for part in parts.values():
             part.unlink(missing_ok=True)
-        # torch reports a full disk as a RuntimeError of its file writer; any other one is none of ours.
+        # torch reports a full disk as a RuntimeError of its file writer; other RuntimeErrors are bugs.
         if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in str(error):
             raise
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]

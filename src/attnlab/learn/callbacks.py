@@ -1,12 +1,13 @@
-"""What happens beside a training step: metrics, validation, checkpoints, random states, stopping.
+"""Callbacks of training: metrics, test curve, checkpoints, random states, training time.
 
-Order matters and is fixed in `run/fit.py`: metrics and validation come before the checkpoint, so that a checkpoint
-holds all that was recorded up to its step, and a resumed run repeats what came after it.
+`run/fit.py` fixes their order: metrics and validation come before the checkpoint, so that a checkpoint covers all
+records up to its step, and a resumed run repeats the later ones.
 """
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,13 +25,14 @@ Metrics = dict[str, float]
 
 @runtime_checkable
 class MetricsSink(Protocol):
-    """Where metrics go."""
+    """A destination of metrics."""
 
-    def log(self, step: int, metrics: Metrics) -> None: ...
+    def log(self, step: int, metrics: Metrics) -> None:
+        """Record the metrics of a step."""
 
 
 class StepCallback(Callback, ABC):
-    """Calls `on_step` once after each optimiser step, not after each accumulated batch."""
+    """Base class of callbacks that act after each optimiser step, not after each accumulated batch."""
 
     _last_step: int | None = None
 
@@ -44,45 +46,65 @@ class StepCallback(Callback, ABC):
 
     @abstractmethod
     def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
-        """What to do after optimiser step number `step`, counted from 1."""
+        """Called after optimiser step number `step`, counted from 1."""
+
+
+def random_states() -> dict[str, Any]:
+    """Random states of torch, CUDA, numpy and Python, as plain types: checkpoints are read with weights_only=True."""
+    kind, keys, position, has_gauss, gauss = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        "numpy": [kind, keys.tolist(), position, has_gauss, gauss],
+        "python": random.getstate(),
+    }
+
+
+def restore_random_states(states: dict[str, Any]) -> None:
+    """Puts random states back; CUDA's only where there is a GPU."""
+    torch.set_rng_state(states["torch"])
+    if states["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(states["cuda"])
+    kind, keys, *rest = states["numpy"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
+    version, words, gauss = states["python"]
+    random.setstate((version, tuple(words), gauss))
+
+
+@contextmanager
+def preserved_rng() -> Iterator[None]:
+    """Random states after the block are the same as before it, also after an exception."""
+    # Lightning's isolate_rng leaves them changed after an exception, and always starts CUDA where there is a GPU.
+    states = random_states()
+    try:
+        yield
+    finally:
+        restore_random_states(states)
 
 
 class RandomState(Callback):
-    """Random states in the checkpoint, as plain types (it is loaded with weights_only=True).
+    """Keeps random states in the checkpoint, and restores them after a resume.
 
-    They are put back before the first training step after a resume, not earlier: making the loader draws from them.
+    They are restored before the first training step, not earlier: making the loader draws random numbers.
     """
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        kind, keys, place, has_gauss, gauss = np.random.get_state()
-        return {
-            "torch": torch.get_rng_state(),
-            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
-            "numpy": [kind, keys.tolist(), place, has_gauss, gauss],
-            "python": random.getstate(),
-        }
+        return random_states()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._loaded = state_dict
 
     def on_train_batch_start(self, *args: Any) -> None:
-        if self._loaded is None:
-            return
-        state, self._loaded = self._loaded, None
-        torch.set_rng_state(state["torch"])
-        if state["cuda"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(state["cuda"])
-        kind, keys, *rest = state["numpy"]
-        np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
-        version, words, gauss = state["python"]
-        random.setstate((version, tuple(words), gauss))
+        if self._loaded is not None:
+            restore_random_states(self._loaded)
+            self._loaded = None
 
 
 class TrainMetrics(StepCallback):
-    """Logs the module's latest metrics every `every` steps and at the last one."""
+    """Logs the module's latest metrics every `every` steps and at the last step."""
 
     def __init__(self, sink: MetricsSink, every: int, max_steps: int) -> None:
         self.sink, self.every, self.max_steps = sink, every, max_steps
@@ -93,7 +115,7 @@ class TrainMetrics(StepCallback):
 
 
 class Curve(StepCallback):
-    """Opt-in: the test subsets every so many steps, logged as test_curve/..., never used to select anything."""
+    """Logs test metrics every `every` steps as test_curve/...; opt-in, and never used for selection."""
 
     def __init__(self, sink: MetricsSink, every: int, measure: Callable[[], Metrics]) -> None:
         self.sink, self.every, self.measure = sink, every, measure
@@ -104,10 +126,10 @@ class Curve(StepCallback):
 
 
 class Saving(StepCallback):
-    """Saves every `every` steps, at the last step, and when asked to stop; then raises `Stopped`.
+    """Saves every `every` steps, at the last step, and after a stop signal; then raises `Stopped`.
 
     Args:
-        stop_signal: the number of a signal that asks to stop, or None.
+        stop_signal: returns the number of the stop signal that has come, or None.
     """
 
     def __init__(self, every: int, max_steps: int, stop_signal: Callable[[], int | None]) -> None:
@@ -122,16 +144,16 @@ class Saving(StepCallback):
 
     @abstractmethod
     def save(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
-        """Save the state after a step, unless its weights are not finite."""
+        """Save the state after a step; refuses weights that are not finite."""
 
 
 class Checkpoint(Saving):
-    """Saves a run to `path`.
+    """Saves the checkpoint of a run to `path`.
 
     Args:
         every, max_steps, stop_signal: as in Saving.
-        on_saved: told the step of each checkpoint.
-        identity: of the run (`config.naming.identity`), so that its checkpoint is no other one's.
+        on_saved: called with the step of each checkpoint.
+        identity: the run's identity (`config.naming.identity`), by which another run's checkpoint is recognised.
     """
 
     def __init__(
@@ -158,13 +180,14 @@ class Checkpoint(Saving):
 
 
 class Clock(Callback):
-    """Seconds spent in training over all parts of a resumed run; kept in the checkpoint, no part of any metric."""
+    """Training time in seconds, kept in the checkpoint so that it includes the time before a resume; not a metric."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now, self.before, self.started = now, 0.0, None
 
     @property
     def seconds(self) -> float:
+        """Training time so far."""
         return self.before + (0.0 if self.started is None else self.now() - self.started)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:

@@ -1,20 +1,22 @@
-"""A step as one compiled graph (torch.compile): forward and, by AOTAutograd, backward.
+"""A training step as one compiled graph (torch.compile): forward and, by AOTAutograd, backward.
 
-Only what is computed from tensors belongs in it; random tokens, pieces of a batch and what is read by Python stay
-outside. Every new shape is compiled anew, so lengths should be padded to few sizes.
+The graph contains tensor operations only: masking tokens at random, cutting batches into pieces and reading values in
+Python stay outside. Every new shape is compiled again, so lengths should be padded to few sizes.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 GRAPHS = 1024
-"""graphs one function may have in a process: shapes x settings of a sweep's jobs; equal ones are shared by the jobs"""
+"""limit of graphs a function and process: shapes x settings of a sweep's jobs; jobs share equal graphs"""
 
 SAFE_ON_A_CPU = {"cpp.simdlen": 1}
-"""of inductor: no vector instructions of its own. With them torch 2.13 sums rows whose number is no multiple of the
-vector width into the wrong places, and beyond the end of memory (pytorch issue 196681; met in sort-of-CLEVR's step)"""
+"""options of inductor: no explicit vector instructions. With them torch 2.13 writes sums of rows to wrong addresses,
+even outside the buffer, if their number is no multiple of the vector
+width (pytorch issue 196681, seen on sort-of-CLEVR)"""
 
 Tensors = tuple[Tensor, ...]
 
@@ -22,24 +24,24 @@ Tensors = tuple[Tensor, ...]
 def compiled(
     function: Callable[..., Tensors], device: torch.device, backend: str = "inductor"
 ) -> Callable[..., Tensors]:
-    """The function compiled as one graph when it is first called, and again for every new shape.
+    """The function, compiled as one graph at the first call, and again for every new shape.
 
-    On a GPU the graph is replayed as a CUDA graph. What a call gives is then copied out of the memory that the next
-    call uses again; gradients of a backward pass through it stay there: see `OwnGradients`.
+    On a GPU the graph is replayed as a CUDA graph, whose memory the next call overwrites. So results are copied;
+    gradients of a backward pass are not: see `OwnGradients`.
 
     Args:
-        function: of modules, tensors and objects that hold tensors; gives a tuple of tensors.
+        function: takes modules, tensors and objects that hold tensors; returns a tuple of tensors.
         backend: of torch.compile.
 
-    Raises (when it is called):
+    Raises (when called):
         torch._dynamo.exc.Unsupported: the function is not one graph; the message names the line.
     """
     config = torch._dynamo.config
     for name in ("recompile_limit", "accumulated_recompile_limit"):
-        # torch 2.6 knows the older names alone
+        # torch 2.6 knows only the older names
         known = name if hasattr(config, name) else name.replace("recompile_limit", "cache_size_limit")
         setattr(config, known, GRAPHS)
-    build = lambda **how: torch.compile(function, fullgraph=True, dynamic=False, backend=backend, **how)  # noqa: E731
+    build = partial(torch.compile, function, fullgraph=True, dynamic=False, backend=backend)
     if backend != "inductor":
         return build()
     if device.type != "cuda":
@@ -54,9 +56,10 @@ def compiled(
 
 
 class OwnGradients:
-    """Gradients in memory of their own, to which a CUDA graph's are added: its next run overwrites its own.
+    """Copies gradients out of the memory of a CUDA graph, which its next run overwrites.
 
-    Call it after every backward pass, and set gradients to zero rather than to None.
+    Call it after every backward pass, and set gradients to zero rather than to None: later gradients are then added to
+    the copies.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:

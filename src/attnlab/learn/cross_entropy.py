@@ -1,12 +1,12 @@
-"""Cross-entropy over large vocabularies, a chunk of positions at a time: the logits of a batch are never all there.
+"""Cross-entropy over large vocabularies, computed in chunks of positions, so that logits need little memory.
 
-At WikiText-103's published settings (65,536 tokens a batch, 267,735 words) they would take 70 GB in float32. The sum of
-the losses needs of each chunk only its own gradients, which are formed with it and added up, so that there is no second
-pass over the vocabulary and at most `CHUNK` logits exist at once.
+At WikiText-103's published settings (65,536 tokens a batch, 267,735 words) all logits would take 70 GB in float32. Here
+the gradients of each chunk are computed together with its losses and summed: at most `CHUNK` logits exist at once, and
+there is no second pass over the vocabulary.
 
-The sum is an operator of its own (`torch.ops.attnlab.scored_losses`): how many places are scored only the data knows,
-and neither a compiled graph nor vmap could go by that. Both take the operator as a whole; under vmap it goes through
-the members one by one.
+The sum is a custom operator (`torch.ops.attnlab.scored_losses`), because the number of scored positions depends on the
+data, which neither a compiled graph nor vmap supports. Both treat the operator as opaque; vmap calls it member by
+member.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 CHUNK = 2**26
-"""logits formed at once, 256 MiB in float32; smaller chunks spend their time on adding up gradients of the weights"""
+"""limit of logits in a chunk, 256 MiB in float32; with smaller chunks most time goes into summing weight gradients"""
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
 _SCHEMA = (
@@ -27,16 +27,15 @@ _SCHEMA = (
 
 
 def chunked_cross_entropy(
-    hidden: Float[Tensor, "*places E"],
+    hidden: Float[Tensor, "*positions E"],
     weight: Float[Tensor, "V E"],
     bias: Float[Tensor, " V"],
-    targets: Int[Tensor, "*places"],
-    scored: Bool[Tensor, "*places"] | None = None,
+    targets: Int[Tensor, "*positions"],
+    scored: Bool[Tensor, "*positions"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean of -log softmax(hidden weight^T + bias)[target] over the scored places (None: all), equal to torch's up to
-    rounding; 0 where none is.
+    """Mean of -log softmax(hidden weight^T + bias)[target] over the scored positions (None: all); 0 without any.
 
-    First derivatives only. Products are in autocast's format, sums in float32 at least.
+    Equals torch's up to rounding. First derivatives only. Products are in autocast's format, sums at least in float32.
     """
     scored = torch.ones_like(targets, dtype=torch.bool) if scored is None else scored
     device, dtype = hidden.device.type, hidden.dtype
@@ -50,7 +49,7 @@ def chunked_cross_entropy(
 
 
 def _nothing_with_slope(x: Tensor, grad: Tensor) -> Tensor:
-    """0, whose gradient by x is `grad`: known to every transform of torch, which an autograd.Function is not."""
+    """Zero, with gradient `grad` with respect to x. Unlike an autograd.Function it works in every torch transform."""
     product = torch.dot(x.flatten(), grad.flatten())
     return product - product.detach()
 
@@ -58,51 +57,52 @@ def _nothing_with_slope(x: Tensor, grad: Tensor) -> Tensor:
 def sum_in_chunks(
     hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, scored: Tensor, dtype: torch.dtype, slopes: bool
 ) -> Sums:
-    """The sum of the losses, and its gradients by hidden states, weights and biases (without `slopes`: empty).
+    """The sum of the losses, and its gradients with respect to hidden states, weights and biases.
 
     Args:
         hidden [..., E], weight [V, E], bias [V], targets [...], scored [...]: as above.
         dtype: format of the products.
+        slopes: compute the gradients; else they are empty.
     """
     states, answers = hidden.flatten(0, -2), targets.flatten()
-    places = scored.flatten().nonzero()[:, 0]
-    total, *grads = _made(hidden, weight, bias, slopes)
-    # once, and not for every chunk
+    positions = scored.flatten().nonzero()[:, 0]
+    total, *grads = _zeros(hidden, weight, bias, slopes)
+    # cast once, not for every chunk
     low_weight, low_bias = weight.to(dtype), bias.to(dtype)
-    # float16 would lose the probabilities of a large vocabulary: most are below its least number
+    # in float16 most probabilities over a large vocabulary would be rounded to 0
     slope_dtype = total.dtype if dtype == torch.float16 else dtype
     slope_weight = low_weight if slope_dtype == dtype else weight.to(slope_dtype)
     with torch.autocast(device_type=hidden.device.type, enabled=False):
-        for part in _parts(len(places), len(weight)):
-            x, y = states[places[part]], answers[places[part]][:, None]
+        for part in _parts(len(positions), len(weight)):
+            x, y = states[positions[part]], answers[positions[part]][:, None]
             probabilities = F.linear(x.to(dtype), low_weight, low_bias).to(total.dtype)
             spread = probabilities.logsumexp(-1, keepdim=True)
             total += (spread - probabilities.gather(-1, y)).sum()
             if slopes:
                 slope = probabilities.sub_(spread).exp_().scatter_add_(-1, y, -torch.ones_like(spread))
-                _add_gradients(grads, slope.to(slope_dtype), x, slope_weight, places[part])
+                _add_gradients(grads, slope.to(slope_dtype), x, slope_weight, positions[part])
     return total, *grads
 
 
-def _made(hidden: Tensor, weight: Tensor, bias: Tensor, slopes: bool) -> Sums:
-    """Zeros for the sum and its gradients; sums over many chunks are kept in the precision of the parameters."""
+def _zeros(hidden: Tensor, weight: Tensor, bias: Tensor, slopes: bool) -> Sums:
+    """Zeros for the sum and its gradients, these in the precision of the parameters."""
     total = hidden.new_zeros((), dtype=torch.promote_types(hidden.dtype, torch.float32))
     return total, *(torch.zeros_like(x) if slopes else x.new_empty(0) for x in (hidden, weight, bias))
 
 
-def _add_gradients(grads: list[Tensor], slope: Tensor, x: Tensor, weight: Tensor, places: Tensor) -> None:
-    """Adds those of a chunk in place."""
+def _add_gradients(grads: list[Tensor], slope: Tensor, x: Tensor, weight: Tensor, positions: Tensor) -> None:
+    """Add the gradients of a chunk in place."""
     of_hidden, of_weight, of_bias = grads
-    of_hidden.flatten(0, -2)[places] = (slope @ weight).to(of_hidden.dtype)
+    of_hidden.flatten(0, -2)[positions] = (slope @ weight).to(of_hidden.dtype)
     if of_weight.dtype == slope.dtype:
-        # in place: a second matrix of that size, and a pass over it, would cost more than the product
+        # in place: another matrix of this size, and a pass over it, would cost more than the product
         of_weight.addmm_(slope.T, x.to(slope.dtype))
     else:
         of_weight += slope.T @ x.to(slope.dtype)
     of_bias += slope.sum(0)
 
 
-# Counting the scored places waits for a GPU, which nothing inside a CUDA graph may; torch 2.6 has no such tag.
+# Counting the scored positions waits for the GPU, which is not allowed inside a CUDA graph; torch 2.6 lacks the tag.
 _TAGS = {"tags": torch.Tag.cudagraph_unsafe} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
 scored_losses = torch.library.custom_op(
     "attnlab::scored_losses", sum_in_chunks, mutates_args=(), schema=_SCHEMA, **_TAGS
@@ -112,16 +112,15 @@ scored_losses = torch.library.custom_op(
 
 @scored_losses.register_fake
 def _(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Any, scored: Any, dtype: Any, slopes: bool) -> Sums:
-    return _made(hidden, weight, bias, slopes)
+    return _zeros(hidden, weight, bias, slopes)
 
 
 @scored_losses.register_vmap
 def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Sums, tuple[int, ...]]:
-    """One member after another: each has its own scored places, and chunks are as large as memory allows."""
-    members = range(info.batch_size)
+    """Member by member: each has other scored positions, and chunks are as large as memory allows."""
     each = [
         scored_losses(*(x if dim is None else x.select(dim, k) for x, dim in zip(given, in_dims, strict=True)))
-        for k in members
+        for k in range(info.batch_size)
     ]
     return tuple(torch.stack(found) for found in zip(*each, strict=True)), (0, 0, 0, 0)
 
@@ -130,7 +129,7 @@ def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Sums, tu
 def token_losses(
     hidden: Float[Tensor, "T E"], weight: Float[Tensor, "V E"], bias: Float[Tensor, " V"], targets: Int[Tensor, " T"]
 ) -> tuple[Float[Tensor, " T"], Bool[Tensor, " T"]]:
-    """The loss at every position, in float32 at least, and whether the likeliest token is the target."""
+    """The loss at every position, in float32 at least, and whether the most likely token is the target."""
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     losses, right = [hidden.new_zeros(0, dtype=dtype)], [targets.new_zeros(0, dtype=torch.bool)]
     for part in _parts(len(hidden), len(weight)):

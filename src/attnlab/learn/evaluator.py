@@ -1,37 +1,114 @@
-"""The evaluator of a run: metrics of its network on the subsets of its task."""
+"""Evaluation of a network on the subsets of a task, the same during training, after it, and in `evaluate.py`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from attnlab.config.schema import Train
-from attnlab.learn.evaluate import evaluate
+from attnlab.data.examples import Examples
+from attnlab.data.task_spec import TaskSpec
+from attnlab.learn.example_scores import score_function
+from attnlab.learn.metrics import summarise
 from attnlab.learn.training_progress import Reporter
 from attnlab.tasks.base import Prepared
+
+MIXED = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+
+
+def precision_context(precision: str, device: torch.device) -> AbstractContextManager:
+    """Autocast of a training precision; nothing in full precision."""
+    if precision not in MIXED:
+        return nullcontext()
+    return torch.autocast(device_type=device.type, dtype=MIXED[precision])
+
+
+@contextmanager
+def evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode; every module's mode is restored, which need not be the same as its parent's."""
+    training = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients."""
+    with evaluation_mode(network), torch.inference_mode():
+        yield
+
+
+def evaluate(
+    network: nn.Module,
+    spec: TaskSpec,
+    examples: Examples,
+    *,
+    batch_size: int,
+    precision: str,
+    decode_limit: int = 0,
+    numbers: np.ndarray | None = None,
+    tick: Callable[[int], object] | None = None,
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Metrics and counts of a subset.
+
+    Args:
+        batch_size: affects results by rounding only.
+        decode_limit: limit of the output length, end token included (encoder_decoder only).
+        numbers: evaluate these examples only.
+        tick: called after each batch with the number of evaluated examples.
+
+    Returns:
+        metrics without a prefix (`sequence_accuracy`, `length_30/sequence_accuracy`, `unary/accuracy`), and counts.
+    """
+    numbers = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
+    device = next(network.parameters()).device
+    lengths = None if examples.lengths is None else np.asarray(examples.lengths)[numbers]
+    # Sorted by length: batches need less padding, and fewer decoding steps.
+    order = np.arange(len(numbers)) if lengths is None else np.argsort(lengths, kind="stable")
+    scores, records = score_function(spec, decode_limit), {}
+    with evaluating(network), precision_context(precision, device):
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            batch = examples.batch(numbers[rows]).to(device)
+            for name, values in scores(network, batch).items():
+                values = values.cpu().numpy()
+                records.setdefault(name, np.zeros(len(numbers), dtype=values.dtype))[rows] = values
+            if tick is not None:
+                tick(min(start + batch_size, len(order)))
+    row_of = np.full(len(examples), -1)
+    row_of[numbers] = np.arange(len(numbers))
+    groups = {name: row_of[group][row_of[group] >= 0] for name, group in examples.groups.items()}
+    return summarise(records, spec.metrics, groups, lengths, examples.length_bins)
 
 
 @dataclass
 class Findings:
-    """Metrics with their full names, and how many examples stand behind each part (`test/ood/length_30`)."""
+    """Metrics by their full names, and the number of examples of each part (`test/ood/length_30`)."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, prefix: str, metrics: Mapping[str, float], counts: Mapping[str, int]) -> None:
+        """Add metrics and counts of a subset, with `prefix` before their names."""
         self.metrics |= {f"{prefix}/{name}": value for name, value in metrics.items()}
         self.counts |= {prefix if part == "all" else f"{prefix}/{part}": size for part, size in counts.items()}
 
 
 class Evaluator:
-    """Evaluates subsets of a prepared task.
+    """Evaluator of a run: evaluates its network on subsets of its prepared task.
 
     Args:
-        train: batch size of evaluation, precision, selection rules.
-        network: evaluated with the weights that it has.
-        reporter: shows progress while an evaluation that is not part of training runs.
+        train: batch size of evaluation, precision, limit of batches.
+        network: evaluated with its current weights.
+        reporter: shows the progress of evaluations outside of training.
     """
 
     def __init__(self, train: Train, prepared: Prepared, network: nn.Module, reporter: Reporter) -> None:
@@ -39,13 +116,13 @@ class Evaluator:
 
     @property
     def metric(self) -> str:
-        """What validation selects by."""
+        """The metric that validation selects by."""
         return self.prepared.spec.metrics[0]
 
     def subset(
         self, name: str, numbers: np.ndarray | None = None, limit: int | None = None, show: bool = False
     ) -> tuple[dict[str, float], dict[str, int]]:
-        """Metrics and counts of one subset, or of some of its examples."""
+        """Metrics and counts of one subset, or of some of its examples; `show` reports progress."""
         examples = self.prepared.subsets[name]
         numbers = self.chosen(name, numbers)
         if show:
@@ -62,34 +139,35 @@ class Evaluator:
                 precision=self.train.precision,
                 decode_limit=limit or self.prepared.decode_limits.get(name, 0),
                 numbers=numbers,
-                tick=(lambda done, size: self.reporter.update(done)) if show else (lambda done, size: None),
+                tick=self.reporter.update if show else None,
             )
         finally:
             if show:
                 self.reporter.stop()
 
     def chosen(self, name: str, numbers: np.ndarray | None) -> np.ndarray | None:
-        """The examples of a subset that are evaluated: all, or those asked for, or some, by `train.eval_batches`."""
+        """Numbers of the examples to evaluate: `numbers` (None: all), cut down to `train.eval_batches` batches."""
         asked = len(self.prepared.subsets[name]) if numbers is None else len(numbers)
         most = asked if self.train.eval_batches is None else self.train.eval_batches * self.train.eval_batch_size
         if most >= asked:
             return numbers
-        # always the same ones; not the first ones, since files are often in order of length or kind
-        places = np.sort(np.random.default_rng(0).permutation(asked)[:most])
-        return places if numbers is None else np.asarray(numbers)[places]
+        # always the same ones; not the first ones, because files are often sorted by length or kind
+        rows = np.sort(np.random.default_rng(0).permutation(asked)[:most])
+        return rows if numbers is None else np.asarray(numbers)[rows]
 
     def debug(self) -> dict[str, Any]:
-        """What a result says of evaluations that were cut short by `train.eval_batches`; empty where they are whole."""
-        if (batches := self.train.eval_batches) is None:
+        """The entry of a result for evaluations cut down by `train.eval_batches`; empty for full evaluations."""
+        batches = self.train.eval_batches
+        if batches is None:
             return {}
         sizes = {name: len(examples) for name, examples in self.prepared.subsets.items() if name != "train"}
         return {"debug": {"eval_batches": batches, "sizes": sizes}}
 
     def try_longest(self) -> None:
-        """Take the longest example of every subset that has longer ones than the network was made for.
+        """Evaluate the longest example of every subset with longer sequences than the training data.
 
         Raises:
-            TooLong: the network cannot; better known before training than at the test after it.
+            TooLong: the network cannot read it; the error comes before training, not at the test after it.
         """
         spec = self.prepared.spec
         longest = spec.max_output_length or spec.max_input_length
@@ -98,7 +176,7 @@ class Evaluator:
                 self.subset(name, np.array([np.argmax(examples.lengths)]))
 
     def test_subsets(self, show: bool = False) -> Findings:
-        """Every test subset with the network as it is."""
+        """Metrics and counts of every test subset."""
         found = Findings()
         for name in self.prepared.subsets:
             if name.split("/")[0] == "test":

@@ -1,4 +1,4 @@
-"""What is recorded of every evaluated example, by kind of task; metrics are made of it (attnlab.learn.metrics)."""
+"""Scores of every evaluated example, by kind of task; attnlab.learn.metrics computes metrics from them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,57 +14,57 @@ from attnlab.learn.greedy_decoding import greedy
 from attnlab.learn.objectives import class_logits
 from attnlab.nn.encoder_decoder import EncoderDecoder
 
-Judge = Callable[[nn.Module, Batch], dict[str, Tensor]]
-"""(network, batch) -> a number for every example, by name"""
+ScoreFunction = Callable[[nn.Module, Batch], dict[str, Tensor]]
+"""(network, batch) -> named scores, one number for every example"""
 
 
-def judge_for(spec: TaskSpec, decode_limit: int) -> Judge:
-    """The records of a task's kind.
+def score_function(spec: TaskSpec, decode_limit: int) -> ScoreFunction:
+    """The function that scores examples of a task.
 
     Args:
-        decode_limit: longest output, end token included (encoder_decoder only).
+        decode_limit: limit of the output length, end token included (encoder_decoder only).
     """
     match spec.kind:
         case "encoder_decoder":
-            return partial(sequences_right, limit=decode_limit, end_id=spec.end_id)
+            return partial(sequence_scores, limit=decode_limit, end_id=spec.end_id)
         case "classification":
-            return partial(_answers, number=spec.n_classes == 1)
-    return _tokens
+            return partial(_answer_scores, number=spec.n_classes == 1)
+    return _token_scores
 
 
-def right_until(named: Int[Tensor, "B limit"], batch: SequenceBatch) -> Bool[Tensor, "B _"]:
-    """Whether all tokens up to and with each place are the target's, as far as it goes before its end."""
+def correct_prefixes(named: Int[Tensor, "B limit"], batch: SequenceBatch) -> Bool[Tensor, "B _"]:
+    """Whether all tokens up to each position are right; positions after the end of the target count as right."""
     size = min(named.shape[1], batch.targets.shape[1])
     counted = length_mask(batch.target_lengths - 1, size)
     right = (named[:, :size] == batch.targets[:, :size]) | ~counted
     return right.int().cumprod(1).bool()
 
 
-def sequences_right(
+def sequence_scores(
     network: EncoderDecoder, batch: SequenceBatch, limit: int, end_id: int
 ) -> dict[str, Bool[Tensor, " B"]]:
     """Whole-sequence accuracy by greedy decoding.
 
-    sequence_accuracy: every token and the end are right, the end being the network's own.
-    sequence_accuracy_oracle_end: every token is right when the end token is never written and the output ends where
-    the target does: the oracle of Newman et al. 2020. The network reads no end token.
-    sequence_accuracy_end_ignored: every token is right when the network decodes freely, reads the end tokens it wrote,
-    and is compared by its likeliest token but the end, as far as the target goes: the oracle that the code of Csordas
-    et al. 2021 records. An end written too early is read from there on, which Newman's oracle spares the network.
+    sequence_accuracy: every token and the end are right, with the end chosen by the network.
+    sequence_accuracy_oracle_end: every token is right when the end token is never chosen and the output ends where the
+    target does: the oracle of Newman et al. 2020. The network reads no end token.
+    sequence_accuracy_end_ignored: every token is right when the network decodes freely and reads its end tokens, and
+    its most likely tokens other than the end are compared up to the end of the target: the oracle that the code of
+    Csordas et al. 2021 records. Unlike with Newman's oracle, the network reads an end token that it chose too early.
     """
-    # What an output has beyond the longest target of its batch and its end token cannot make it right.
+    # An output that is longer than all targets of its batch is wrong, so decoding can stop there.
     limit = min(limit, int(batch.target_lengths.max()))
     wanted = batch.target_lengths - 1
     free = greedy(network, batch.inputs, batch.input_mask, limit, end_id, least=wanted)
-    right = right_until(free.named, batch) & (wanted <= limit)[:, None]
+    right = correct_prefixes(free.named, batch) & (wanted <= limit)[:, None]
     early, end = free.lengths < wanted, free.lengths.clamp(max=limit - 1)
-    # Up to its first end token a row is decoded alike by every rule: only those right so far are decoded again.
+    # Up to its first end token a row is the same under every rule: only rows that are right so far are decoded again.
     oracle, again = right[:, -1] & ~early, early & right.gather(1, end[:, None])[:, 0]
     if again.any():
         rest = batch.select(again)
         decoded = greedy(network, rest.inputs, rest.input_mask, limit, end_id, oracle_lengths=wanted[again])
-        oracle[again] = right_until(decoded.named, rest)[:, -1]
-    # An output as long as the limit has not been ended by the network.
+        oracle[again] = correct_prefixes(decoded.named, rest)[:, -1]
+    # An output as long as the limit has no end token.
     ended = (free.lengths == wanted) & (free.lengths < limit)
     return {
         "sequence_accuracy": right[:, -1] & ended,
@@ -73,15 +73,15 @@ def sequences_right(
     }
 
 
-def _answers(network: nn.Module, batch: Batch, number: bool) -> dict[str, Tensor]:
-    """`predicted` and `answer`, and whether they are the same."""
+def _answer_scores(network: nn.Module, batch: Batch, number: bool) -> dict[str, Tensor]:
+    """Prediction and answer of a classifier or (`number`) a regression, and whether they are equal."""
     logits, _ = class_logits(network, batch)
     predicted = logits[:, 0].to(torch.promote_types(logits.dtype, torch.float32)) if number else logits.argmax(-1)
     return {"predicted": predicted, "answer": batch.answers, "right": predicted == batch.answers}
 
 
-def _tokens(network: nn.Module, batch: LanguageBatch) -> dict[str, Tensor]:
-    """Sums over the scored places of each sequence: loss, tokens, right tokens, words; and whether all are right."""
+def _token_scores(network: nn.Module, batch: LanguageBatch) -> dict[str, Tensor]:
+    """Sums over the scored positions of each sequence: loss, tokens, right tokens, words; and whether all are right."""
     hidden, _ = network(batch.inputs, batch.mask)
     output, scored = network.output, batch.scored
     losses, right = token_losses(hidden[scored], output.weight, output.bias, batch.targets[scored])

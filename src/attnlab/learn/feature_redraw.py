@@ -1,7 +1,7 @@
-"""Random features and hashes drawn anew while training: between optimiser steps, and never inside a forward pass.
+"""Redraws of random features and hashes during training: between optimiser steps, never inside a forward pass.
 
-A draw that is due after a step is made when the next one begins. So validations, checkpoints and the final test are of
-the features that the weights were trained with, not of new ones that they have never met.
+A redraw that is due after a step happens before the next step. So validation, checkpoints and the final test use the
+features that the weights were trained with.
 """
 
 from typing import Any
@@ -15,15 +15,15 @@ from attnlab.learn.training_module import TrainingModule
 
 
 def redrawn_modules(network: nn.Module) -> list[nn.Module]:
-    """The modules that ask for it by a `redraw_every`; one that is applied several times occurs once."""
+    """The modules with a `redraw_every`; a shared module occurs once."""
     return [module for module in network.modules() if getattr(module, "redraw_every", None) is not None]
 
 
 def redraw(network: nn.Module, seed: int, step: int) -> None:
-    """Redraw what is due after optimiser step number `step`, counted from 1.
+    """Redraw the modules that are due after optimiser step number `step`, counted from 1.
 
-    What is drawn is a function of seed, step and the module's place in the network alone. So a resumed run draws what
-    an uninterrupted one does, and a run trained together with others what it draws by itself.
+    Random numbers depend only on seed, step and the module's number in the network. So a resumed run draws the same as
+    an uninterrupted one, and a run in a pack the same as one that is trained alone.
     """
     for index, module in enumerate(redrawn_modules(network)):
         if step % module.redraw_every == 0:
@@ -32,7 +32,7 @@ def redraw(network: nn.Module, seed: int, step: int) -> None:
 
 
 class Redraw(pl.Callback):
-    """Redraws, before the first batch of a step, what is due after the step before.
+    """Redraws random features before the first batch of a step, where the previous step makes it due.
 
     Args:
         seed: `seed` of the run.
@@ -44,7 +44,7 @@ class Redraw(pl.Callback):
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: TrainingModule, *args: Any) -> None:
         step = trainer.global_step
-        # Once a step, not once for each accumulated batch; a resumed run draws what was still to be drawn.
+        # Once a step, not for each accumulated batch; a resumed run makes up for a redraw that was due.
         if step != self._done:
             self._done = step
             redraw(pl_module.network, self.seed, step)

@@ -1,4 +1,4 @@
-"""Lightning's Trainer as runs and packs use it: the configuration alone decides what it does."""
+"""Lightning's Trainer for runs and packs, set up by the configuration alone."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ from attnlab.config.schema import Config
 
 
 def quiet_lightning() -> None:
-    """Lightning's advice is about loops we do not use (loader workers, loggers); errors still come through."""
+    """Silences Lightning's advice, which is about features that are not used here (loggers); errors are still shown."""
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric|torch\.optim\.lr_scheduler")
@@ -28,13 +28,12 @@ def make_trainer(
     plugins: Sequence[Any] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> pl.Trainer:
-    """Lightning's loop with nothing of its own beside it."""
+    """A Trainer with these callbacks only: without Lightning's loggers, checkpoints and progress bars."""
     with _without_variables(say):
         return pl.Trainer(
-            # Under Slurm, Lightning would count the job's tasks and requeue it by itself on SIGUSR1.
+            # Under Slurm, Lightning would check the job's number of tasks, and requeue the job on SIGUSR1.
             plugins=[LightningEnvironment(), *plugins],
-            # There it also begins with any hpc_ckpt_*.ckpt of this folder, the current one by default; this one holds
-            # none.
+            # Under Slurm, Lightning resumes from any hpc_ckpt_*.ckpt in this folder, by default the current one.
             default_root_dir=os.devnull,
             accelerator="gpu" if device.type == "cuda" else "cpu",
             devices=1,
@@ -52,11 +51,11 @@ def make_trainer(
 
 @contextmanager
 def _without_variables(say: Callable[[str], None]) -> Iterator[None]:
-    """Lightning takes what its Trainer is not given from `PL_TRAINER_*`, which no configuration shows."""
-    there = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PL_TRAINER_")}
-    if there:
-        say(f"note: not used: {', '.join(sorted(there))}; the configuration alone decides")
+    """Hides the `PL_TRAINER_*` variables: Lightning takes missing arguments from them, which no configuration shows."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PL_TRAINER_")}
+    if hidden:
+        say(f"note: not used: {', '.join(sorted(hidden))}; the configuration alone decides")
     try:
         yield
     finally:
-        os.environ.update(there)
+        os.environ.update(hidden)

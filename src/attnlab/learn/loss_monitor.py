@@ -1,4 +1,4 @@
-"""What is kept of a step until its loss is looked at, so that a GPU need not wait for the question."""
+"""Losses of training steps on their way to the CPU, so that the check for NaN does not make the GPU wait."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +10,13 @@ from attnlab.data.batch import Batch
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The loss of a step, on its way to the CPU.
+class StepLosses:
+    """Losses of a training step, as they are copied to the CPU.
 
-    step: optimiser steps done before it.
-    batch: what it is of.
+    step: number of optimiser steps before it.
+    batch: the batch of the step.
+    values: loss and penalty by name: a number, or one number for each run of a pack.
+    arrived: signals on a GPU that the copies are complete.
     """
 
     step: int
@@ -23,53 +25,52 @@ class Seen:
     arrived: torch.cuda.Event | None
 
     @classmethod
-    def of(cls, step: int, batch: Batch, values: dict[str, Tensor]) -> "Seen":
-        """Copies the values, numbers or one for each run, without waiting for them."""
-        # a GPU's go into page-locked memory
+    def of(cls, step: int, batch: Batch, values: dict[str, Tensor]) -> "StepLosses":
+        """Starts to copy the values, without waiting for them."""
+        # non_blocking: copies from a GPU go into page-locked memory
         copies = {name: value.detach().to("cpu", non_blocking=True) for name, value in values.items()}
-        if not any(value.is_cuda for value in values.values()):
-            return cls(step, batch, copies, None)
-        arrived = torch.cuda.Event()
-        arrived.record()
+        arrived = torch.cuda.Event() if any(value.is_cuda for value in values.values()) else None
+        if arrived is not None:
+            arrived.record()
         return cls(step, batch, copies, arrived)
 
     def arrive(self) -> dict[str, Tensor]:
-        """The values; waits until they are there."""
+        """The values, after waiting for them."""
         if self.arrived is not None:
             self.arrived.synchronize()
         return self.values
 
     def numbers(self) -> dict[str, float]:
-        """The same of one run."""
+        """The values of a single run as Python numbers."""
         return {name: float(value) for name, value in self.arrive().items()}
 
-    def of_run(self, row: int, runs: int) -> "Seen":
-        """That of one of many runs, whose examples and values stand one after another."""
+    def of_run(self, row: int, runs: int) -> "StepLosses":
+        """Losses of one of `runs` runs of a pack, whose examples are concatenated in the batch."""
         size = len(self.batch) // runs
         rows = torch.arange(row * size, (row + 1) * size, device=self.batch.index.device)
         values = {name: value[row] for name, value in self.values.items()}
-        return Seen(self.step, self.batch.select(rows), values, self.arrived)
+        return StepLosses(self.step, self.batch.select(rows), values, self.arrived)
 
 
-class Watch:
-    """Which losses are to be looked at now.
+class LossMonitor:
+    """Keeps the losses that are not checked yet.
 
     Args:
-        late: a loss is looked at when the next step is under way, so that a GPU never waits for it.
+        late: check losses one step later, so that a GPU never waits for the check.
     """
 
     def __init__(self, late: bool) -> None:
         self.late = late
-        self._seen: Seen | None = None
+        self._kept: StepLosses | None = None
 
-    def after(self, step: int, batch: Batch, metrics: Mapping[str, Tensor]) -> list[Seen]:
-        """What is due after the backward pass of a step."""
-        due = self.rest()
+    def after(self, step: int, batch: Batch, metrics: Mapping[str, Tensor]) -> list[StepLosses]:
+        """Losses to check after the backward pass of a step."""
+        due = self.unchecked()
         values = {name: metrics[name] for name in ("train/loss", "train/ortho") if name in metrics}
-        self._seen = Seen.of(step, batch, values)
-        return due if self.late else due + self.rest()
+        self._kept = StepLosses.of(step, batch, values)
+        return due if self.late else due + self.unchecked()
 
-    def rest(self) -> list[Seen]:
-        """What was not looked at yet, before anything is saved or validated."""
-        seen, self._seen = self._seen, None
-        return [] if seen is None else [seen]
+    def unchecked(self) -> list[StepLosses]:
+        """Losses that were not checked yet: to be checked before weights are saved or validated."""
+        kept, self._kept = self._kept, None
+        return [] if kept is None else [kept]

@@ -1,28 +1,30 @@
-"""Units of everything that is measured: how a recorded number is shown, which of two is the better one, which can be.
+"""Units of metrics: how a number is shown, which of two is better, which is possible; and the main metrics of a run.
 
-All tables, pages, pictures and lines in a terminal ask here. Imports nothing, so that a report needs no torch.
+Used by all tables, pages, figures and lines in a terminal. Imports no torch, so that reports start fast.
 """
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 LARGEST = 1e300
-"""recorded numbers beyond it are no values: sums of them and their shares in percent would not be finite"""
+"""limit of recorded numbers: sums and percentages of larger ones would not be finite"""
 LONG = 1e9
-"""from here on a number is written with an exponent"""
+"""numbers from here on are written with an exponent"""
 NOT_FINITE = "not finite"
 
 
 @dataclass(frozen=True)
 class Unit:
-    """How one kind of number is shown.
+    """Unit of one kind of number.
 
-    name:    in heads of tables and in report.json.
-    sign:    behind a number that stands by itself.
-    factor:  the recorded number times this is the number shown.
-    digits:  behind the point; none from a thousand on.
-    least, most: between them lies what can be recorded.
+    name:    in table headers and in report.json.
+    sign:    after a number in running text.
+    factor:  shown number / recorded number.
+    digits:  after the decimal point; none from a thousand on.
+    least, most: range of possible values.
     """
 
     name: str
@@ -36,7 +38,7 @@ class Unit:
 
 SHARE = Unit("percent", "%", 100.0, 1, least=0.0, most=1.0)
 CORRELATION = replace(SHARE, least=-1.0)
-"""in percent too, as GLUE and its papers print correlations"""
+"""in percent too, as in GLUE papers"""
 PERPLEXITY = Unit("perplexity", lower_is_better=True, least=0.0)
 LOSS = Unit("loss", digits=4, lower_is_better=True)
 RATIO = Unit("ratio", lower_is_better=True, least=0.0)
@@ -48,7 +50,7 @@ OF_RUNS = {
     "state_size": Unit("numbers", digits=0, lower_is_better=True, least=0.0),
     "peak_memory_bytes": Unit("MB", "MB", 1e-6, 0, lower_is_better=True, least=0.0),
 }
-"""numbers of result.json beside its metrics"""
+"""numbers in result.json other than metrics"""
 _KINDS = {
     "accuracy": SHARE,
     "f1": SHARE,
@@ -58,7 +60,7 @@ _KINDS = {
     "perplexity": PERPLEXITY,
     "loss": LOSS,
 }
-"""by a word in the name of a metric: sequence_accuracy_oracle_end"""
+"""by a word of the metric's name, as in sequence_accuracy_oracle_end"""
 _BY_NAME = {unit.name: unit for unit in (SHARE, RATIO, LOSS, *OF_RUNS.values())}
 _SPREAD = re.compile(r"relative_sd\((?P<name>[\w/.]+)\)")
 
@@ -72,7 +74,7 @@ def spread_of(metric: str) -> str | None:
 def unit_of(metric: str) -> Unit:
     """The unit of a metric (`test/ood/sequence_accuracy`) or of another number of a run (`seconds`).
 
-    A perplexity is called by what it counts (`word perplexity`): perplexities of different things do not compare.
+    The name of a perplexity says its token (`word perplexity`): perplexities of different tokens do not compare.
     """
     if metric in OF_RUNS:
         return OF_RUNS[metric]
@@ -84,20 +86,21 @@ def unit_of(metric: str) -> Unit:
 
 
 def same_unit(name: str, published: str) -> bool:
-    """Whether a published number's unit is that of a column; papers say perplexity for one of anything."""
+    """Whether a published number has the unit of a column; papers say perplexity for every kind."""
     return published in (name, name.rpartition(" ")[2])
 
 
 def lower_is_better(metric: str) -> bool:
+    """Whether smaller values of a metric are better."""
     return unit_of(metric).lower_is_better
 
 
 def problem(metric: str, value: float | int) -> str:
-    """Why a recorded number can be no value of a metric; empty where it can."""
+    """Why a recorded number is not a possible value of a metric; empty for possible values."""
     unit, given = unit_of(metric), as_float(value)
     if not math.isfinite(given):
         return NOT_FINITE
-    # single precision may end a little beyond
+    # single precision may exceed the range a little
     slack = 1e-6 if unit.most <= 1 else 0.0
     if given < unit.least - slack or (given > unit.most + slack and unit.most < LARGEST):
         return f"not in [{unit.least:g}, {unit.most:g}]" if unit.most < LARGEST else f"less than {unit.least:g}"
@@ -105,7 +108,7 @@ def problem(metric: str, value: float | int) -> str:
 
 
 def as_float(value: float | int) -> float:
-    """A number of a JSON file, which may be an integer beyond every float."""
+    """A number of a JSON file as a float; infinite for integers that are too large."""
     try:
         return float(value)
     except OverflowError:
@@ -113,17 +116,17 @@ def as_float(value: float | int) -> float:
 
 
 def scaled(metric: str, value: float | int) -> float:
-    """A recorded number as it is shown: in percent, in millions."""
+    """A recorded number in its unit: in percent, in millions."""
     return unit_of(metric).factor * as_float(value)
 
 
 def number(value: float | int, unit: str, signed: bool = False, like: float | int | None = None) -> str:
-    """A number that is already in its unit, without the unit's sign: every table's and page's way to write one.
+    """Text of a number that is already in its unit, without the unit's sign, for all tables and pages.
 
     Args:
         unit: the name of a unit.
-        signed: write a plus too, as differences are.
-        like: the number that it stands beside, a mean beside a standard deviation; it gets as many digits.
+        signed: with a plus sign, for differences.
+        like: a number whose digits are used, such as the mean for a standard deviation.
     """
     given = as_float(value)
     if not math.isfinite(given):
@@ -138,7 +141,7 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
 
 
 def text(metric: str, value: float | int) -> str:
-    """A recorded number as a line of its own shows it: `99.7 %`; one that can be no value as it is, and why."""
+    """Text of a recorded number with its unit: `99.7 %`; an impossible value as it is, with the reason."""
     if wrong := problem(metric, value):
         return f"{as_float(value):g} ({wrong})"
     unit = unit_of(metric)
@@ -146,7 +149,19 @@ def text(metric: str, value: float | int) -> str:
 
 
 def label(name: str, unit: str) -> str:
-    """What is measured, with its unit in parentheses where the name does not say it."""
+    """Name of a measured number, with its unit in parentheses where the name does not contain it."""
     if unit == SHARE.name:
         return f"{name} (%)"
     return name if unit in name.replace("_", " ") else f"{name} ({unit.removesuffix(f' {name}')})"
+
+
+def whole(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of whole subsets and groups, without metrics of single lengths or ranges."""
+    return {name: value for name, value in metrics.items() if "/length_" not in name}
+
+
+def headlines(metrics: Mapping[str, Any]) -> list[str]:
+    """Names of a run's main test metrics: the task's first metric on every whole subset and group."""
+    tested = [name for name in whole(metrics) if name.startswith("test/")]
+    first = tested[0].rpartition("/")[2] if tested else ""
+    return [name for name in tested if name.rpartition("/")[2] == first]

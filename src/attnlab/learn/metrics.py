@@ -1,7 +1,8 @@
-"""Metrics of evaluated examples: from what was recorded of each, over all of them, over groups and over lengths."""
+"""Metrics from the scores of evaluated examples: over all examples, over groups, and over lengths."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -10,66 +11,58 @@ from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import lower_is_better
 
 Records = Mapping[str, np.ndarray]
-"""what evaluation recorded of every example, by name, [n] each (attnlab.learn.example_scores)"""
+"""scores of all examples by name, [n] each (attnlab.learn.example_scores)"""
 
 
-def _mean(name: str) -> Callable[[Records], float]:
-    return lambda records: float(np.mean(records[name]))
+def _mean(records: Records, name: str) -> float:
+    return float(np.mean(records[name]))
 
 
-def _perplexity(unit: str) -> Callable[[Records], float]:
-    """exp of the summed loss a unit; infinite beyond what a float holds, and without a single unit."""
-
-    def metric(records: Records) -> float:
-        units = float(records[unit].sum())
-        with np.errstate(over="ignore"):
-            return float(np.exp(records["loss"].sum(dtype=np.float64) / units)) if units else float("inf")
-
-    return metric
+def _perplexity(records: Records, unit: str) -> float:
+    """exp of the mean loss over units (tokens or words); infinite where it overflows, and without units."""
+    units = float(records[unit].sum())
+    with np.errstate(over="ignore"):
+        return float(np.exp(records["loss"].sum(dtype=np.float64) / units)) if units else float("inf")
 
 
 def _accuracy(records: Records) -> float:
-    """Right answers among all that were asked for: one an example, or, in a language model, the scored tokens."""
-    asked = records["tokens"].sum() if "tokens" in records else len(records["right"])
-    return float(records["right"].sum() / asked) if asked else 0.0
+    """Share of right answers: of the examples, or in a language model of the scored tokens."""
+    total = records["tokens"].sum() if "tokens" in records else len(records["right"])
+    return float(records["right"].sum() / total) if total else 0.0
 
 
-def _library(name: str, **options: str) -> Callable[[Records], float]:
-    """A function of torchmetrics, of what was predicted and what is right; 0 where it is undefined, as in GLUE."""
+def _torchmetric(records: Records, function: str, **options: str) -> float:
+    """A torchmetrics function of predictions and answers; 0 where it is undefined, as in GLUE."""
+    import torch
+    from torchmetrics import functional
 
-    def metric(records: Records) -> float:
-        import torch
-        from torchmetrics import functional
-
-        kind = torch.int64 if options else torch.float64
-        said, true = (torch.as_tensor(np.asarray(records[key])).to(kind) for key in ("predicted", "answer"))
-        if len(true) < 2:
-            return 0.0
-        with warnings.catch_warnings():
-            # of sides that are constant, where correlations are undefined
-            warnings.simplefilter("ignore")
-            return float(torch.nan_to_num(getattr(functional, name)(said, true, **options)))
-
-    return metric
+    kind = torch.int64 if options else torch.float64
+    predicted, answers = (torch.as_tensor(np.asarray(records[key])).to(kind) for key in ("predicted", "answer"))
+    if len(answers) < 2:
+        return 0.0
+    with warnings.catch_warnings():
+        # about constant predictions or answers, where correlations are undefined
+        warnings.simplefilter("ignore")
+        return float(torch.nan_to_num(getattr(functional, function)(predicted, answers, **options)))
 
 
 METRICS: Mapping[str, Callable[[Records], float]] = {
     "accuracy": _accuracy,
-    **{name: _mean(name) for name in SEQUENCE_METRICS},
-    # of two classes Matthews' coefficient is Pearson's; torchmetrics' own is not 0 where all is said to be one class
-    "matthews_correlation": _library("pearson_corrcoef"),
-    "f1": _library("f1_score", task="binary"),
-    "pearson": _library("pearson_corrcoef"),
-    "spearman": _library("spearman_corrcoef"),
-    "token_perplexity": _perplexity("tokens"),
-    "masked_token_perplexity": _perplexity("tokens"),
-    "word_perplexity": _perplexity("words"),
+    **{name: partial(_mean, name=name) for name in SEQUENCE_METRICS},
+    # with two classes Matthews' coefficient equals Pearson's; torchmetrics' own is not 0 for constant predictions
+    "matthews_correlation": partial(_torchmetric, function="pearson_corrcoef"),
+    "f1": partial(_torchmetric, function="f1_score", task="binary"),
+    "pearson": partial(_torchmetric, function="pearson_corrcoef"),
+    "spearman": partial(_torchmetric, function="spearman_corrcoef"),
+    "token_perplexity": partial(_perplexity, unit="tokens"),
+    "masked_token_perplexity": partial(_perplexity, unit="tokens"),
+    "word_perplexity": partial(_perplexity, unit="words"),
 }
-"""Every metric a TaskSpec may name."""
+"""every metric that a TaskSpec may name"""
 
 
 def improves(name: str, value: float, best: float | None) -> bool:
-    """Whether a value of a metric is better than the best so far; the first of equals wins."""
+    """Whether a value of a metric is better than the best so far; ties keep the earlier value."""
     if best is None:
         return True
     return value < best if lower_is_better(name) else value > best
@@ -85,13 +78,13 @@ def summarise(
     """Metrics over all examples, over each group, and over each length or range of lengths.
 
     Args:
-        groups: example numbers of each named part.
-        lengths: length of example i, or None.
+        groups: example numbers by group.
+        lengths: length of each example, or None.
         length_bins: as in `data.examples.Examples`.
 
     Returns:
         metrics (`accuracy`, `unary/accuracy`, `length_30/sequence_accuracy`, `length_500_999/accuracy`) and the number
-        of examples behind each part (`all`, `unary`, `length_30`).
+        of examples of each part (`all`, `unary`, `length_30`).
     """
     size = len(next(iter(records.values())))
     parts = {"all": np.arange(size)} | {name: np.asarray(numbers) for name, numbers in groups.items()}
@@ -106,10 +99,10 @@ def summarise(
 
 
 def by_length(lengths: np.ndarray, bins: Sequence[int] | None) -> dict[str, np.ndarray]:
-    """Example numbers of each length, or of each range of lengths that has any: `length_500_999`, `length_1000_up`."""
+    """Example numbers by length, or by range of lengths without empty ones: `length_500_999`, `length_1000_up`."""
     if bins is None:
         return {f"length_{n}": np.flatnonzero(lengths == n) for n in np.unique(lengths)}
-    place = np.searchsorted(np.asarray(bins), lengths, side="right") - 1
+    bin_of = np.searchsorted(np.asarray(bins), lengths, side="right") - 1
     names = [f"length_{low}_{high - 1}" for low, high in pairwise(bins)] + [f"length_{bins[-1]}_up"]
-    found = {name: np.flatnonzero(place == i) for i, name in enumerate(names)}
+    found = {name: np.flatnonzero(bin_of == i) for i, name in enumerate(names)}
     return {name: numbers for name, numbers in found.items() if len(numbers)}

@@ -1,4 +1,4 @@
-"""What is minimised, by kind of task: cross-entropy, with the mechanisms' mean penalty beside it."""
+"""Training losses by kind of task: cross-entropy or squared error, each with the mean penalty of the attentions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,10 +15,11 @@ from attnlab.data.text_blocks import SHARE_MASKED, SHARE_RANDOM
 from attnlab.learn.cross_entropy import chunked_cross_entropy
 
 Objective = Callable[[nn.Module, Batch], tuple[Float[Tensor, ""], Float[Tensor, ""]]]
+"""(network, batch) -> mean loss over what the batch counts, unweighted penalty"""
 
 
 def objective_for(spec: TaskSpec) -> Objective:
-    """The loss of a task: (network, batch) -> mean loss over what the batch counts, unweighted penalty."""
+    """The objective of a task."""
     match spec.kind:
         case "encoder_decoder":
             return _sequence_loss(spec.end_id)
@@ -30,13 +31,13 @@ def objective_for(spec: TaskSpec) -> Objective:
 def over_pieces(
     objective: Callable[[Batch], tuple[Tensor, Tensor]], pieces: Sequence[Batch], weights: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Loss and penalty of a batch that is computed in pieces.
+    """Loss and penalty of a batch that is computed in pieces, with activation checkpointing.
 
-    The pieces' graphs are made again one by one on the way back, so that only one is in memory at a time.
+    The backward pass computes each piece again, so that only one graph is in memory at a time.
 
     Args:
-        objective: gives those of a piece: numbers, or one for each of several runs.
-        weights: what each piece's loss is a mean over, of the same shape as the loss.
+        objective: returns loss and penalty of a piece: numbers, or one number for each run of a pack.
+        weights: for each piece, how many items its loss is a mean over; of the shape of the loss.
     """
     found = [checkpoint(objective, piece, use_reentrant=False) for piece in pieces]
     loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
@@ -45,7 +46,7 @@ def over_pieces(
 
 
 def class_logits(network: nn.Module, batch: Batch) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
-    """What a classifier says of a batch, whatever its input is."""
+    """Class logits and penalty of a classifier on a batch of any input type."""
     match batch:
         case ImageQuestionBatch():
             return network(batch.images, batch.questions)
@@ -57,11 +58,11 @@ def class_logits(network: nn.Module, batch: Batch) -> tuple[Float[Tensor, "B cla
 
 
 def hide_tokens(batch: LanguageBatch, spec: TaskSpec) -> LanguageBatch:
-    """Hides a share of the scored places: 80 % become the mask token, 10 % a random word, 10 % stay (Devlin et al.
-    2019, section 3.1); drawn anew at every step (Liu et al. 2019), from torch's generator of the batch's device.
+    """Masks a share of the scored tokens: 80 % become the mask token, 10 % a random word, 10 % stay (Devlin et al.
+    2019, section 3.1); drawn at every step (Liu et al. 2019), from torch's generator of the batch's device.
 
     Returns:
-        the batch as the network reads it, with the hidden places alone scored.
+        the batch as the network reads it; only the chosen positions are scored.
     """
     tokens = batch.inputs
     hidden = batch.scored & (torch.rand(tokens.shape, device=tokens.device) < spec.mask_share)
@@ -73,12 +74,12 @@ def hide_tokens(batch: LanguageBatch, spec: TaskSpec) -> LanguageBatch:
 
 def _sequence_loss(end_id: int) -> Objective:
     def loss(network: nn.Module, batch: SequenceBatch) -> tuple[Tensor, Tensor]:
-        """Mean over all real target tokens of the batch, the end token among them."""
+        """Mean over all real target tokens of the batch, end tokens included."""
         read = F.pad(batch.targets[:, :-1], (1, 0), value=end_id)
         mask = batch.target_mask
         logits, penalty = network(batch.inputs, batch.input_mask, read, mask)
         each = F.cross_entropy(logits.transpose(1, 2), batch.targets, reduction="none")
-        # Filled, not multiplied: padding is a target whose logit is hidden, and its loss may be infinite.
+        # Filled, not multiplied: padding is never a target, so its loss may be infinite.
         return each.masked_fill(~mask, 0).sum() / mask.sum(), penalty
 
     return loss
@@ -95,7 +96,7 @@ def _number_loss(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def _language_loss(network: nn.Module, batch: LanguageBatch) -> tuple[Tensor, Tensor]:
-    """Mean over all scored places of the batch."""
+    """Mean over all scored positions of the batch."""
     hidden, penalty = network(batch.inputs, batch.mask)
     output = network.output
     return chunked_cross_entropy(hidden, output.weight, output.bias, batch.targets, batch.scored), penalty

@@ -16,14 +16,14 @@ def make_optimizer(optim: Optim, parameters: Iterable[nn.Parameter], fused: bool
     """Adam or AdamW; `weight_decay` is L2 for Adam and decoupled for AdamW.
 
     Args:
-        fused: one kernel updates everything: on a CPU in 0.27 and 0.33 of the time of torch's default, at the sizes of
-            SCAN and sort-of-CLEVR (medians of paired turns, one thread of a busy AMD EPYC).
+        fused: update all parameters in one kernel: on a CPU in 0.27 and 0.33 of the time of torch's default, at the
+            sizes of SCAN and sort-of-CLEVR (medians of paired measurements, one thread of a busy AMD EPYC).
     """
     return make_grouped(optim, [{"params": list(parameters), **optimizer_options(optim)}], fused)
 
 
 def make_grouped(optim: Optim, groups: Sequence[dict[str, Any]], fused: bool) -> Optimizer:
-    """The optimiser of this name over groups of parameters, each with its own `optimizer_options`."""
+    """The optimiser named by the configuration over parameter groups, each with `optimizer_options`."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[optim.name]
     optimizer = kind(groups, fused=fused)
     optimizer.register_load_state_dict_pre_hook(_keep_form)
@@ -31,12 +31,12 @@ def make_grouped(optim: Optim, groups: Sequence[dict[str, Any]], fused: bool) ->
 
 
 def optimizer_options(optim: Optim) -> dict[str, Any]:
-    """What such an optimiser, or one of its parameter groups, is given."""
+    """Options of an optimiser or of a parameter group."""
     return {"lr": optim.lr, "betas": tuple(optim.betas), "eps": optim.eps, "weight_decay": optim.weight_decay}
 
 
 def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint says how its own machine computed updates; here it goes on as this optimiser was made."""
+    """Keeps `fused` and `foreach` of this optimiser: the ones in a checkpoint are of the machine that wrote it."""
     groups = [
         {**saved, **{name: own[name] for name in ("fused", "foreach")}}
         for saved, own in zip(state["param_groups"], optimizer.param_groups, strict=False)
@@ -45,15 +45,15 @@ def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_schedule(optim: Optim, optimizer: Optimizer, max_steps: int) -> LRScheduler | None:
-    """The schedule over `max_steps` optimiser steps, or None where the rate is constant from the first step on."""
+    """The schedule over `max_steps` optimiser steps, or None for a constant rate without warm-up."""
     factor = schedule_of(optim, max_steps)
     return None if factor is None else LambdaLR(optimizer, factor)
 
 
 def schedule_of(optim: Optim, max_steps: int) -> Callable[[int], float] | None:
-    """The rate of a step, counted from 0, as a share of the peak; None where it is all of it from the first step on.
+    """Learning rate by step, counted from 0, as a share of the peak; None for a constant rate without warm-up.
 
-    The length comes from the configuration: Lightning's own estimate drops the data loader's position on resume.
+    The length comes from the configuration: Lightning's estimate would reset the data loader's position on resume.
     """
     one_cycle = optim.schedule.startswith("one_cycle")
     share = (0.3 if one_cycle else 0.0) if optim.warmup_share is None else optim.warmup_share
@@ -67,7 +67,7 @@ def schedule_of(optim: Optim, max_steps: int) -> Callable[[int], float] | None:
 
 
 def _rate(schedule: str, warmup: int, step: int, max_steps: int) -> float:
-    """The rate of a step, counted from 0, as a share of the peak; step number `warmup` has all of it."""
+    """Learning rate of a step, counted from 0, as a share of the peak, which step number `warmup` has."""
     if step < warmup:
         return (step + 1) / (warmup + 1)
     done = min((step - warmup) / max(max_steps - warmup, 1), 1.0)
@@ -82,8 +82,8 @@ def _rate(schedule: str, warmup: int, step: int, max_steps: int) -> float:
 
 
 def _one_cycle(anneal: Callable[[float, float, float], float], warmup: float, step: int, max_steps: int) -> float:
-    """As torch's OneCycleLR, which cannot have a warm-up of one step, nor one as long as the run: from 1/25 of the peak
-    at step 0 to all of it at step warmup - 1, then to a 250,000th at the last step.
+    """As torch's OneCycleLR: from 1/25 of the peak at step 0 to the peak at step warmup - 1, then to a 250,000th of it
+    at the last step. Torch's allows neither a warm-up of one step nor one as long as the run.
     """
     peak, last = warmup - 1, max_steps - 1
     if step <= peak:

@@ -1,4 +1,4 @@
-"""Signals that stop a run: during training after the step, whose state is saved; elsewhere at once."""
+"""Signals that stop a run: during training after the current step, whose state is saved; otherwise at once."""
 
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,19 +7,19 @@ from types import FrameType
 from typing import Any
 
 URGENT = (signal.SIGTERM, signal.SIGINT)
-"""the same one again means: at once"""
+"""sent twice, they stop the run at once"""
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
-"""Slurm's notices of a time-out or a preemption, which a launcher may have asked for as well"""
+"""Slurm's notices of a time-out or a preemption; a launcher may handle them as well"""
 NOTICES = (signal.SIGHUP, *PASSED_ON)
-"""come several times where several processes send them: a lost terminal and its shell both send SIGHUP"""
+"""may come several times from several processes: a lost terminal and its shell both send SIGHUP"""
 
 Handlers = Mapping[int, Any]
 
 
 class Stopped(BaseException):
-    """A run was asked to stop by a signal; training has saved its state.
+    """A signal stopped the run; training has saved its state.
 
-    No Exception, as KeyboardInterrupt is none: what handles errors must not take this for one, and go on.
+    Not an Exception, like KeyboardInterrupt: handlers of errors must not catch it.
     """
 
     def __init__(self, signum: int) -> None:
@@ -28,33 +28,33 @@ class Stopped(BaseException):
 
 
 def heard() -> list[signal.Signals]:
-    """The signals that stop a run here; without notices that this process was started to ignore, as by nohup."""
+    """The signals that stop a run, without notices that this process ignores from the start, as under nohup."""
     return [*URGENT, *(signum for signum in NOTICES if signal.getsignal(signum) is not signal.SIG_IGN)]
 
 
 @contextmanager
 def handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[Handlers]:
-    """Handle the signals in this block; yields the former handlers, which come back after it."""
+    """Handle the signals in this block; yields the former handlers, which are restored after it."""
     former = {signum: signal.signal(signum, handle) for signum in heard()}
     try:
         yield former
     finally:
         for signum, handler in former.items():
-            # None: a handler that is no Python function, which Python cannot put back
+            # None: the handler is no Python function, and Python cannot restore it
             signal.signal(signum, signal.SIG_DFL if handler is None else handler)
 
 
 def pass_on(came: Sequence[int], former: Handlers) -> None:
-    """Call the handlers that notices would have met without ours, such as one that puts the job back into a queue."""
+    """Call the former handlers of notices that came, such as one that requeues the job."""
     for signum in dict.fromkeys(came):
         if signum in PASSED_ON and callable(former.get(signum)):
             former[signum](signum, None)
 
 
 class StopRequest:
-    """Remembers the signals that came; outside `deferred` the first raises `Stopped` at once.
+    """Records stop signals; the first one raises `Stopped` at once, unless `deferred` is set.
 
-    In either case a second Ctrl-C or SIGTERM raises it at once.
+    A second Ctrl-C or SIGTERM always raises it at once.
     """
 
     def __init__(self) -> None:
@@ -63,6 +63,7 @@ class StopRequest:
         self.deferred = False
 
     def pending(self) -> int | None:
+        """Number of the first signal that came, or None."""
         return self.came[0] if self.came else None
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
@@ -73,16 +74,16 @@ class StopRequest:
             raise Stopped(signum)
 
     def install(self) -> None:
-        """Take over the signals again: Lightning puts handlers of its own in place when training starts."""
+        """Handle the signals again: Lightning installs other handlers when training starts."""
         for signum in self.former:
             signal.signal(signum, self._handle)
 
     @contextmanager
     def listening(self) -> Iterator["StopRequest"]:
-        """Handle the signals in this block; the former handlers come back after it."""
+        """Handle the signals in this block; the former handlers are restored after it."""
         with handled_by(self._handle) as self.former:
             yield self
 
     def pass_on(self) -> None:
-        """After `listening`, when the run is closed: what came goes on to handlers that were there before."""
+        """Call the former handlers of the signals that came; to be used after `listening`, when the run is closed."""
         pass_on(self.came, self.former)

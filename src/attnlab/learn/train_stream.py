@@ -1,7 +1,8 @@
-"""The stream of training batches, from any step on, as a loader."""
+"""Data loader of training batches, starting at any step."""
 
 import signal
 from collections.abc import Iterator
+from itertools import count
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -14,10 +15,10 @@ from attnlab.tasks.base import Examples
 
 
 class TrainStream(IterableDataset):
-    """Training batches from number `first` on, without end; the order knows seed and step, so nothing is replayed.
+    """Endless training batches from number `first` on; a function of seed and number, so nothing is replayed.
 
     Args:
-        round_lengths: pad batches up to a few lengths, for compiled steps.
+        round_lengths: pad batches to few lengths, for compiled steps.
     """
 
     def __init__(self, examples: Examples, order: Order, first: int, round_lengths: bool = False) -> None:
@@ -27,20 +28,18 @@ class TrainStream(IterableDataset):
     def __iter__(self) -> Iterator[Batch]:
         worker = torch.utils.data.get_worker_info()
         offset, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        number = self.first + offset
-        while True:
+        for number in count(self.first + offset, stride):
             batch = self.examples.batch(self.order[number])
             yield batch if self.buckets is None else self.buckets(batch)
-            number += stride
 
 
 SECONDS_LEFT = 10
-"""that a worker goes on after SIGTERM, so that the step under way can be saved"""
+"""until a worker ends after SIGTERM, so that the current step can be saved"""
 
 
 def _leave_signals_to_the_parent(worker: int) -> None:
-    """Signals reach every process of a terminal or of a Slurm job; a worker that died of one would break the step that
-    is to be saved. SIGTERM is also what ends a worker that hangs.
+    """Ignores stop signals in a worker, because they reach all processes of a terminal or Slurm job: if a worker died,
+    the current step could not be saved. SIGTERM still ends the worker, later, so that no worker hangs.
     """
     for signum in (signal.SIGINT, *NOTICES):
         signal.signal(signum, signal.SIG_IGN)
@@ -50,9 +49,9 @@ def _leave_signals_to_the_parent(worker: int) -> None:
 def train_loader(
     examples: Examples, order: Order, first: int, workers: int, pin: bool = False, round_lengths: bool = False
 ) -> DataLoader:
-    """The stream as a loader; with workers, batch k comes from worker k modulo their number, so the order stays.
+    """The data loader; with workers, batch k comes from worker k modulo their number, so the order is the same.
 
-    Data on a device needs no workers and no page-locked memory: both are left out.
+    Data on a device is read without workers and page-locked memory.
     """
     if examples.store is not None:
         workers, pin = 0, False
@@ -63,6 +62,6 @@ def train_loader(
         pin_memory=pin,
         worker_init_fn=_leave_signals_to_the_parent,
         persistent_workers=workers > 0,
-        # A generator of its own: making the loader must not draw from the global random state.
+        # A separate generator: making the loader must not draw from the global random state.
         generator=torch.Generator(),
     )

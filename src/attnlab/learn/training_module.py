@@ -1,4 +1,4 @@
-"""The one LightningModule: loss, optimiser, clipping, and the guard against a loss that is not finite."""
+"""The LightningModule of all tasks: loss, optimiser, gradient clipping, and the check for NaN and infinite losses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,21 @@ from attnlab.config.schema import Config
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.compiled_step import OwnGradients, compiled
-from attnlab.learn.loss_monitor import Seen, Watch
+from attnlab.learn.loss_monitor import LossMonitor, StepLosses
 from attnlab.learn.objectives import hide_tokens, objective_for, over_pieces
 from attnlab.learn.optimizers import make_optimizer, make_schedule
 
 
 class NonFiniteLoss(Exception):
-    """The loss or the weights became NaN or infinite; the message names the step and where."""
+    """The loss or the weights became NaN or infinite; the message names step, examples and parameter."""
 
 
 class TrainingModule(pl.LightningModule):
     """Trains a network on a task.
 
     Attributes:
-        latest: metrics of the last step as tensors (`train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr`).
-        watch: when losses are looked at; what is validated or saved has been looked at in any case.
+        latest: metrics of the last step (`train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr`).
+        loss_monitor: decides when losses are checked; in any case before weights are validated or saved.
     """
 
     def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
@@ -37,7 +37,7 @@ class TrainingModule(pl.LightningModule):
         self._whole = compiled(self.objective, device) if config.trainer.compile else self.objective
         replayed = config.trainer.compile and device.type == "cuda"
         self._own_gradients = OwnGradients(network.parameters()) if replayed else None
-        self.watch = Watch(late=device.type == "cuda")
+        self.loss_monitor = LossMonitor(late=device.type == "cuda")
         self.latest: dict[str, Tensor | float] = {}
         self._batch: Batch | None = None
         self._losses: list[Tensor] = []
@@ -58,9 +58,9 @@ class TrainingModule(pl.LightningModule):
         return loss
 
     def _losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Loss and penalty of a batch; one too large for `train.max_tokens` is computed in pieces.
+        """Loss and penalty of a batch; a batch of more than `train.max_tokens` is computed in pieces.
 
-        Pieces are never compiled: each has lengths of its own.
+        Pieces are never compiled: each has another length.
         """
         pieces = batch.pieces(self.config.train.max_tokens)
         if len(pieces) == 1:
@@ -70,36 +70,35 @@ class TrainingModule(pl.LightningModule):
     def on_after_backward(self) -> None:
         if self._own_gradients is not None:
             self._own_gradients()
-        self._look(self.watch.after(self.global_step, self._batch, self.latest))
+        self._check(self.loss_monitor.after(self.global_step, self._batch, self.latest))
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
         optimizer.zero_grad(set_to_none=self._own_gradients is None)
 
-    def look(self) -> None:
-        """Look at the loss that was not looked at yet.
+    def check_losses(self) -> None:
+        """Check the losses that were not checked yet.
 
         Raises:
-            NonFiniteLoss: it is not finite.
+            NonFiniteLoss: a loss is not finite.
         """
-        self._look(self.watch.rest())
+        self._check(self.loss_monitor.unchecked())
 
-    def _look(self, due: Sequence[Seen]) -> None:
-        for seen in due:
-            if all(map(math.isfinite, seen.numbers().values())):
-                continue
-            gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
-            raise NonFiniteLoss(self.describe_non_finite(seen, gradients))
+    def _check(self, due: Sequence[StepLosses]) -> None:
+        for losses in due:
+            if not all(map(math.isfinite, losses.numbers().values())):
+                gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
+                raise NonFiniteLoss(self.describe_non_finite(losses, gradients))
 
-    def describe_non_finite(self, seen: Seen, gradients: Mapping[str, Tensor]) -> str:
-        """Step, batch and the largest gradient; one that is not finite counts as larger than any number."""
+    def describe_non_finite(self, losses: StepLosses, gradients: Mapping[str, Tensor]) -> str:
+        """Message with step, examples and largest gradient; a gradient that is not finite counts as the largest."""
         sizes = {name: gradient.abs().max().item() for name, gradient in gradients.items()}
         name = max(sizes, key=lambda n: sizes[n] if math.isfinite(sizes[n]) else math.inf) if sizes else "none"
-        numbers, examples = seen.numbers(), seen.batch.index.tolist()
+        numbers, examples = losses.numbers(), losses.batch.index.tolist()
         shown = ", ".join(map(str, examples[:8])) + (", ..." if len(examples) > 8 else "")
         penalty = f" (orthogonality loss {numbers['train/ortho']})" if "train/ortho" in numbers else ""
         return (
-            f"the loss is {numbers['train/loss']}{penalty} at step {seen.step}, on training examples "
-            f"{shown} ({len(examples)} in the batch); largest gradient{' by now' if self.watch.late else ''}: "
+            f"the loss is {numbers['train/loss']}{penalty} at step {losses.step}, on training examples "
+            f"{shown} ({len(examples)} in the batch); largest gradient{' by now' if self.loss_monitor.late else ''}: "
             f"{sizes.get(name, float('nan'))} in {name}"
         )
 
@@ -109,7 +108,7 @@ class TrainingModule(pl.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clips the gradients' entries, then the norm of all together; without a limit only measures it."""
+        """Clips single gradients, then the norm of all gradients; without a limit the norm is only measured."""
         limit, largest = self.config.optim.clip_norm, self.config.optim.clip_value
         if largest is not None:
             nn.utils.clip_grad_value_(self.network.parameters(), largest)
@@ -121,13 +120,12 @@ class TrainingModule(pl.LightningModule):
         self.latest["train/lr"] = optimizer.param_groups[0]["lr"]
 
     def require_finite_weights(self) -> None:
-        """Refuse weights that an update made NaN or infinite, before they are saved or validated.
+        """Check losses and weights before weights are saved or validated: an update can make weights NaN or infinite.
 
         Raises:
-            NonFiniteLoss: names step and parameter; the loss that led there may have been finite. Or a loss that was
-                not looked at yet is not.
+            NonFiniteLoss: a loss that was not checked yet, or a weight, is not finite.
         """
-        self.look()
+        self.check_losses()
         for name, parameter in self.network.named_parameters():
             if not parameter.isfinite().all():
                 norm = float(self.latest.get("train/gradient_norm", math.nan))
@@ -137,7 +135,7 @@ class TrainingModule(pl.LightningModule):
                 )
 
     def configure_optimizers(self) -> dict:
-        # A fused optimiser takes gradients as float16's loss scaling left them: they would be clipped in that scale.
+        # With float16 a fused optimiser unscales gradients itself, after they were clipped: the limit would be wrong.
         fused = self.config.train.precision != "16-mixed"
         optimizer = make_optimizer(self.config.optim, self.network.parameters(), fused)
         schedule = make_schedule(self.config.optim, optimizer, self.config.train.max_steps)

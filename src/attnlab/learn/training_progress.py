@@ -1,4 +1,4 @@
-"""Live progress of training and evaluation: a bar in a terminal, a line now and then in a file."""
+"""Progress of training and evaluation: a bar in a terminal, lines in a file."""
 
 import time
 
@@ -12,11 +12,11 @@ from attnlab.learn.metric_units import text
 
 
 class Reporter:
-    """Shows how far a job is.
+    """Shows the progress of a job.
 
     Args:
         style: bar, lines, none, or auto (bar in a terminal, lines elsewhere).
-        label: stands before every line, where other processes write between them; auto is lines then.
+        label: starts every line, where several processes write; auto means lines then.
     """
 
     def __init__(self, style: str, label: str = "") -> None:
@@ -26,12 +26,12 @@ class Reporter:
         self.progress: Progress | None = None
 
     def say(self, text: str) -> None:
-        """One line, above a bar if there is one."""
+        """Print a line, above the bar if there is one."""
         if self.style != "none":
             self.console.print(f"{self.label} {text}" if self.label else text, highlight=False, soft_wrap=True)
 
     def start(self, what: str, total: int, done: int = 0) -> None:
-        """Begin to show `what`, of `total` parts."""
+        """Start to show the progress of `what`, which has `total` parts."""
         self.stop()
         self.what, self.first, self.total, self.started = what, done, total, time.monotonic()
         self.spoken = self.started
@@ -48,7 +48,7 @@ class Reporter:
             self.progress.start()
 
     def update(self, done: int, note: str = "") -> None:
-        """`done` parts are done."""
+        """Show that `done` parts are done."""
         if self.progress is not None:
             self.progress.update(self.task, completed=done, note=f"{note} {self.rate(done):.1f}/s")
         elif self.style == "lines" and (time.monotonic() - self.spoken > LINE_SECONDS or done == self.total):
@@ -57,20 +57,20 @@ class Reporter:
             self.say(f"{self.what} {done}/{self.total}  {note}  {self.rate(done):.1f}/s  {left:.0f} s left")
 
     def rate(self, done: int) -> float:
-        """Parts a second since the start."""
+        """Parts per second since the start."""
         return (done - self.first) / max(time.monotonic() - self.started, 1e-9)
 
     def stop(self) -> None:
-        """Leave the bar where it is."""
+        """End the bar, which stays visible."""
         if self.progress is not None:
             self.progress.stop()
             self.progress = None
 
 
 class TrainProgress(StepCallback):
-    """Step, loss (`train/loss` of the module's `latest`), steps per second and time left."""
+    """Shows step, loss (`train/loss` of the module's `latest`), steps per second and time left."""
 
-    # Reading the loss waits for an accelerator; a few times a second is enough for the eye.
+    # Reading the loss waits for the GPU, so it is not read at every step.
     REFRESH_SECONDS = 0.2
 
     def __init__(self, reporter: Reporter, max_steps: int, what: str = "training") -> None:

@@ -1,7 +1,8 @@
-"""Validation while training, and the weights of the best one."""
+"""Validation during training, and the weights of the best validation."""
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,37 +15,30 @@ from attnlab.learn.metrics import improves
 from attnlab.learn.training_module import TrainingModule
 
 
+@dataclass(eq=False)
 class Validation(StepCallback):
-    """Evaluates on the validation set every so many steps, and keeps the weights of the best evaluations.
+    """Evaluates on the validation set every `every` steps and at the last step, and keeps the best weights.
 
     Args:
-        sink: where metrics go.
-        every: steps between evaluations; the last step is always evaluated.
-        measure: the validation metrics, without a prefix.
-        metric: which of them is to be best.
-        folder: where the weights go, in files of their own (`weights_name`).
-        identity: of the run, in each of them.
-        groups: parts that get a best evaluation of their own, by `<group>/<metric>` (published rule, sort-of-CLEVR).
+        measure: returns the validation metrics, without a prefix.
+        metric: the metric that selects the best weights.
+        folder: folder for the files of weights (`weights_name`).
+        identity: the run's identity, kept in each file.
+        groups: groups with a best validation each, by `<group>/<metric>` (published rule of sort-of-CLEVR).
 
     Attributes:
-        best: for each rule ("" is the mean over all examples) the best value and its step; the first of equals wins.
+        best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step.
     """
 
-    def __init__(
-        self,
-        sink: MetricsSink,
-        every: int,
-        max_steps: int,
-        measure: Callable[[], Metrics],
-        metric: str,
-        folder: Path,
-        identity: dict[str, Any],
-        groups: tuple[str, ...] = (),
-    ) -> None:
-        self.sink, self.every, self.max_steps = sink, every, max_steps
-        self.measure, self.metric, self.groups = measure, metric, groups
-        self.folder, self.identity = folder, identity
-        self.best: dict[str, dict[str, float]] = {}
+    sink: MetricsSink
+    every: int
+    max_steps: int
+    measure: Callable[[], Metrics]
+    metric: str
+    folder: Path
+    identity: dict[str, Any]
+    groups: tuple[str, ...] = ()
+    best: dict[str, dict[str, float]] = field(default_factory=dict, init=False)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}
@@ -65,13 +59,13 @@ class Validation(StepCallback):
                 self._keep(module, rule, step)
 
     def _keep(self, module: TrainingModule, rule: str, step: int) -> None:
-        # Copies: a view would be saved with all of the memory that it shares.
+        # Copies: a view would be saved with the whole tensor that it is a part of.
         weights = {"network": {n: v.clone() for n, v in module.network.state_dict().items()}}
         state = weights | {"step": step, IDENTITY: self.identity}
         save_atomically(lambda part: torch.save(state, part), self.folder / weights_name(rule, step))
 
     def drop_former(self) -> None:
-        """Remove weights that are best no more; to be called when a checkpoint that names the others is saved."""
+        """Remove weights that are no longer best; to be called after a checkpoint that names the best ones is saved."""
         kept = {weights_name(rule, best["step"]) for rule, best in self.best.items()}
         for file in self.folder.glob("best*_step*"):
             if _WEIGHTS.fullmatch(file.name) and file.name not in kept:
@@ -82,14 +76,14 @@ _WEIGHTS = re.compile(r"best(_.+)?_step\d+\.pt(\.part)?")
 
 
 def weights_name(rule: str, step: int) -> str:
-    """File of the weights of the best validation by a rule.
+    """Name of the file with the weights of the best validation by a rule.
 
-    The step is part of the name, so that a better one replaces no file that the last checkpoint names: a run that is
-    killed before its next checkpoint goes on from there, and elsewhere other steps may be best.
+    It contains the step, so that better weights never replace a file that the last checkpoint names: a run that is
+    killed resumes from that checkpoint, and on another machine other steps may be best afterwards.
     """
     return f"best_{rule}_step{step}.pt" if rule else f"best_step{step}.pt"
 
 
 def saved_best(checkpoint: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Best validations by rule, as a checkpoint remembers them; empty where the task has no validation."""
+    """Best validations by rule in a checkpoint; empty for tasks without validation."""
     return checkpoint["callbacks"].get(Validation.__qualname__, {"best": {}})["best"]

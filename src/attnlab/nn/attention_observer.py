@@ -1,4 +1,4 @@
-"""Looking at the attentions of a network while it runs."""
+"""Observation of the attentions of a network during a forward pass."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ class Application:
 
 @contextmanager
 def observed(network: nn.Module) -> Iterator[dict[str, Application]]:
-    """Every use of every attention of `network` inside the `with`, by name, in the order of the forward pass.
+    """Records every use of every attention of `network` inside the `with` block, by name, in the order of use.
 
     Names are module paths: `encoder.layers.0.attention`, `decoder.layers.1.cross`, and for the members of a
     `ParallelAttention` `encoder.layers.0.attention.attentions.1`. Where one attention is used again, as in shared
-    layers, the later uses are `encoder.layers.0.attention#2`, `...#3`. Steps of decoding are not seen.
+    layers, later uses are `encoder.layers.0.attention#2`, `...#3`. Incremental decoding is not recorded.
 
-    Whatever observed the attentions before does so again afterwards, also after an exception.
+    Earlier observers are restored at the end, also after an exception.
     """
     found: dict[str, Application] = {}
     uses: Counter[str] = Counter()

@@ -1,6 +1,7 @@
-"""Stacks of layers: encoder and decoder."""
+"""Stacks of layers (encoder, decoder), and the state of incremental decoding."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -9,13 +10,13 @@ from attnlab.nn.transformer_block import Layer
 
 
 class LayerStack(nn.Module):
-    """Layers applied one after another.
+    """Layers in sequence.
 
     Args:
         plan: for each application the kind of its layer (a hashable from `config.layer_plan.layer_plan`).
         make_layer: builds a layer of a kind.
         share: applications of the same kind share one layer (Universal Transformer without halting).
-        norm: after the last layer, or None.
+        norm: final norm, or None.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class LayerStack(nn.Module):
         memory: Float[Tensor, "B M E"] | None = None,
         memory_mask: Bool[Tensor, "B M"] | None = None,
     ) -> tuple[Float[Tensor, "B N E"], list[Float[Tensor, ""]]]:
-        """The last layer's output and the penalties of all attentions that have one."""
+        """The output of the last layer, and the penalties of the attentions that have one."""
         penalties = []
         for index in self.applications:
             x, more = self.layers[index](x, mask, causal, memory, memory_mask)
@@ -59,10 +60,18 @@ class LayerStack(nn.Module):
         return self.norm(x), after
 
     def state_size(self, length: int) -> int:
-        """Numbers the self-attention states hold for one example after `length` tokens, over all applications."""
+        """Size of the self-attention states of one example after `length` tokens, in numbers, over all applications."""
         return sum(self.layers[index].attention.state_size(length) for index in self.applications)
 
 
-def select_rows(state: list[tuple], rows: Tensor) -> list[tuple]:
-    """The decoding state of some rows of the batch."""
-    return [tuple(None if s is None else s.select(rows) for s in layer) for layer in state]
+@dataclass(frozen=True)
+class DecodeState:
+    """State of incremental decoding: the number of tokens read, and the states of all layers."""
+
+    position: int
+    layers: list[tuple]
+
+    def select(self, rows: Tensor) -> "DecodeState":
+        """The state of some rows of the batch."""
+        layers = [tuple(None if state is None else state.select(rows) for state in layer) for layer in self.layers]
+        return DecodeState(self.position, layers)

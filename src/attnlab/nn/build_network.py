@@ -1,8 +1,8 @@
-"""The one place where a task and a model meet: a network from the configuration and the TaskSpec."""
+"""The network of a task and a model, from the configuration and the TaskSpec."""
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import nn
@@ -24,9 +24,12 @@ from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.encoder_decoder import EncoderDecoder
 from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
 from attnlab.nn.output_head import Output
-from attnlab.nn.transformer_block import BlockShape, Layer, ParallelAttention, make_norm
+from attnlab.nn.transformer_block import Layer, ParallelAttention, make_norm
 
-Place = Literal["encoder", "decoder", "cross"]
+Slot = Literal["encoder", "decoder", "cross"]
+"""where an attention sits: self-attention of the encoder or decoder, or cross-attention of the decoder"""
+OVERRIDES = ("feed_forward", "layer_norm", "positions", "share_layers", "embedding_dropout")
+"""keys of the backbone that a model may replace"""
 
 
 def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> nn.Module:
@@ -35,123 +38,111 @@ def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> nn.Module
     Raises:
         ValueError: a task kind and modality that no network here serves.
     """
-    backbone = replace(
-        backbone,
-        feed_forward=model.feed_forward or backbone.feed_forward,
-        layer_norm=model.layer_norm or backbone.layer_norm,
-        positions=model.positions or backbone.positions,
-        share_layers=backbone.share_layers if model.share_layers is None else model.share_layers,
-        embedding_dropout=backbone.embedding_dropout if model.embedding_dropout is None else model.embedding_dropout,
-    )
+    overrides = {name: getattr(model, name) for name in OVERRIDES}
+    backbone = replace(backbone, **{name: value for name, value in overrides.items() if value is not None})
+    builder = _Builder(backbone, model, spec)
     match spec.kind, spec.modality:
         case "encoder_decoder", "tokens":
-            return _encoder_decoder(backbone, model, spec)
+            return builder.encoder_decoder()
         case "classification", "image_question":
-            return _image_question_classifier(backbone, model, spec)
+            return builder.image_question_classifier()
         case "classification", "tokens" | "token_pairs":
-            return _sequence_classifier(backbone, model, spec)
+            return builder.sequence_classifier()
         case "language_model", "tokens":
-            return _language_model(backbone, model, spec)
+            return builder.language_model()
         case "masked_language_model", "tokens":
-            return _masked_language_model(backbone, model, spec)
+            return builder.masked_language_model()
     raise ValueError(f"no network for a task of kind {spec.kind} and modality {spec.modality}")
 
 
-def _encoder_decoder(backbone: Backbone, model: Model, spec: TaskSpec) -> EncoderDecoder:
-    longest = max(spec.max_input_length, spec.max_output_length)
-    source = _embedding(backbone, spec.input_vocabulary, longest)
-    target = _embedding(backbone, spec.output_vocabulary, longest)
-    encoder = _stack(backbone, model, "encoder", backbone.n_layers, longest)
-    decoder = _stack(backbone, model, "decoder", backbone.n_decoder_layers or backbone.n_layers, longest, cross=True)
-    return EncoderDecoder(source, target, encoder, decoder, _output(backbone, target, spec))
+@dataclass(frozen=True)
+class _Builder:
+    """Networks by task kind, and the parts that they share."""
+
+    backbone: Backbone
+    model: Model
+    spec: TaskSpec
+
+    def encoder_decoder(self) -> EncoderDecoder:
+        longest = max(self.spec.max_input_length, self.spec.max_output_length)
+        source = self.embedding(self.spec.input_vocabulary, longest)
+        target = self.embedding(self.spec.output_vocabulary, longest)
+        encoder = self.stack("encoder", longest)
+        decoder = self.stack("decoder", longest, cross=True)
+        return EncoderDecoder(source, target, encoder, decoder, self.output(target))
+
+    def image_question_classifier(self) -> ImageQuestionClassifier:
+        spec, width, dropout = self.spec, self.backbone.d_model, self.backbone.embedding_dropout
+        absolute = self.backbone.positions == "sinusoidal"
+        embedding = ImageQuestionEmbedding(spec.image_shape, spec.question_size, width, absolute, dropout)
+        encoder = self.stack("encoder", embedding.n_tokens)
+        return ImageQuestionClassifier(embedding, encoder, spec.n_classes, width)
+
+    def sequence_classifier(self) -> SequenceClassifier:
+        width, pooling = self.backbone.d_model, self.backbone.pooling
+        embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
+        longest = self.spec.max_input_length + (pooling == "class_token")
+        stack = self.stack("encoder", longest)
+        encoder = SequenceEncoder(embedding, stack, width, pooling)
+        pairs = self.spec.modality == "token_pairs"
+        inputs = 4 * width if pairs else width
+        head = ClassHead(inputs, self.backbone.d_classifier, self.spec.n_classes, self.backbone.dropout)
+        return (PairClassifier if pairs else SequenceClassifier)(encoder, head)
+
+    def language_model(self) -> LanguageModel:
+        embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
+        ortho = replace(self.model.ortho, where=covered_places(self.model.ortho.where, ["decoder"]))
+        builder = replace(self, model=replace(self.model, ortho=ortho))
+        decoder = builder.stack("decoder", self.spec.max_input_length)
+        return LanguageModel(embedding, decoder, self.output(embedding))
+
+    def masked_language_model(self) -> MaskedLanguageModel:
+        embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
+        encoder = self.stack("encoder", self.spec.max_input_length)
+        norm = make_norm(self.backbone.layer_norm, self.backbone.d_model)
+        return MaskedLanguageModel(embedding, encoder, self.output(embedding), norm, self.backbone.d_model)
+
+    def embedding(self, vocabulary: int, longest: int) -> TokenEmbedding:
+        """Token embeddings for sequences of up to `longest` tokens."""
+        backbone = self.backbone
+        return TokenEmbedding(
+            vocabulary, backbone.d_model, backbone.embedding, backbone.positions, longest, backbone.embedding_dropout
+        )
+
+    def output(self, embedding: TokenEmbedding) -> Output:
+        """Logits over the tokens of `embedding`, which shares its weights where the backbone says so."""
+        tied = embedding if self.backbone.tied_output else None
+        xavier = self.backbone.initialization == "xavier"
+        vocabulary = embedding.table.num_embeddings
+        return Output(self.backbone.d_model, vocabulary, tied, xavier, self.spec.never_targets)
+
+    def stack(self, slot: Literal["encoder", "decoder"], longest: int, cross: bool = False) -> LayerStack:
+        """Layers with the attentions that the model names for this slot; `cross` adds cross-attention to each."""
+        backbone, model = self.backbone, self.model
+        groups: list[LayerGroup] = getattr(model, slot)
+
+        def make_layer(kind: tuple[int, ...]) -> Layer:
+            parts = [make_attention(groups[i].attention, slot, backbone, model, longest) for i in kind]
+            to_memory = make_attention(model.cross, "cross", backbone, model, longest) if cross else None
+            return Layer(backbone, parts[0] if len(parts) == 1 else ParallelAttention(parts), to_memory)
+
+        norm = make_norm(backbone.layer_norm, backbone.d_model) if backbone.final_norm else None
+        n_layers = (backbone.n_decoder_layers if cross else None) or backbone.n_layers
+        plan = layer_plan([group.share for group in groups], model.pattern, n_layers)
+        return LayerStack(plan, make_layer, backbone.share_layers, norm)
 
 
-def _image_question_classifier(backbone: Backbone, model: Model, spec: TaskSpec) -> ImageQuestionClassifier:
-    embedding = ImageQuestionEmbedding(
-        spec.image_shape,
-        spec.question_size,
-        backbone.d_model,
-        absolute=backbone.positions == "sinusoidal",
-        dropout=backbone.embedding_dropout,
-    )
-    encoder = _stack(backbone, model, "encoder", backbone.n_layers, embedding.n_tokens)
-    return ImageQuestionClassifier(embedding, encoder, spec.n_classes, backbone.d_model)
+def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, model: Model, longest: int) -> Attention:
+    """The attention that a node of a model yaml names, for one slot of the network.
 
-
-def _sequence_classifier(backbone: Backbone, model: Model, spec: TaskSpec) -> SequenceClassifier | PairClassifier:
-    embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
-    longest = spec.max_input_length + (backbone.pooling == "class_token")
-    stack = _stack(backbone, model, "encoder", backbone.n_layers, longest)
-    encoder = SequenceEncoder(embedding, stack, backbone.d_model, backbone.pooling)
-    pairs = spec.modality == "token_pairs"
-    width = backbone.d_model * (4 if pairs else 1)
-    head = ClassHead(width, backbone.d_classifier, spec.n_classes, backbone.dropout)
-    return (PairClassifier if pairs else SequenceClassifier)(encoder, head)
-
-
-def _language_model(backbone: Backbone, model: Model, spec: TaskSpec) -> LanguageModel:
-    embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
-    model = replace(model, ortho=replace(model.ortho, where=covered_places(model.ortho.where, ["decoder"])))
-    decoder = _stack(backbone, model, "decoder", backbone.n_layers, spec.max_input_length)
-    return LanguageModel(embedding, decoder, _output(backbone, embedding, spec))
-
-
-def _masked_language_model(backbone: Backbone, model: Model, spec: TaskSpec) -> MaskedLanguageModel:
-    embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
-    encoder = _stack(backbone, model, "encoder", backbone.n_layers, spec.max_input_length)
-    norm = make_norm(backbone.layer_norm, backbone.d_model)
-    output = _output(backbone, embedding, spec)
-    return MaskedLanguageModel(embedding, encoder, output, norm, backbone.d_model)
-
-
-def _embedding(backbone: Backbone, vocabulary: int, longest: int) -> TokenEmbedding:
-    return TokenEmbedding(
-        vocabulary,
-        backbone.d_model,
-        variant=backbone.embedding,
-        positions=backbone.positions,
-        longest=longest,
-        dropout=backbone.embedding_dropout,
-    )
-
-
-def _output(backbone: Backbone, embedding: TokenEmbedding, spec: TaskSpec) -> Output:
-    tied, xavier = embedding if backbone.tied_output else None, backbone.initialization == "xavier"
-    return Output(backbone.d_model, embedding.table.num_embeddings, tied, xavier, spec.never_targets)
-
-
-def _stack(
-    backbone: Backbone,
-    model: Model,
-    place: Literal["encoder", "decoder"],
-    n_layers: int,
-    longest: int,
-    cross: bool = False,
-) -> LayerStack:
-    groups: list[LayerGroup] = getattr(model, place)
-    shape = BlockShape(**{name: getattr(backbone, name) for name in BlockShape.__dataclass_fields__})
-
-    def make_layer(kind: tuple[int, ...]) -> Layer:
-        parts = [make_attention(groups[i].attention, place, backbone, model, longest) for i in kind]
-        to_memory = make_attention(model.cross, "cross", backbone, model, longest) if cross else None
-        return Layer(shape, parts[0] if len(parts) == 1 else ParallelAttention(parts), to_memory)
-
-    norm = make_norm(backbone.layer_norm, backbone.d_model) if backbone.final_norm else None
-    plan = layer_plan([group.share for group in groups], model.pattern, n_layers)
-    return LayerStack(plan, make_layer, backbone.share_layers, norm)
-
-
-def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, model: Model, longest: int) -> Attention:
-    """The attention that a model yaml's node names, for one place of the network.
-
-    The node's own keys win over what the backbone and the model offer (dropout, normalisation, ...); of the offers a
-    mechanism gets those its constructor names.
+    The backbone and the model offer arguments (dropout, normalisation, ...); a mechanism gets the ones that its
+    constructor names. Keys of the node come before offers.
 
     Args:
-        longest: positions of the longest sequence of the task, over all its splits; offered as `max_length`.
+        longest: length of the task's longest sequence, over all its splits; offered as `max_length`.
 
     Raises:
-        TargetError: the class may not be named (`config.plugins`), or is no attention.
+        TargetError: the class is not allowed (`config.plugins`) or is no attention.
     """
     mechanism = load_class(node["_target_"], Attention)
     offers = {
@@ -159,9 +150,9 @@ def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, mo
         "dropout": backbone.attention_dropout,
         "initialization": backbone.initialization,
         "normalization": model.normalization,
-        "relative_positions": backbone.positions == "relative" and place != "cross",
+        "relative_positions": backbone.positions == "relative" and slot != "cross",
         "max_length": longest,
-        "orthogonality": model.ortho.weight > 0 and place in model.ortho.where,
+        "orthogonality": model.ortho.weight > 0 and slot in model.ortho.where,
     }
     accepted = inspect.signature(mechanism).parameters
     arguments = {key: value for key, value in offers.items() if key in accepted}
@@ -174,5 +165,5 @@ def make_attention(node: Mapping[str, Any], place: Place, backbone: Backbone, mo
 
 
 def count_parameters(network: nn.Module) -> int:
-    """Trainable numbers; a weight used in two places counts once."""
+    """Trainable numbers; a shared weight counts once."""
     return sum(p.numel() for p in network.parameters() if p.requires_grad)

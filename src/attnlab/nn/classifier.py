@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from attnlab.nn.backbone import LayerStack
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.output_head import Undecoded, mean_penalty
+from attnlab.nn.output_head import EncoderOnly, mean_penalty
 
 Pooling = Literal["mean", "first", "class_token"]
 
 
-class ImageQuestionClassifier(Undecoded):
-    """Class logits from the class token after the encoder."""
+class ImageQuestionClassifier(EncoderOnly):
+    """Classifier of an image and a question: class logits from the class token after the encoder."""
 
     def __init__(self, embedding: ImageQuestionEmbedding, encoder: LayerStack, n_classes: int, width: int) -> None:
         super().__init__()
@@ -29,11 +29,11 @@ class ImageQuestionClassifier(Undecoded):
 
 
 class SequenceEncoder(nn.Module):
-    """A token sequence as one vector.
+    """Encoder of a token sequence into one vector.
 
     Args:
-        pooling: mean over real positions; first position (where tasks put a start token); class_token: one position
-            more, in front, with a learned vector.
+        pooling: mean: over real positions; first: the first position, where tasks put a start token; class_token: an
+            additional first position with a learned vector.
     """
 
     def __init__(self, embedding: TokenEmbedding, encoder: LayerStack, width: int, pooling: Pooling) -> None:
@@ -45,7 +45,7 @@ class SequenceEncoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> tuple[Float[Tensor, "B E"], list[Float[Tensor, ""]]]:
-        """The pooled vector, and the penalties of all attentions that have one."""
+        """The pooled vector, and the penalties of the attentions that have one."""
         x = self.embedding(tokens)
         if self.pooling == "class_token":
             x = torch.cat((self.class_token.expand(len(x), -1, -1).to(x.dtype), x), dim=1)
@@ -53,7 +53,7 @@ class SequenceEncoder(nn.Module):
         x, penalties = self.encoder(x, mask, False)
         if self.pooling != "mean":
             return x[:, 0], penalties
-        # thousands of half-precision numbers do not add up well in half precision
+        # in float32 at least: half precision loses too many digits in sums over thousands of positions
         summed = x.masked_fill(~mask[..., None], 0.0).sum(1, dtype=torch.promote_types(x.dtype, torch.float32))
         return (summed / mask.sum(1, keepdim=True).clamp(min=1)).to(x.dtype), penalties
 
@@ -62,9 +62,9 @@ class ClassHead(nn.Sequential):
     """Class logits from a vector: one linear map, or two with a relu between.
 
     Args:
-        width: of the vector.
-        hidden: inner width, None for one map.
-        dropout: before the last map.
+        width: of the input vector.
+        hidden: inner width; None = one map.
+        dropout: rate before the last map.
     """
 
     def __init__(self, width: int, hidden: int | None, n_classes: int, dropout: float) -> None:
@@ -72,8 +72,8 @@ class ClassHead(nn.Sequential):
         super().__init__(*inner, nn.Dropout(dropout), nn.Linear(hidden or width, n_classes))
 
 
-class SequenceClassifier(Undecoded):
-    """Class logits of a token sequence."""
+class SequenceClassifier(EncoderOnly):
+    """Classifier of a token sequence."""
 
     def __init__(self, encoder: SequenceEncoder, head: ClassHead) -> None:
         super().__init__()
@@ -87,17 +87,10 @@ class SequenceClassifier(Undecoded):
         return self.head(x), mean_penalty(penalties, x)
 
 
-class PairClassifier(Undecoded):
-    """Class logits of a pair of token sequences: one encoder gives a and b, the head reads [a, b, a * b, a - b]
-    (Nangia & Bowman 2018, as in LRA's retrieval task).
-
-    Args:
-        head: for vectors four times as wide as the encoder's.
+class PairClassifier(SequenceClassifier):
+    """Classifier of a pair of token sequences: one encoder gives a and b, the head reads [a, b, a * b, a - b], four
+    times as wide (Nangia & Bowman 2018, as in LRA's retrieval task).
     """
-
-    def __init__(self, encoder: SequenceEncoder, head: ClassHead) -> None:
-        super().__init__()
-        self.sequence, self.head = encoder, head
 
     def forward(
         self,
@@ -106,7 +99,7 @@ class PairClassifier(Undecoded):
         others: Int[Tensor, "B M"],
         other_mask: Bool[Tensor, "B M"],
     ) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
-        """Class logits and the mean unweighted penalty over both sides."""
+        """Class logits and the mean unweighted penalty over both sequences."""
         a, penalties = self.sequence(tokens, mask)
         b, more = self.sequence(others, other_mask)
         return self.head(torch.cat((a, b, a * b, a - b), dim=-1)), mean_penalty(penalties + more, a)

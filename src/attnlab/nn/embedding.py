@@ -1,4 +1,4 @@
-"""From a task's input to the residual stream."""
+"""Embeddings: from the input of a task to the residual stream."""
 
 import math
 
@@ -11,20 +11,20 @@ from attnlab.nn.positional_encoding import LearnedPositions, patch_positions, si
 
 
 class TokenEmbedding(nn.Module):
-    """Token embeddings, with positions added where these are sinusoidal or learned.
+    """Token embeddings plus sinusoidal or learned positional encodings.
 
-    noscale:             N(0, 1) (Csordas et al. 2021, section 3.2, as the next two).
+    noscale:             N(0, 1) (Csordas et al. 2021, section 3.2, also the next two).
     upscale_tokens:      xavier-uniform, times sqrt(width) ("token embedding up-scaling").
     downscale_positions: kaiming-normal, positions times 1 / sqrt(width) ("position embedding down-scaling").
-    xavier:              xavier-uniform, unscaled (theirs with relative positions).
+    xavier:              xavier-uniform, unscaled (Csordas et al. with relative positions).
     upscale_normal:      N(0, 1 / width), times sqrt(width) (fairseq's language models).
-    small:               N(0, 0.02^2), as learned positions are drawn (BERT, Skyformer).
+    small:               N(0, 0.02^2), like learned positions (BERT, Skyformer).
 
     Args:
         vocabulary: number of token ids.
         width: model width E.
         positions: sinusoidal and learned are added here; relative and none are not.
-        longest: positions of the longest sequence, for learned positions.
+        longest: length of the longest sequence, for learned positions.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class TokenEmbedding(nn.Module):
             nn.init.normal_(self.table.weight, std=0.02 if variant == "small" else width**-0.5)
 
     def forward(self, tokens: Int[Tensor, "B N"], first: int = 0) -> Float[Tensor, "B N E"]:
-        """Embeddings of tokens that stand at positions first, first + 1, ..."""
+        """Embeddings of tokens at positions first, first + 1, ..."""
         x = self.table(tokens) * self.token_scale
         if self.absolute:
             x = x + sinusoidal(tokens.shape[1], x.shape[2], x, first) * self.position_scale
@@ -54,14 +54,16 @@ class TokenEmbedding(nn.Module):
 
 
 class ImageQuestionEmbedding(nn.Module):
-    """sort-of-CLEVR input of Mittal et al. 2022: a learned class token and 5 x 5 patches of 15 x 15 pixels, half the
-    model wide; the question, as wide, is joined to every one of them; then a linear map.
+    """Input of sort-of-CLEVR after Mittal et al. 2022: a learned class token and 5 x 5 patches of 15 x 15 pixels.
+
+    Tokens and question have half the model width each; the question is concatenated to every token, and a linear map
+    follows.
 
     Args:
         image_shape: height, width, channels; height and width multiples of `patch`.
-        question_size: entries of a question vector.
+        question_size: size of the question vector.
         width: model width E, even.
-        absolute: add the position table to the patches.
+        absolute: add a table of positional encodings to the patches.
     """
 
     def __init__(

@@ -1,28 +1,15 @@
-"""Sequence to sequence: embeddings, encoder, decoder, output head."""
-
-from dataclasses import dataclass
+"""Sequence-to-sequence network: embeddings, encoder, decoder, output head."""
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.nn.backbone import LayerStack, select_rows
+from attnlab.nn.backbone import DecodeState, LayerStack
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.output_head import Output, mean_penalty
 
 
-@dataclass(frozen=True)
-class DecodeState:
-    """Where decoding stands: number of tokens read, and the states of all layers."""
-
-    position: int
-    layers: list[tuple]
-
-    def select(self, rows: Tensor) -> "DecodeState":
-        return DecodeState(self.position, select_rows(self.layers, rows))
-
-
 class EncoderDecoder(nn.Module):
-    """Sequence to sequence: encoder, causal decoder with cross-attention, logits over output tokens."""
+    """Sequence-to-sequence network: encoder, causal decoder with cross-attention, logits over output tokens."""
 
     def __init__(
         self, source: TokenEmbedding, target: TokenEmbedding, encoder: LayerStack, decoder: LayerStack, output: Output
@@ -41,8 +28,8 @@ class EncoderDecoder(nn.Module):
         """Teacher forcing.
 
         Args:
-            inputs, input_mask: source tokens, framed, and which are real.
-            read: what the decoder reads: the end token, then the target without its last.
+            inputs, input_mask: source tokens with start and end tokens, and their padding mask.
+            read: input of the decoder: the end token, then the target without its last token.
 
         Returns:
             logits of the target tokens, and the mean unweighted penalty.
@@ -52,7 +39,7 @@ class EncoderDecoder(nn.Module):
         return self.output(x), mean_penalty(penalties + more, x)
 
     def start(self, inputs: Int[Tensor, "B S"], input_mask: Bool[Tensor, "B S"]) -> DecodeState:
-        """Encode the source; the state before the first output token."""
+        """The state before the first output token, from the encoded source."""
         memory, _ = self.encoder(self.source_embedding(inputs), input_mask, False)
         return DecodeState(0, self.decoder.init_state(len(inputs), memory, input_mask))
 
@@ -62,5 +49,5 @@ class EncoderDecoder(nn.Module):
         return self.output(x)[:, 0], DecodeState(state.position + 1, layers)
 
     def state_size(self, length: int) -> int:
-        """Numbers the decoder's self-attention holds for one example after `length` tokens."""
+        """Size of the decoder's self-attention state of one example after `length` tokens, in numbers."""
         return self.decoder.state_size(length)

@@ -1,18 +1,17 @@
-"""Language models: causal, and with hidden tokens. Both give hidden states; logits are the output's, chunk by chunk
-(attnlab.learn.cross_entropy), because a batch of them over a word vocabulary would not fit."""
+"""Causal and masked language models. Both return hidden states: logits of a whole batch over a word vocabulary would
+not fit into memory, so the loss computes them in chunks (attnlab.learn.cross_entropy)."""
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.nn.backbone import LayerStack
+from attnlab.nn.backbone import DecodeState, LayerStack
 from attnlab.nn.embedding import TokenEmbedding
-from attnlab.nn.encoder_decoder import DecodeState
-from attnlab.nn.output_head import Output, Undecoded, mean_penalty
+from attnlab.nn.output_head import EncoderOnly, Output, mean_penalty
 
 
 class LanguageModel(nn.Module):
-    """Every next token from those before it: a causal stack without cross-attention."""
+    """Causal language model: a decoder without cross-attention."""
 
     def __init__(self, embedding: TokenEmbedding, decoder: LayerStack, output: Output) -> None:
         super().__init__()
@@ -21,7 +20,7 @@ class LanguageModel(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> tuple[Float[Tensor, "B N E"], Float[Tensor, ""]]:
-        """What `output` reads at every position, and the mean unweighted penalty."""
+        """Hidden states, which `output` maps to logits, and the mean unweighted penalty."""
         x, penalties = self.decoder(self.embedding(tokens), mask, True)
         return x, mean_penalty(penalties, x)
 
@@ -35,12 +34,12 @@ class LanguageModel(nn.Module):
         return self.output(x)[:, 0], DecodeState(state.position + 1, layers)
 
     def state_size(self, length: int) -> int:
-        """Numbers the self-attention holds for one example after `length` tokens."""
+        """Size of the self-attention state of one example after `length` tokens, in numbers."""
         return self.decoder.state_size(length)
 
 
-class MaskedLanguageModel(Undecoded):
-    """Hidden tokens from all others: an encoder, then a linear map, gelu and a norm before the output (RoBERTa)."""
+class MaskedLanguageModel(EncoderOnly):
+    """Masked language model: an encoder, then a linear map, gelu and a norm before the output (RoBERTa)."""
 
     def __init__(
         self, embedding: TokenEmbedding, encoder: LayerStack, output: Output, norm: nn.Module, width: int
@@ -52,6 +51,6 @@ class MaskedLanguageModel(Undecoded):
     def forward(
         self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> tuple[Float[Tensor, "B N E"], Float[Tensor, ""]]:
-        """What `output` reads at every position, and the mean unweighted penalty."""
+        """Hidden states, which `output` maps to logits, and the mean unweighted penalty."""
         x, penalties = self.encoder(self.embedding(tokens), mask, False)
         return self.norm(F.gelu(self.dense(x))), mean_penalty(penalties, x)

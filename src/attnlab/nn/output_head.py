@@ -1,4 +1,4 @@
-"""The output of networks: logits over a vocabulary, the mean penalty of all attentions, and no decoding."""
+"""Output head of networks over tokens, mean penalty of all attentions, base class of encoder-only networks."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from attnlab.nn.embedding import TokenEmbedding
 
 
 class Output(nn.Module):
-    """Logits over the output vocabulary; the weights are the embedding's when tied, the bias is its own.
+    """Logits over the output vocabulary; tied weights are shared with the embedding, the bias never is.
 
     Args:
-        never: ids that are no target (`TaskSpec.never_targets`). Their bias is read as the smallest number there is: so
-            they have no part in a softmax, are never chosen, and pass no gradient on.
+        never: ids that are no target (`TaskSpec.never_targets`). Their bias counts as the smallest finite number, so
+            they have no share in a softmax, are never chosen, and get no gradient.
     """
 
     def __init__(
@@ -34,15 +34,17 @@ class Output(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "V E"]:
+        """The weight of `linear`."""
         return self.linear.weight
 
     @property
     def bias(self) -> Float[Tensor, " V"]:
-        """That of `linear`, with ids hidden that are never a target."""
+        """The bias of `linear`, masked at ids that are never a target."""
         # Not -inf: the chunked loss multiplies it by a gradient of 0.
         return self.linear.bias.masked_fill(self.never_mask, torch.finfo(self.linear.bias.dtype).min)
 
     def forward(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N V"]:
+        """Logits at every position."""
         return F.linear(x, self.weight, self.bias)
 
 
@@ -51,9 +53,9 @@ def mean_penalty(penalties: list[Tensor], like: Tensor) -> Float[Tensor, ""]:
     return torch.stack(penalties).mean() if penalties else like.new_zeros(())
 
 
-class Undecoded(nn.Module):
-    """A network that writes nothing."""
+class EncoderOnly(nn.Module):
+    """Base class of networks without incremental decoding."""
 
     def state_size(self, length: int) -> int:
-        """0: nothing is decoded."""
+        """0: there is no decoding state."""
         return 0

@@ -1,4 +1,4 @@
-"""Positions added to embeddings."""
+"""Positional encodings that are added to embeddings."""
 
 import math
 
@@ -13,7 +13,7 @@ from attnlab.attention.core.score_position import sinusoid
 def sinusoidal(length: int, width: int, like: Tensor, first: int = 0) -> Float[Tensor, "length width"]:
     """Sinusoids of positions first .. first + length - 1 (Vaswani et al. 2017, section 3.5), on the device of `like`.
 
-    Computed when asked for, so no length is too long for a trained model; in the format of `like`, float32 at least.
+    Computed for every call, so no length is too long for a trained model. Angles are in float32 at least.
     """
     dtype = torch.promote_types(like.dtype, torch.float32)
     positions = torch.arange(first, first + length, device=like.device, dtype=dtype)
@@ -21,10 +21,10 @@ def sinusoidal(length: int, width: int, like: Tensor, first: int = 0) -> Float[T
 
 
 def patch_positions(n_patches: int, width: int, like: Tensor) -> Float[Tensor, "n_patches width"]:
-    """Position table of Mittal et al. 2022 on sort-of-CLEVR, scaled by 1 / (1 + 1/e).
+    """Positional encodings of Mittal et al. 2022 on sort-of-CLEVR, scaled by 1 / (1 + 1/e).
 
     Column c holds the sine (even c) or cosine (odd c) of position / 10000^(2c / width): frequencies fall twice as fast
-    as usual, and sine and cosine of a pair differ in frequency, as in the published code.
+    as usual, and sine and cosine of a pair have different frequencies, as in the published code.
     """
     dtype = torch.promote_types(like.dtype, torch.float32)
     columns = torch.arange(width, device=like.device, dtype=dtype)
@@ -50,7 +50,7 @@ class LearnedPositions(nn.Module):
         """Vectors of positions first .. first + length - 1.
 
         Raises:
-            TooLong: there are not so many.
+            TooLong: there are fewer than first + length.
         """
         longest = len(self.table.weight)
         if first + length > longest:

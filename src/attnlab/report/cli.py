@@ -10,7 +10,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.report_schema import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.suggest import command_line, hint, listed, nearest
-from attnlab.learn.headline_metrics import headlines
+from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import make_table
 from attnlab.report.provenance_notes import notes, origin, problems
 from attnlab.report.published_numbers import PublishedError, published_table

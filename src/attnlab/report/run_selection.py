@@ -12,8 +12,7 @@ from attnlab.config.report_schema import Report
 from attnlab.config.suggest import command_line, hint, listed, nearest_key, show
 from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
-from attnlab.learn.headline_metrics import headlines
-from attnlab.learn.metric_units import spread_of
+from attnlab.learn.metric_units import headlines, spread_of
 from attnlab.report.build_table import value_of
 from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
 from attnlab.report.table_types import TableError

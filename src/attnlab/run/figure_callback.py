@@ -8,7 +8,7 @@ from typing import Protocol
 import pytorch_lightning as pl
 
 from attnlab.config.schema import Config
-from attnlab.learn.callbacks import MetricsSink, RandomState, StepCallback
+from attnlab.learn.callbacks import MetricsSink, StepCallback, preserved_rng
 from attnlab.learn.training_module import TrainingModule
 from attnlab.tasks.base import Prepared, Task
 
@@ -60,29 +60,26 @@ class Figures(StepCallback):
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.config.logger.figures_every:
             return
-        states = RandomState()
-        states.load_state_dict(states.state_dict())
-        try:
-            place = _place(self.folder, step)
-            if not place.exists():
-                self._draw(module, step, place)
-            self.show(step, _pictures(place))
-        except Exception as error:
-            cause = str(error).split("\n")[0]
-            self.say(f"no figures at step {step} ({type(error).__name__}: {cause}); training goes on")
-        finally:
-            states.on_train_batch_start()
+        with preserved_rng():
+            try:
+                place = _place(self.folder, step)
+                if not place.exists():
+                    self._draw(module, step, place)
+                self.show(step, _pictures(place))
+            except Exception as error:
+                cause = str(error).split("\n")[0]
+                self.say(f"no figures at step {step} ({type(error).__name__}: {cause}); training goes on")
 
     def _draw(self, module: TrainingModule, step: int, place: Path) -> None:
         """The whole set, or none of it."""
         # Only here: a run without figures needs no matplotlib.
         from attnlab.analysis.attention_figures import draw
-        from attnlab.analysis.attention_statistics import QUANTITIES, Look, choose, summarise
+        from attnlab.analysis.attention_statistics import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 
         config, subsets = self.config, self.prepared.subsets
         subset = "val" if "val" in subsets else "train"
         label = f"{config.model.name}, seed {config.seed}"
-        look = Look(
+        examples = DiagnosedExamples(
             task=self.task,
             prepared=self.prepared,
             subset=subset,
@@ -90,7 +87,7 @@ class Figures(StepCallback):
             label=label,
             weights=f"step {step}",
         )
-        summary = summarise(module.network, config, look, QUANTITIES)
+        summary = summarise_attention(module.network, config, examples, QUANTITIES)
         part = place.with_name(f"{place.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         for quantity in QUANTITIES:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def segments(lengths: Int[Tensor, " B"], number: int) -> tuple[Int[Tensor, "B L"], Int[Tensor, "B L"]]:
-    """Starts and sizes of segments: place p of n is in floor(p s / n), s = min(n, number); the others are empty."""
+    """Starts and sizes of segments: position p of n is in floor(p s / n), s = min(n, number); the others are empty."""
     used = lengths.clamp(min=1, max=number)[:, None]
     edges = torch.arange(number + 1, device=lengths.device) * lengths[:, None]
     edges = ((edges + used - 1) // used).clamp(max=lengths[:, None])
@@ -14,16 +14,16 @@ def segments(lengths: Int[Tensor, " B"], number: int) -> tuple[Int[Tensor, "B L"
 
 
 def with_identity(matrix: Float[Tensor, "B H L L"], real: Bool[Tensor, "B L"], ridge: float = 0.0) -> Tensor:
-    """matrix + ridge I; landmarks that are not there get rows and columns of the identity, a block of its own."""
+    """matrix + ridge I; missing landmarks get rows and columns of the identity, a separate block."""
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     return torch.where(real[:, None, :, None] & real[:, None, None, :], matrix + ridge * eye, eye)
 
 
 def pseudo_inverse(matrix: Float[Tensor, "B H L L"], iterations: int) -> Float[Tensor, "B H L L"]:
-    """Moore-Penrose inverse by the iteration of Razavi et al. 2014, which both publications use.
+    """Moore-Penrose inverse by the iteration of Razavi et al. 2014, which Nystromformer and Skyformer use.
 
-    For matrices without negative entries whose largest eigenvalue is 1 (row sums of 1, or scaled by their roots): then
-    the largest column sum, which the first guess is divided by, is at least 1, also where the identity was put in.
+    For matrices without negative entries and with largest eigenvalue 1 (row sums of 1, or scaled by their roots): the
+    first guess is divided by the largest column sum, which is then at least 1, also for rows of the identity.
     """
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     inverse = matrix.transpose(-1, -2) / matrix.sum(-2).amax(-1)[..., None, None]

@@ -1,10 +1,10 @@
-"""Linear attention on features, in the one place all its forms share.
+"""Linear attention on feature maps: sums, weights and decoding, shared by all its mechanisms.
 
     out_i = phi(q_i) S_i / (phi(q_i) z_i + eps),   S_i = sum_j phi(k_j) v_j^T,   z_i = sum_j phi(k_j)
 
-with j over all keys (bidirectional, cross) or j <= i (causal). The denominator rides along as one more column of v.
-Cost O(N F D); the causal form works in chunks: exact within a chunk, a running state before it; decoding carries the
-sums, so a step costs the same at every position. Sums are in float32 or better (`full_precision`).
+with j over all keys (bidirectional, cross) or j <= i (causal). The denominator is computed as one more column of v.
+Cost O(N F D); the causal form works in chunks: a full matrix within a chunk, running sums before it; incremental
+decoding keeps the sums, so every step has the same cost. Sums are at least in float32 (`full_precision`).
 """
 
 from abc import abstractmethod
@@ -34,11 +34,11 @@ FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": F.elu,
     "identity": lambda x: x,
 }
-"""Elementwise feature maps; those that can be negative (elu, identity) suit mechanisms without a denominator only."""
+"""elementwise feature maps; elu and identity can be negative, so they are for mechanisms without a denominator"""
 
 
 def mask_keys(k: Float[Tensor, "B H M F"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
-    """Features of keys with those of padding set to 0: after the feature map, because phi(0) is not 0."""
+    """Features of keys, 0 at padding: masked after the feature map, because phi(0) is not 0."""
     return k if mask is None else k * mask[:, None, :, None]
 
 
@@ -68,27 +68,27 @@ def causal_sums(
         return (q @ k.transpose(-1, -2)).tril() @ v
     q, k, v = (chunks(x, chunk_size) for x in (q, k, v))
     sums = key_value_sum(k, v)
-    # Shifted rather than subtracted: what a large key of the chunk itself rounds away must not reach earlier queries.
+    # Shifted rather than subtracted: rounding errors of a large key must not reach earlier queries.
     before = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2)
     out = (q @ k.transpose(-1, -2)).tril() @ v + q @ before
     return out.flatten(2, 3)[:, :, :length]
 
 
 def chunks(x: Tensor, size: int) -> Tensor:
-    """[B, H, N, C] as [B, H, N / size, size, C], filled up with zeros, which add nothing to any sum."""
+    """[B, H, N, C] as [B, H, N / size, size, C], padded with zeros, which change no sum."""
     return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
 
 
 @dataclass(frozen=True)
 class LinearState(State):
-    """Running sum of phi(k) v^T over the tokens read so far, or over the memory; z is its last column."""
+    """Sum of phi(k) v^T over the tokens read so far, or over the memory; z is its last column."""
 
     sums: Float[Tensor, "B H F C"]
     cross: bool
 
 
 class FeatureMapAttention(Attention):
-    """Attention by sums of features: a subclass gives the feature map, and what it changes beside it.
+    """Attention by sums of features; a subclass implements the feature map.
 
     Args:
         d_model, n_heads, bias, initialization, orthogonality: as in Attention.
@@ -96,7 +96,7 @@ class FeatureMapAttention(Attention):
         n_features: features of one head, before `with_positions`.
         scale: factor of queries before the feature map.
         eps: added to the denominator.
-        chunk_size: positions a chunk of the causal form; no effect on results but rounding.
+        chunk_size: positions of a chunk in the causal form; affects results by rounding only.
     """
 
     supports_step = True
@@ -128,28 +128,28 @@ class FeatureMapAttention(Attention):
         """phi of queries."""
 
     def key_map(self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
-        """phi of keys, where it differs from that of queries."""
+        """phi of keys; the same as for queries by default."""
         return self.query_map(k)
 
     def with_positions(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F2"]:
-        """Features with their positions worked in; `first` is the position of the first row."""
+        """Features with positional encoding; `first` is the position of the first row."""
         return features
 
     def divisor(self, total: Float[Tensor, "B H N 1"], q: Float[Tensor, "B H N F"]) -> Float[Tensor, "B H N 1"]:
-        """What weighted sums are divided by, from the sum of weights and the query's features."""
+        """Divisor of weighted sums, from the sum of weights and the query's features."""
         return total + self.eps
 
     def cast_output(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
-        """The sums as `project_output` takes them: in the number format of the values, unless they are normed first."""
+        """The sums for `project_output`: in the number format of the values, unless a norm follows first."""
         return out.to(dtype)
 
     @property
     def feature_width(self) -> int:
-        """Features of one head as they are summed."""
+        """Number of features of one head in the sums, positional encoding included."""
         return self.n_features
 
     def query_features(self, q: Float[Tensor, "B H N D"], first: int = 0) -> Float[Tensor, "B H N F"]:
-        """Scaled, mapped, normalised, with their positions."""
+        """Features of queries: scaled, mapped, normalised, with positional encoding."""
         q = q * self.scale
         return self.with_positions(
             self.query_map(self.q_norm(q)) if self.norm_first else self.q_norm(self.query_map(q)), first
@@ -158,14 +158,14 @@ class FeatureMapAttention(Attention):
     def key_features(
         self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None, first: int = 0
     ) -> Float[Tensor, "B H M F"]:
-        """Mapped, normalised, with their positions; 0 at padding."""
+        """Features of keys: mapped, normalised, with positional encoding; 0 at padding."""
         features = self.key_map(self.k_norm(k), mask) if self.norm_first else self.k_norm(self.key_map(k, mask))
         return mask_keys(self.with_positions(features, first), mask)
 
     def features(
         self, q: Float[Tensor, "B H N D"], k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None
     ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
-        """Features of whole sequences: for what needs queries and keys together, such as the longer one's length."""
+        """Features of whole sequences, for maps that need queries and keys together, such as the longer length."""
         return self.query_features(q), self.key_features(k, mask)
 
     def attend(
@@ -225,7 +225,7 @@ class FeatureMapAttention(Attention):
         return self.project_output(out, x), LinearState(state.position + 1, sums, state.cross)
 
     def _with_token(self, sums: Tensor, x: Tensor, position: int) -> Tensor:
-        """The sums with one more token: an outer product a head, twice as fast as a matrix product of width one."""
+        """Sums with one more token, by an outer product per head: twice as fast as a matrix product of width one."""
         with full_precision(*self.keys_values(x)) as (k, v):
             return torch.addcmul(sums, self.key_features(k, None, position).transpose(-1, -2), self._summed(v))
 

@@ -1,4 +1,4 @@
-"""Positions inside attention scores.
+"""Positional encodings inside attention scores.
 
 Relative positions of Transformer-XL (Dai et al. 2019, section 3.3), as Csordas et al. 2021 use them on SCAN:
 
@@ -11,9 +11,9 @@ Linearised relative positions (LRPE, Qin et al. 2023, as used by the published c
 and keys one by one, so they suit linear attention: x_i becomes R_i P x_i, with R_i a rotation by angles proportional to
 i and P orthogonal and the same everywhere. The score (R_i P q_i) . (R_j P k_j) depends on positions by i - j only.
 
-Rotary positions (Su et al. 2021, section 3.2): queries and keys turned by angles that grow with the position, so that
-their product depends on i - j. And biases b_(i-j) added to scores, from a table or from two rotated vectors, as FLASH
-has them (Hua et al. 2022).
+Rotary positions (Su et al. 2021, section 3.2): queries and keys are rotated by angles that grow with the position, so
+that their product depends on i - j. Distance biases b_(i-j) are added to scores, from a table or from two rotated
+vectors, as in FLASH (Hua et al. 2022).
 """
 
 import math
@@ -55,7 +55,7 @@ class RelativePositions(nn.Module):
     def scores(self, q: Float[Tensor, "B H N D"], n_keys: int, first_query: int = 0) -> Float[Tensor, "B H N M"]:
         """(q_i + w) . W r_(i-j), unscaled, for keys j = 0 .. n_keys - 1 and queries from position `first_query` on."""
         n_queries = q.shape[2]
-        # Angles at least in float32: in half precision neither distances above 256 nor their sines come out right.
+        # Angles at least in float32: half precision cannot represent distances above 256.
         dtype = torch.promote_types(q.dtype, torch.float32)
         distances = torch.arange(first_query - n_keys + 1, first_query + n_queries, device=q.device, dtype=dtype)
         table = self.position_proj(sinusoid(distances, self.d_model).to(q.dtype)).unflatten(-1, (-1, self.head_width))
@@ -66,13 +66,13 @@ class RelativePositions(nn.Module):
 
 
 def frequencies(n_pairs: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, " P"]:
-    """Angles of one position, 10000^(-c / P) for pair c = 0 .. P - 1."""
+    """Angle per position, 10000^(-c / P), for pairs c = 0 .. P - 1."""
     pair = torch.arange(n_pairs, dtype=dtype, device=device)
     return torch.exp(pair * (-math.log(10000.0) / n_pairs))
 
 
 def turned(left: Tensor, right: Tensor, angles: Float[Tensor, "N P"]) -> tuple[Tensor, Tensor]:
-    """Pairs of columns, one of each, rotated by their angles."""
+    """Pairs of columns (one of `left`, one of `right`), rotated by angles."""
     cos, sin = angles.cos().to(left.dtype), angles.sin().to(left.dtype)
     return left * cos - right * sin, right * cos + left * sin
 
@@ -83,10 +83,10 @@ class Lrpe(nn.Module):
     Args:
         kind: rotary = the fixed angles 10000^(-2c / width); householder_rotary = learned angles that start there, after
             the reflection of a fixed random unit vector (both shared by the heads).
-        width: D; of an odd one the last column stays as it is.
+        width: D; with an odd width the last column does not change.
 
     Raises:
-        ValueError: a width of 1, which has no pair.
+        ValueError: width 1 has no pair.
     """
 
     def __init__(self, kind: Literal["rotary", "householder_rotary"], width: int) -> None:
@@ -98,7 +98,7 @@ class Lrpe(nn.Module):
         self.register_buffer("mirror", F.normalize(torch.randn(width), dim=0) if learned else None)
 
     def forward(self, x: Float[Tensor, "B H N D"], positions: Int[Tensor, " N"]) -> Float[Tensor, "B H N D"]:
-        # At least float32: in half precision neither positions above 256 nor their angles come out right.
+        # At least float32: half precision cannot represent positions above 256.
         dtype = torch.promote_types(x.dtype, torch.float32)
         angles = frequencies(self.n_pairs, dtype, x.device) if self.angles is None else self.angles.to(dtype)
         y = x.to(dtype) if self.mirror is None else self._reflected(x.to(dtype))
@@ -113,7 +113,7 @@ class Lrpe(nn.Module):
 
 
 def rotated_halves(x: Float[Tensor, "*rest N D"], first: int = 0) -> Float[Tensor, "*rest N D"]:
-    """Rows turned by their positions, column c with column c + D/2 by the angle position * 10000^(-2c / D); D even.
+    """Rows rotated by their positions, column c with column c + D/2 by the angle position * 10000^(-2c / D); D even.
 
     Args:
         first: position of the first row.
@@ -126,7 +126,7 @@ def rotated_halves(x: Float[Tensor, "*rest N D"], first: int = 0) -> Float[Tenso
 
 
 class TableBias(nn.Module):
-    """A learned number for every distance; distances of `reach` and more share the last one."""
+    """Distance bias from a table of learned numbers; distances of `reach` and more share the last one."""
 
     def __init__(self, reach: int) -> None:
         super().__init__()
@@ -138,12 +138,12 @@ class TableBias(nn.Module):
         last = first_query + n_queries - 1
         distances = torch.arange(-last, n_keys - first_query, device=self.table.device)
         values = self.table[distances.clamp(1 - self.reach, self.reach - 1) + self.reach - 1]
-        # Row i is a window of the values: no index of N x M, whose gradient would add up number by number.
+        # Row i is a window of the values: indexing by an N x M matrix would have a slow gradient.
         return values.unfold(0, n_keys, 1).flip(0)
 
 
 class RotaryBias(nn.Module):
-    """The product of two learned vectors, one turned by the query's position and one by the key's: for any length."""
+    """Distance bias from two learned vectors, rotated by the positions of query and key: for any length."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Attention that keeps all keys: fused softmax, its weights written out, and the cache for decoding, in one place."""
+"""Softmax attention: fused kernels, explicit weights, and incremental decoding with a cache of all keys."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from torch import Tensor
 from attnlab.attention.base import Attention, State
 
 Rate = float | Float[Tensor, ""]
-"""of dropout; a tensor where runs that are trained together have different ones"""
+"""dropout rate; a tensor in a pack of runs with different rates"""
 
 
 def dropped(x: Float[Tensor, "*rest"], rate: Rate, training: bool = True) -> Float[Tensor, "*rest"]:
-    """Dropout: zeros at this rate, the rest divided by what is left; x itself outside training."""
+    """Dropout with a rate that may be a tensor; x itself outside training."""
     if not isinstance(rate, Tensor):
         return F.dropout(x, rate, training)
     if not training:
@@ -31,7 +31,7 @@ def fused_softmax(
     causal: bool,
     dropout: Rate = 0.0,
 ) -> Float[Tensor, "*heads N C"]:
-    """softmax(q k^T / sqrt(D)) v by torch's kernels, without an N x M matrix where they can; heads begin with B, H."""
+    """softmax(q k^T / sqrt(D)) v by torch's fused kernels; the first axes are B, H."""
     # Masks are prefixes: a real query never sees padded keys, so the fused causal kernel needs no mask.
     keep = None if mask is None or causal else mask[:, None, None, :]
     return softmax_attention(q, k, v, keep, causal, dropout)
@@ -45,7 +45,7 @@ def softmax_attention(
     causal: bool,
     dropout: Rate,
 ) -> Float[Tensor, "*heads N C"]:
-    """The same with any mask; torch's kernels take no rate of dropout that is a tensor: then it is written out."""
+    """`fused_softmax` with any mask; computes weights itself for a dropout rate that is a tensor."""
     if not isinstance(dropout, Tensor):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=dropout, is_causal=causal)
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
@@ -62,8 +62,8 @@ def kept(scores: Float[Tensor, "B H N M"], mask: Bool[Tensor, "B M"] | None, cau
 
 
 def softmax_weights(scores: Float[Tensor, "*rest M"], keep: Bool[Tensor, "*#rest M"]) -> Float[Tensor, "*rest M"]:
-    """Softmax over kept keys; zeros for a query that has none."""
-    # The smallest number instead of -inf, and zeros after: a query without any key gives 0, not NaN.
+    """Softmax over kept keys; zeros for a query without any."""
+    # The smallest number instead of -inf, then zeros: a query without any key gives 0, not NaN.
     return scores.masked_fill(~keep, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~keep, 0.0)
 
 
@@ -74,7 +74,7 @@ def scaled_dot_weights(
     causal: bool,
     score_hook: Callable[[Tensor], Tensor] | None,
 ) -> Float[Tensor, "B H N M"]:
-    """The weights of `fused_softmax`, written out (`Attention.weights` says what `score_hook` is)."""
+    """The weights of `fused_softmax` as a matrix; for `score_hook` see `Attention.weights`."""
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     scores = scores if score_hook is None else score_hook(scores)
     return softmax_weights(scores, kept(scores, mask, causal))
@@ -82,7 +82,7 @@ def scaled_dot_weights(
 
 @dataclass(frozen=True)
 class KeyValueState(State):
-    """Keys and values of the tokens read so far, or of the memory (then with its mask); heads may share values."""
+    """Keys and values of the tokens read so far, or of the memory, with its mask; heads may share values."""
 
     k: Float[Tensor, "B H M K"]
     v: Float[Tensor, "B #H M C"]
@@ -91,7 +91,7 @@ class KeyValueState(State):
 
 
 class CachedAttention(Attention):
-    """Decoding by a growing cache of keys and values: a step costs O(position)."""
+    """Base class with incremental decoding by a growing cache of keys and values: a step costs O(position)."""
 
     supports_step = True
 

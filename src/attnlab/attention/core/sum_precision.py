@@ -1,4 +1,4 @@
-"""Number formats of sums: at least float32, whatever the autocast type."""
+"""Precision of sums: at least float32, also under autocast."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,20 +10,20 @@ from torch.func import functional_call
 
 @contextmanager
 def full_precision(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Autocast off, and the tensors in float32 where they came in a shorter format: half precision loses long sums."""
+    """Autocast off, and half-precision tensors in float32: long sums lose too many digits in half precision."""
     with torch.autocast(device_type=tensors[0].device.type, enabled=False):
         yield tuple(t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors)
 
 
 def saturated(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """x in another format; in float16, whose range sums without a denominator leave, its largest number at most."""
+    """x in another format, clamped to the range of float16, which sums without a denominator may exceed."""
     if dtype == torch.float16:
         x = x.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max)
     return x.to(dtype)
 
 
 def projected(linear: nn.Linear, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The linear map of x in a format; for float16 computed in float32, so that no sum is infinite on the way."""
+    """The linear map of x in a format; for float16 computed in float32, so that no intermediate sum overflows."""
     if dtype != torch.float16:
         return linear(x.to(dtype))
     with full_precision(x) as (x,):

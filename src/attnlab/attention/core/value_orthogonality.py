@@ -1,17 +1,17 @@
-"""Orthogonality loss on values (Park & Kim 2024, sections 1 and 3; the formula itself is not public).
+"""Orthogonality loss on values (Park & Kim 2024, sections 1 and 3; the formula is not public).
 
 Per head, over the n real positions of one sequence, then the mean over heads and samples:
 
     null             mean over pairs i != j of cos(v_i, v_j)^2
-    frobenius        the sum of them: |U U^T - I|_F^2 with rows U of length 1, n (n - 1) times the mean
-    unnormalized     |V V^T - I|_F^2, which also pulls every length to 1
+    frobenius        sum of these: |U U^T - I|_F^2 with rows U of length 1, n (n - 1) times the mean
+    unnormalized     |V V^T - I|_F^2, which also pulls lengths to 1
     absolute_cosine  mean over pairs i != j of |cos(v_i, v_j)|
 
-With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V^T V (D x D) as much as
-of V V^T (N x N). The smaller of the two is formed, so the first three cost O(N D min(N, D)); absolute values have no
-such form, and cost O(N^2 D) and N^2 numbers of memory a head. The smallest mean of cos^2 possible is
-(n - D) / (D (n - 1)) for n > D. The two sums grow with n, and the unnormalized one with the size of values as well, so
-they ask for smaller weights than the means.
+With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V V^T (N x N) and also of
+V^T V (D x D). The smaller matrix is computed, so the first three cost O(N D min(N, D)); absolute values have no such
+form: they cost O(N^2 D), and N^2 numbers of memory per head. The smallest possible mean of cos^2 is
+(n - D) / (D (n - 1)) for n > D. The two sums grow with n, the unnormalized one also with the size of values, so they
+need smaller weights than the means.
 """
 
 from typing import Any
@@ -23,19 +23,19 @@ from torch import Tensor
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import OrthoForm
 
-# Squared length below which a value counts as having no direction; keeps gradients finite at zero vectors.
+# Added to squared lengths; keeps gradients finite at zero vectors.
 EPS = 1e-12
 
 
 def orthogonality_loss(
     v: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None = None, form: OrthoForm | None = None
 ) -> Float[Tensor, ""]:
-    """How far values of different positions are from orthogonal; sequences of fewer than two tokens are left out.
+    """Distance of the values of different positions from orthogonality; without sequences of fewer than two tokens.
 
     Args:
         v: values of every head.
         mask: real positions; None = all.
-        form: None = mean squared cosine; else as above.
+        form: None = mean squared cosine; other forms as above.
     """
     with full_precision(v) as (v,):
         keep = v.new_ones(v.shape[0], 1, v.shape[2]) if mask is None else mask[:, None].to(v.dtype)
@@ -58,23 +58,23 @@ def squared_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"]) -
     Args:
         keep: 1 at real positions, 0 at padding.
     """
-    # Heads lie between positions in memory: one copy here spares every matrix product its own.
+    # Heads lie between positions in memory: one copy here instead of one in every matrix product.
     v = v.contiguous()
     if torch.compiler.is_compiling():
-        # A compiler joins the passes over v by itself, and knows no function with a gradient of its own under vmap.
+        # The compiler fuses passes over v by itself, and does not support autograd functions under vmap.
         return _SquaredCosines.forward(v, keep)[0]
     return _SquaredCosines.apply(v, keep)[0]
 
 
 class _SquaredCosines(torch.autograd.Function):
-    """The sum over pairs with its gradient written out: half the time of what autograd makes of the same sums.
+    """The sum over pairs with an explicit gradient: half the time of autograd.
 
-    With G = V V^T and s_i = keep_i / (|v_i|^2 + eps), eps for zero vectors, the sum is that over i != j of
+    With G = V V^T and s_i = keep_i / (|v_i|^2 + eps), with eps for zero vectors, the sum is over i != j of
 
         s_i s_j G_ij^2,   and the sum over all i, j is trace(S G S G) = |M|_F^2,  M = V^T S V
 
-    n <= D: G is formed; its diagonal holds the squared lengths, so V is read once.
-    n > D: M is formed, and the pairs i = j are subtracted: the sum of a_i^2, a_i = s_i |v_i|^2.
+    n <= D: G is computed; its diagonal contains the squared lengths, so V is read once.
+    n > D: M is computed, and the pairs i = j are subtracted: the sum of a_i^2, a_i = s_i |v_i|^2.
 
     v_i acts through G or M and through s_i, of which d s_i = -2 s_i^2 v_i . dv_i. So the gradient in v_i is
 
@@ -86,7 +86,7 @@ class _SquaredCosines(torch.autograd.Function):
 
     @staticmethod
     def forward(v: Tensor, keep: Tensor) -> tuple[Tensor, ...]:
-        """Per head the sum; then what the gradient needs beside v."""
+        """The sum per head, and the tensors that the gradient needs in addition to v."""
         if v.shape[-2] > v.shape[-1]:
             squared = torch.linalg.vector_norm(v, dim=-1).square()
             scale = keep / (squared + EPS)
@@ -95,7 +95,7 @@ class _SquaredCosines(torch.autograd.Function):
         gram = v @ v.transpose(-1, -2)
         diagonal = gram.diagonal(dim1=-2, dim2=-1)
         scale = keep / (diagonal + EPS)
-        # Set to zero rather than subtracted later: what is left may be far smaller.
+        # Set to zero rather than subtracted later: the remaining sum may be far smaller.
         diagonal.zero_()
         weights = gram * scale[..., None, :] * scale[..., None]
         rows = (weights * gram).sum(-1)
@@ -108,7 +108,7 @@ class _SquaredCosines(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *rest: Tensor) -> tuple[Tensor, None]:
-        # Not in half precision either where the gradient is taken inside of autocast.
+        # In full precision too when the gradient is computed under autocast.
         with full_precision(*ctx.saved_tensors) as (v, matrix, scale, sums):
             factor = 4 * grad[..., None]
             matrix = matrix * factor[..., None]

@@ -10,7 +10,7 @@ from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder
 from attnlab.launch.pack.microbatch import pieces
 from attnlab.launch.pack.network_stack import NetworkStack
-from attnlab.learn.evaluate import precision_context
+from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import objective_for
 from attnlab.run import memory_use
 from attnlab.run.runtime import make_network

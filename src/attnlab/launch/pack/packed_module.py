@@ -13,7 +13,7 @@ from attnlab.launch.pack.member import Member
 from attnlab.launch.pack.microbatch import pieces
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.compiled_step import OwnGradients, compiled
-from attnlab.learn.loss_monitor import Seen, Watch
+from attnlab.learn.loss_monitor import LossMonitor, StepLosses
 from attnlab.learn.objectives import hide_tokens, over_pieces
 from attnlab.learn.optimizers import make_grouped, optimizer_options, schedule_of
 from attnlab.learn.training_module import NonFiniteLoss
@@ -57,7 +57,7 @@ class PackModule(pl.LightningModule):
             for tensor in (stack.flat, *stack.buffers.values()):
                 # else a CUDA graph copies them before every step
                 torch._dynamo.mark_static_address(tensor)
-        self.watch = Watch(late=device.type == "cuda")
+        self.loss_monitor = LossMonitor(late=device.type == "cuda")
         weights = [member.run.config.model.ortho.weight for member in members]
         self.ortho = torch.tensor(weights, dtype=stack.flat.dtype, device=device) if any(weights) else None
         self.clip_value = _limits([member.run.config.optim.clip_value for member in members], stack.flat)
@@ -68,7 +68,7 @@ class PackModule(pl.LightningModule):
         for row, (member, weight) in enumerate(zip(members, weights, strict=True)):
             member.module.latest = Row(self.metrics, row, () if weight else ("train/ortho",))
             # what is saved or validated has been looked at, as in a run by itself
-            member.module.look = partial(self._look_at, row)
+            member.module.check_losses = partial(self._look_at, row)
 
     @property
     def latest(self) -> dict[str, Tensor]:
@@ -101,12 +101,12 @@ class PackModule(pl.LightningModule):
     def on_after_backward(self) -> None:
         if self._own_gradients is not None:
             self._own_gradients()
-        self._look(self.watch.after(self.global_step, self._batch, self.metrics))
+        self._look(self.loss_monitor.after(self.global_step, self._batch, self.metrics))
         for row, parameter in enumerate(self.stack.rows):
             # without a gradient an optimiser leaves a parameter as it is
             parameter.grad = self.stack.flat.grad[row] if self.members[row].lives else None
 
-    def _look(self, due: Sequence[Seen]) -> None:
+    def _look(self, due: Sequence[StepLosses]) -> None:
         """Look at losses; a run whose own is not finite ends."""
         for seen in due:
             finite = torch.stack(list(seen.arrive().values())).isfinite().all(0)
@@ -117,7 +117,7 @@ class PackModule(pl.LightningModule):
                     member.error = NonFiniteLoss(member.module.describe_non_finite(own, gradients))
 
     def _look_at(self, row: int) -> None:
-        self._look(self.watch.rest())
+        self._look(self.loss_monitor.unchecked())
         if self.members[row].error is not None:
             raise self.members[row].error
 

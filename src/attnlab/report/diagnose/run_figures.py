@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnlab.analysis.attention_arrays import Summary
 from attnlab.analysis.attention_figures import draw, draw_gradients
-from attnlab.analysis.attention_statistics import QUANTITIES, Look, choose, summarise
+from attnlab.analysis.attention_statistics import QUANTITIES, DiagnosedExamples, choose, summarise_attention
+from attnlab.analysis.attention_summary import AttentionSummary
 from attnlab.analysis.gradient_noise import COLUMN, column
 from attnlab.config.apply_overrides import flatten
 from attnlab.config.job_config import job_config
@@ -155,7 +155,7 @@ class _Loader:
         self.source, self.reporter = source, Reporter("auto")
         self.prepared: dict[str, tuple[Task, Prepared]] = {}
 
-    def summary(self, label: str, folder: Path, quantities: Collection[str]) -> Summary:
+    def summary(self, label: str, folder: Path, quantities: Collection[str]) -> AttentionSummary:
         """What one run's attentions do."""
         raw = read_config(folder / "config.yaml")
         # its weights are this run's own by now; the run it began with may be gone
@@ -172,7 +172,7 @@ class _Loader:
         task, prepared = self._data(config)
         network = network_with(weights, folder, config, prepared.spec).to(device)
         self.reporter.say(f"looking at {label}: {folder}")
-        return summarise(network, config, self._look(task, prepared, label, where), quantities)
+        return summarise_attention(network, config, self._look(task, prepared, label, where), quantities)
 
     def _data(self, config: Config) -> tuple[Task, Prepared]:
         key = json.dumps([config.task, config.paths.data, config.paths.cache], sort_keys=True)
@@ -181,7 +181,7 @@ class _Loader:
             self.prepared[key] = task, prepare(task, config.paths)
         return self.prepared[key]
 
-    def _look(self, task: Task, prepared: Prepared, label: str, where: Mapping[str, Any]) -> Look:
+    def _look(self, task: Task, prepared: Prepared, label: str, where: Mapping[str, Any]) -> DiagnosedExamples:
         source, there = self.source, list(prepared.subsets)
         subset = source.subset or next((name for name in there if name.startswith("test")), there[-1])
         if subset not in there:
@@ -190,6 +190,6 @@ class _Loader:
         if source.example is not None and source.example >= len(examples):
             raise RunError(f"example={source.example}: {subset} has {len(examples)} examples, numbered from 0")
         numbers = choose(examples, source.examples, source.example)
-        return Look(
+        return DiagnosedExamples(
             task=task, prepared=prepared, subset=subset, numbers=numbers, label=label, weights=f"step {where['step']}"
         )

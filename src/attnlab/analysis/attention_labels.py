@@ -1,0 +1,85 @@
+"""Labels of attentions and of positions, as figures show them."""
+
+import re
+from collections.abc import Iterable, Sequence
+from math import isqrt
+
+from attnlab.analysis.attention_summary import MOST_POSITIONS
+from attnlab.config.schema import Backbone
+from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
+
+_NAME = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(attention|cross)(?:\.attentions\.(\d+))?(?:#(\d+))?$")
+"""names of attentions (`nn.attention_observer`)"""
+
+
+def titles(names: Iterable[str]) -> dict[str, str]:
+    """Titles of attentions by name: `encoder.layers.0.attention#2` becomes `encoder, layer 1, use 2`.
+
+    Uses are numbered only for attentions with several uses. Names of another form stay as they are.
+    """
+    names = list(names)
+    repeated = {name.partition("#")[0] for name in names if "#" in name}
+    return {name: _title(name, name.partition("#")[0] in repeated) for name in names}
+
+
+def _title(name: str, repeated: bool) -> str:
+    found = _NAME.search(name)
+    if found is None:
+        return name
+    stack, layer, part, member, use = found.groups()
+    words = [stack, f"layer {int(layer) + 1}"]
+    words += ["cross"] if part == "cross" else []
+    words += [f"part {int(member) + 1}"] if member is not None else []
+    return ", ".join([*words, *([f"use {use or 1}"] if repeated else [])])
+
+
+def is_cross(name: str) -> bool:
+    """Whether an attention is cross-attention."""
+    found = _NAME.search(name)
+    return found is not None and found[3] == "cross"
+
+
+class PositionLabels:
+    """Labels of the positions of one example: its tokens, or rows of image patches.
+
+    Args:
+        names: names of input and output ids (`Task.token_names`).
+        batch: the example as a batch.
+    """
+
+    def __init__(self, names: tuple[Sequence[str], Sequence[str]] | None, batch: Batch, backbone: Backbone) -> None:
+        self.read: dict[str, list[str]] = {}
+        self.patches = isinstance(batch, ImageQuestionBatch)
+        if names is None or self.patches or isinstance(batch, LabelledPairBatch):
+            return
+        inputs, outputs = names
+        tokens = [inputs[token] for token in batch.inputs[0].tolist()]
+        match batch:
+            case SequenceBatch():
+                # the decoder reads the end token, then the target without its last token
+                targets = [outputs[token] for token in batch.targets[0].tolist()]
+                self.read = {"encoder": tokens, "decoder": [targets[-1], *targets[:-1]]}
+            case LabelledBatch():
+                front = ["class"] if backbone.pooling == "class_token" else []
+                self.read = {"encoder": [*front, *tokens]}
+            case LanguageBatch():
+                self.read = {"encoder": tokens, "decoder": tokens}
+
+    def of_queries(self, name: str, n: int) -> list[str] | None:
+        """Labels of the n queries of an attention; None = they are numbered."""
+        found = _NAME.search(name)
+        return self._of_stack(found[1] if found else "", n)
+
+    def of_keys(self, name: str, n: int) -> list[str] | None:
+        """Labels of the n keys of an attention; None = they are numbered."""
+        return self._of_stack("encoder", n) if is_cross(name) else self.of_queries(name, n)
+
+    def _of_stack(self, stack: str, n: int) -> list[str] | None:
+        labels = self.read.get(stack, [])
+        return self.of_patches(n) or (labels[:MOST_POSITIONS] if len(labels) == n else None)
+
+    def of_patches(self, n: int) -> list[str] | None:
+        """Labels that all examples share: the middle patch of each row of an image; None without an image."""
+        side = isqrt(n - 1)
+        rows = [f"row {patch // side + 1}" if patch % side == side // 2 else "" for patch in range(side**2)]
+        return ["class", *rows] if self.patches else None

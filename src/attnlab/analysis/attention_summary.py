@@ -1,0 +1,128 @@
+"""Summary of the attentions of one network: the arrays that figures show, computed in `analysis.attention_statistics`.
+
+Locality is section 3.2 of Qin et al. 2022; `neighbourhood_shares` describes windows at the ends of a sequence.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+RATIOS = np.linspace(0.0, 1.0, 101)
+"""sizes of a neighbourhood, as shares of the length"""
+MOST_POSITIONS = 128
+"""limit of rows and columns of a map; longer sequences are cut"""
+
+
+@dataclass(frozen=True)
+class Norms:
+    """L2 norms of queries and keys at the real positions of all samples, one array per head."""
+
+    queries: list[np.ndarray]
+    keys: list[np.ndarray]
+
+    def joined(self, other: "Norms") -> "Norms":
+        """Norms of the samples of both, head by head."""
+        queries = map(np.concatenate, zip(self.queries, other.queries, strict=True))
+        return Norms(list(queries), list(map(np.concatenate, zip(self.keys, other.keys, strict=True))))
+
+
+@dataclass(frozen=True)
+class Maps:
+    """A matrix [rows, columns] for each head, with labels of rows and columns.
+
+    rows, columns: labels of positions; None = they are numbered.
+    length: number of rows and columns before long maps were cut.
+    """
+
+    heads: np.ndarray
+    rows: Sequence[str] | None
+    columns: Sequence[str] | None
+    length: tuple[int, int]
+
+
+@dataclass
+class Locality:
+    """Share of the attention inside a neighbourhood, by `RATIOS`: sums over real queries, heads and samples.
+
+    uniform: the shares of uniform attention for the same queries.
+    """
+
+    total: np.ndarray = field(default_factory=lambda: np.zeros(len(RATIOS)))
+    uniform_total: np.ndarray = field(default_factory=lambda: np.zeros(len(RATIOS)))
+    rows: int = 0
+    uniform_rows: int = 0
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Mean share over queries, heads and samples."""
+        return self.total / max(self.rows, 1)
+
+    @property
+    def uniform(self) -> np.ndarray:
+        """Mean share of uniform attention over the same queries."""
+        return self.uniform_total / max(self.uniform_rows, 1)
+
+    def add(self, weights: np.ndarray, causal: bool) -> None:
+        """Add one sample without its padding: weights [H, N, N]."""
+        n = weights.shape[-1]
+        curve, rows = neighbourhood_shares(weights)
+        uniform, uniform_rows = neighbourhood_shares(np.tri(n)[None] if causal else np.ones((1, n, n)))
+        self.total += curve * rows
+        self.uniform_total += uniform * uniform_rows
+        self.rows, self.uniform_rows = self.rows + rows, self.uniform_rows + uniform_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionSummary:
+    """Arrays of the attentions of one network on one batch, by the names of `nn.attention_observer`.
+
+    label: the network (`linear, seed 0`); about: examples and weights (`64 examples of test/ood, step 3000`).
+    shown: the example in maps; values_of: the example in maps of values, or the examples that they are a mean over.
+    Empty dictionaries: quantities that were not requested or do not exist (locality of cross-attention).
+    """
+
+    label: str
+    about: str
+    shown: str = ""
+    values_of: str = ""
+    norms: dict[str, Norms] = field(default_factory=dict)
+    values: dict[str, Maps] = field(default_factory=dict)
+    weights: dict[str, Maps] = field(default_factory=dict)
+    locality: dict[str, Locality] = field(default_factory=dict)
+
+
+def cosines(values: np.ndarray) -> np.ndarray:
+    """Cosine similarity of all pairs of positions: [..., N, D] -> [..., N, N]; 0 with a vector of zeros."""
+    lengths = np.linalg.norm(values, axis=-1, keepdims=True)
+    unit = np.divide(values, lengths, out=np.zeros_like(values), where=lengths > 0)
+    return unit @ unit.swapaxes(-1, -2)
+
+
+def neighbourhood_shares(weights: np.ndarray) -> tuple[np.ndarray, int]:
+    """l(i, r, N) of section 3.2, averaged over queries and heads: the share of a query's weight in the r N positions
+    around it, for r of `RATIOS`.
+
+    The window starts at the query's position and grows by one position at the left and at the right in turn; at an end
+    of the sequence it grows at the other side, so that every window has r N positions (appendix F). The share is
+    interpolated between whole positions. N includes future keys, whose weight is 0, so curves of causal attention rise
+    faster, as the uniform curve of `Locality` shows. Negative weights (NormAttention) count by their absolute value.
+    The appendix averages window sizes at a given share; this averages shares at a given size, as section 3.2 does.
+
+    Args:
+        weights: [H, N, N] of one sample without padding.
+
+    Returns:
+        the mean, and the number of rows in it: rows without any weight have no shares.
+    """
+    size = np.abs(weights.astype(np.float64))
+    n = size.shape[-1]
+    distance = np.arange(n)[None] - np.arange(n)[:, None]
+    nearest_first = np.argsort(2 * np.abs(distance) - (distance < 0), axis=-1, kind="stable")
+    inside = np.take_along_axis(size, nearest_first[None], axis=-1).cumsum(-1)
+    whole = inside[..., -1]
+    counted = np.isfinite(whole) & (whole > 0)
+    if not counted.any():
+        return np.zeros(len(RATIOS)), 0
+    mean = (inside[counted] / whole[counted][:, None]).mean(0)
+    return np.interp(RATIOS * n, np.arange(n + 1), np.concatenate(([0.0], mean))), int(counted.sum())
