@@ -2,11 +2,13 @@
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Literal
 
 from attnlab.config.check import ConfigError
+from attnlab.config.command_options import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.report_schema import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.suggest import command_line, hint, listed, nearest
@@ -28,35 +30,55 @@ from attnlab.report.table_writers import (
 from attnlab.run.run_argument import folder_words
 from attnlab.run.run_folder import RunError, require_writable, write_text
 
-HELP = """python report.py experiment=... | runs=... | diagnose=... | page
-
-Tables and figures from run folders; what is missing, running or failed is named, and never part of a mean.
-
-  experiment=park2024/table4_scan   the cells of an experiment beside the published numbers; words of train.py narrow it
-                                    (model=linear seed=0,1,2)
-  runs=<glob>                       any run folders, or folders that hold some: runs='experiments/runs/scan*'
-  include=debug                     with runs=: also those trained with debug=..., which are left out else
-  rows=model,optim.lr               keys whose values make a row (default: the experiment's, or what varies)
-  columns=test/ood/sequence_accuracy,seconds
-                                    metrics (default: the experiment's, or the main test metrics)
-  against=linear                    the row that others are compared with (default: the first one)
-  figures=bars,by_length,training   pictures (default: the experiment's, or bars)
-  out=<folder>                      where table.md, table.csv, seeds.csv, table.tex, report.json and the pictures go
-                                    (default: experiments/reports/<name>)
-  logger=wandb_offline              also a wandb run with the table and the figures (wandb_offline, wandb_online)
-
-  diagnose=<run folder>             pictures of what the attentions of one run do; `python report.py diagnose` says more
-  page                              one HTML page of everything measured (also `make report`)
-"""
-OWN = ("experiment", "runs", "include", "rows", "columns", "against", "figures", "out", "logger")
-FIGURES = ("bars", "by_length", "training")
-LOGGERS = ("csv", "wandb_offline", "wandb_online")
 COMMANDS = {
     "diagnose": "attnlab.report.diagnose.cli:diagnose_main",
     "page": "attnlab.report.page.cli:page_main",
 }
 REPORTS = Path("experiments/reports")
 ELSEWHERE = "choose another out=<folder>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(CommandOptions):
+    """Options of report.py."""
+
+    experiment: str | None = None
+    """such as experiment=park2024/table4_scan: the cells of an experiment beside the published numbers; words of
+    train.py narrow it (model=linear seed=0,1,2)"""
+    runs: str | None = None
+    """any run folders, or folders that hold some, by a glob: runs='experiments/runs/scan*'"""
+    include: str | None = None
+    """include=debug, with runs=: also the runs of debug=..., which are left out otherwise"""
+    rows: list[str] = field(default_factory=list)
+    """keys whose values make a row: rows=model,optim.lr (default: the rows of the experiment, or what varies)"""
+    columns: list[str] = field(default_factory=list)
+    """metrics: columns=test/ood/sequence_accuracy,seconds (default: the columns of the experiment, or the main test
+    metrics)"""
+    against: str | None = None
+    """the row that others are compared with: against=linear (default: the first one)"""
+    figures: list[Literal["bars", "by_length", "training"]] = field(default_factory=list)
+    """pictures: some of bars,by_length,training (default: the figures of the experiment, or bars)"""
+    out: Path | None = None
+    """folder of table.md, table.csv, seeds.csv, table.tex, report.json and the pictures (default:
+    experiments/reports/<name>)"""
+    logger: Literal["csv", "wandb_offline", "wandb_online"] = "csv"
+    """wandb_offline, wandb_online: also a wandb run with the table and the figures"""
+
+    def problems(self) -> Iterator[str]:
+        """An include= that is not debug or without runs=."""
+        if self.include not in (None, "debug") or (self.include and not self.runs):
+            yield f"include={self.include}: expected include=debug, beside runs=..."
+
+
+HELP = f"""python report.py experiment=... | runs=... | diagnose=... | page
+
+Tables and figures from run folders; what is missing, running or failed is named, and never part of a mean.
+
+{options_help(ReportOptions, 19)}
+
+  diagnose=...     pictures of the attentions of one run; `python report.py diagnose` says more
+  page             one HTML page of everything measured (also `make report`)
+"""
 
 
 def report_main(argv: Sequence[str]) -> int:
@@ -68,8 +90,7 @@ def report_main(argv: Sequence[str]) -> int:
         if (name := word.partition("=")[0]) in COMMANDS:
             return _function(COMMANDS[name])([one for one in argv if one != name])
     try:
-        own, words = _options(argv)
-        return _report(own, words)
+        return _report(_options(argv))
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
@@ -85,45 +106,36 @@ def _function(path: str) -> Callable[[Sequence[str]], int]:
     return getattr(importlib.import_module(module), name)
 
 
-def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """This command's own options, and the words that narrow an experiment.
+def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
+    """This command's options, and the words that narrow an experiment.
 
     Raises:
         ConfigError: with every problem.
     """
-    own = {word.partition("=")[0]: word.partition("=")[2] for word in argv if word.partition("=")[0] in OWN}
     folders = folder_words(argv, ("runs", "diagnose"))
-    words = [word for word in argv if word.partition("=")[0] not in OWN and word not in folders]
-    found = [f"{word}: expected {word}=value" for word in argv if word in OWN]
-    found += [f"{word}: write {instead}" for word, instead in folders.items()]
-    found += [f"{key}=: empty" for key, value in own.items() if not value and key not in argv]
-    found += [f"{key}: given twice" for key in own if sum(word.startswith(f"{key}=") for word in argv) > 1]
-    if ("experiment" in own) == ("runs" in own) and not folders:
-        near = hint(next(filter(None, (nearest(word.partition("=")[0], (*OWN, *COMMANDS)) for word in words)), None))
+    line = read_options(ReportOptions, argv, folders)
+    keys, others = [option.name for option in fields(ReportOptions)], [word.partition("=")[0] for word in line.others]
+    given = {word.partition("=")[0] for word in argv}
+    found = line.problems
+    if len(given & {"experiment", "runs"}) != 1 and not folders:
+        near = hint(next(filter(None, (nearest(word, (*keys, *COMMANDS)) for word in others)), None))
         found.append(f"expected one of experiment=..., runs=..., diagnose=... or page{near}")
-    elif "runs" in own:
-        found += [f"{word}: not known with runs={hint(nearest(word.partition('=')[0], OWN))}" for word in words]
-    if own.get("include", "debug") != "debug" or ("include" in own and "runs" not in own):
-        found.append(f"include={own['include']}: expected include=debug, beside runs=...")
-    if own.get("logger", "csv") not in LOGGERS:
-        near = hint(nearest(own["logger"], LOGGERS))
-        found.append(f"logger={own['logger']}: expected one of {listed(LOGGERS)}{near}")
-    for kind in filter(None, own.get("figures", "").split(",")):
-        if kind not in FIGURES:
-            found.append(f"figures={kind}: expected some of {listed(FIGURES)}{hint(nearest(kind, FIGURES))}")
+    elif "runs" in given:
+        found += [f"{word}: not known with runs={hint(nearest(word.partition('=')[0], keys))}" for word in line.others]
     if found:
         raise ConfigError(found, "report.py")
-    return own, words
+    return line
 
 
-def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
+def _report(line: CommandLine[ReportOptions]) -> int:
     from attnlab.report.terminal_output import print_report
 
-    selection = _selection(own, words)
+    options = line.options
+    selection = _selection(options, line.others)
     require_runs(selection)
-    table = _table(selection, own)
-    comparisons = table.comparisons(own.get("against"))
-    out = Path(own["out"]) if "out" in own else _folder(selection)
+    table = _table(selection, options)
+    comparisons = table.comparisons(options.against)
+    out = options.out or _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
     lines = {
@@ -132,7 +144,7 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
         "To know": [*filter(None, [selection.left_out]), *notes(table)],
     }
     print_report(table, lines)
-    command = _command(own, words)
+    command = _command(line)
     parts = {
         "experiment": selection.name,
         "train_command": selection.command,
@@ -154,31 +166,30 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     for name, text in texts.items():
         write_text(out / name, text, ELSEWHERE)
     print(f"written to {out}: {', '.join([*texts, *(figure.file for figure in figures)])}")
-    if own.get("logger", "csv") != "csv":
-        _mirror(out, own["logger"], table)
+    if options.logger != "csv":
+        _mirror(out, options.logger, table)
     return 0
 
 
-def _selection(own: Mapping[str, str], words: Sequence[str]) -> RunSelection:
-    if "experiment" in own:
-        return select_experiment(own["experiment"], words)
-    return select_glob(own["runs"], "include" in own)
+def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
+    if options.experiment:
+        return select_experiment(options.experiment, words)
+    return select_glob(str(options.runs), options.include is not None)
 
 
-def _command(own: Mapping[str, str], words: Sequence[str]) -> str:
-    """This command again; where it writes to is no part of what it says."""
-    given = [f"{key}={value}" for key, value in own.items() if key not in ("out", "logger")]
-    return command_line("python report.py", *given, *words)
+def _command(line: CommandLine[ReportOptions]) -> str:
+    """This command again; where it writes to is no part of the report."""
+    given = [word for word in line.words if not word.startswith(("out=", "logger="))]
+    return command_line("python report.py", *given, *line.others)
 
 
-def _table(selection: RunSelection, own: Mapping[str, str]) -> Table:
-    rows, columns = (tuple(filter(None, own.get(key, "").split(","))) for key in ("rows", "columns"))
-    report = plain_report(selection, rows, columns)
-    if "figures" in own:
-        report = replace(report, figures=[Picture(kind=kind) for kind in own["figures"].split(",")])
+def _table(selection: RunSelection, options: ReportOptions) -> Table:
+    report = plain_report(selection, options.rows, options.columns)
+    if options.figures:
+        report = replace(report, figures=[Picture(kind=kind) for kind in options.figures])
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
-    for column in table.columns if columns else ():
+    for column in table.columns if options.columns else ():
         if all(cell.mean is None for cell in table.each() if cell.column == column):
             _require_column(column.metric, selection)
     return table
