@@ -10,7 +10,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
@@ -73,11 +73,10 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
             value, problems = _value(hints(kind)[option.name], key, text)
             found.problems += problems
             values |= {} if problems else {option.name: value}
-    required = {key: option for key, option in by_key.items() if option.default is option.default_factory is MISSING}
-    if not instead:
-        missing = required.keys() - {word.partition("=")[0] for word in argv}
-        found.problems += [f"{key}: missing; give {key}={required[key].metadata['missing']}" for key in missing]
-    if values.keys() >= {option.name for option in required.values()}:
+    required = {key: option for key, option in by_key.items() if "missing" in option.metadata}
+    for key in required.keys() - {word.partition("=")[0] for word in argv} if not instead else ():
+        found.problems.append(f"{key}: missing; give {key}={required[key].metadata['missing']}")
+    if all(option.name in values for option in required.values()):
         found.options = kind(**values)
         found.problems += found.options.problems()
     return found

@@ -190,7 +190,7 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
     for column in table.columns if options.columns else ():
-        if all(cell.mean is None for cell in table.each() if cell.column == column):
+        if not any(cell.values for cell in table.each(column)):
             _require_column(column.metric, selection)
     return table
 
