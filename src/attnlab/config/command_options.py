@@ -1,9 +1,9 @@
-"""Options of a command, words `key=value`: read into a dataclass whose fields are the options.
+"""Reader of a command's options, words `key=value`, into a dataclass with a field for each option.
 
 A field has a type, checked by `config.type_check`: text, a path, a choice (`Literal`), a whole number with its
 interval, or a list of texts or choices, separated by commas. The docstring under a field is its line in --help. Its
-metadata may hold `key`, where it is not the field's name; `value`, what messages and --help show after the `=`; and, of
-a required option, `missing`, the value that is asked for.
+metadata may hold `key`, if the key is not the field's name; `value`, shown after the `=` in messages and --help; and
+`missing`, the value that a message asks for, which makes the option a required one.
 """
 
 import ast
@@ -26,7 +26,7 @@ class CommandOptions:
     """Base of the options of a command."""
 
     def problems(self) -> Iterable[str]:
-        """What is wrong with the options and cannot be said by the types of single fields."""
+        """Problems that the types of single fields do not cover."""
         return ()
 
 
@@ -54,7 +54,7 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
 
     Args:
         kind: the options of the command.
-        instead: words that lack their key, and what to write in their place.
+        instead: words that lack their key, each with the right word.
     """
     found, by_key, values, instead = CommandLine[T](), _by_key(kind), {}, instead or {}
     found.problems += [f"{word}: write {right}" for word, right in instead.items()]
@@ -86,7 +86,7 @@ def unknown_options(kind: type[CommandOptions], words: Iterable[str], others: Se
     """Problems of words that are no option of a command.
 
     Args:
-        others: what the command takes besides its options.
+        others: keys that the command takes besides its options.
     """
     keys = list(_by_key(kind))
     allowed = listed((*keys, *others))
@@ -146,7 +146,7 @@ def _parsed(kind: Any, text: str) -> Any:
 
 
 def _expected(kind: Any, value: int | str, many: bool) -> str:
-    """What fits a type, in words, and the nearest right value."""
+    """Describes the values of a type, with the nearest right one."""
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         allowed = f"some of {listed(choices)}" if many else f"{', '.join(choices[:-1])} or {choices[-1]}"

@@ -57,7 +57,7 @@ def evaluate_main(argv: Sequence[str]) -> int:
 
     try:
         report = evaluate_run(options, job)
-        # before anything is written: what was computed is seen even where the disk is full
+        # shown before it is written, as the disk may be full
         _show(report["metrics"])
         write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
     except (RunError, DataError, TooLong) as error:
@@ -106,7 +106,7 @@ def _job(options: EvaluateOptions, overrides: Sequence[str]) -> JobConfig:
 
 
 def _label(options: EvaluateOptions, job: JobConfig) -> str:
-    """File name from what was asked: task and split, other task options than the run's, subset, lengths, checkpoint."""
+    """File name of the findings: task and split, changed task options, subset, lengths, checkpoint."""
     former, task = read_config(options.run / "config.yaml")["task"], job.typed.task
     shown = {"label", "from_run", *label_options(task), *label_options(former)}
     parts = [f"{key}={task[key]}" for key in task if key not in shown and task[key] != former.get(key)]
@@ -117,5 +117,6 @@ def _label(options: EvaluateOptions, job: JobConfig) -> str:
 
 
 def _show(metrics: Mapping[str, Any]) -> None:
+    """Prints the metrics of whole subsets and groups."""
     for name, value in whole(metrics).items():
         print(f"{name:45s} {text(name, value)}", flush=True)

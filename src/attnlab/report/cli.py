@@ -1,8 +1,8 @@
-"""`python report.py`: tables and figures from run folders. torch is imported for pictures of attentions only."""
+"""`python report.py`: tables and figures from run folders; torch is imported for pictures of attentions only."""
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
@@ -14,26 +14,18 @@ from attnlab.config.schema import LoggerOptions
 from attnlab.config.suggest import command_line, hint, listed, nearest
 from attnlab.learn.headline_metrics import headlines
 from attnlab.report.build_table import make_table
+from attnlab.report.diagnose.cli import diagnose_main
+from attnlab.report.page.cli import page_main
 from attnlab.report.provenance_notes import notes, origin, problems
 from attnlab.report.published_numbers import PublishedError, published_table
-from attnlab.report.report_json import ReportFigure, report_text
+from attnlab.report.report_json import ReportFigure, cells_csv, report_text, seeds_csv
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
-from attnlab.report.table_writers import (
-    cells_csv,
-    compared,
-    latex,
-    markdown,
-    record,
-    seeds_csv,
-)
+from attnlab.report.table_writers import compared, latex, markdown, record
 from attnlab.run.run_argument import folder_words
 from attnlab.run.run_folder import RunError, require_writable, write_text
 
-COMMANDS = {
-    "diagnose": "attnlab.report.diagnose.cli:diagnose_main",
-    "page": "attnlab.report.page.cli:page_main",
-}
+COMMANDS = {"diagnose": diagnose_main, "page": page_main}
 REPORTS = Path("experiments/reports")
 ELSEWHERE = "choose another out=<folder>"
 
@@ -43,8 +35,8 @@ class ReportOptions(CommandOptions):
     """Options of report.py."""
 
     experiment: str | None = None
-    """such as experiment=park2024/table4_scan: the cells of an experiment beside the published numbers; words of
-    train.py narrow it (model=linear seed=0,1,2)"""
+    """the cells of an experiment and the published numbers, such as experiment=park2024/table4_scan; words of train.py
+    narrow it (model=linear seed=0,1,2)"""
     runs: str | None = None
     """any run folders, or folders that hold some, by a glob: runs='experiments/runs/scan*'"""
     include: str | None = None
@@ -72,7 +64,7 @@ class ReportOptions(CommandOptions):
 
 HELP = f"""python report.py experiment=... | runs=... | diagnose=... | page
 
-Tables and figures from run folders; what is missing, running or failed is named, and never part of a mean.
+Tables and figures from run folders; missing, running and failed runs are named, and never part of a mean.
 
 {options_help(ReportOptions, 19)}
 
@@ -88,7 +80,7 @@ def report_main(argv: Sequence[str]) -> int:
         return 0 if argv else 2
     for word in argv:
         if (name := word.partition("=")[0]) in COMMANDS:
-            return _function(COMMANDS[name])([one for one in argv if one != name])
+            return COMMANDS[name]([one for one in argv if one != name])
     try:
         return _report(_options(argv))
     except ConfigError as error:
@@ -99,18 +91,11 @@ def report_main(argv: Sequence[str]) -> int:
         return 1
 
 
-def _function(path: str) -> Callable[[Sequence[str]], int]:
-    import importlib
-
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
 def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
-    """This command's options, and the words that narrow an experiment.
+    """The options of report.py, and the words that narrow an experiment.
 
     Raises:
-        ConfigError: with every problem.
+        ConfigError: names every problem.
     """
     folders = folder_words(argv, ("runs", "diagnose"))
     line = read_options(ReportOptions, argv, folders)
@@ -128,11 +113,11 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
 
 
 def _report(line: CommandLine[ReportOptions]) -> int:
+    """Makes the report: prints it, writes its files, logs it."""
     from attnlab.report.terminal_output import print_report
 
     options = line.options
     selection = _selection(options, line.others)
-    require_runs(selection)
     table = _table(selection, options)
     comparisons = table.comparisons(options.against)
     out = options.out or _folder(selection)
@@ -144,8 +129,10 @@ def _report(line: CommandLine[ReportOptions]) -> int:
         "To know": [*filter(None, [selection.left_out]), *notes(table)],
     }
     print_report(table, lines)
-    command = _command(line)
-    parts = {
+    # the folder of a report is not part of it
+    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
+    command = command_line("python report.py", *words, *line.others)
+    more = {
         "experiment": selection.name,
         "train_command": selection.command,
         "report_command": command,
@@ -155,7 +142,7 @@ def _report(line: CommandLine[ReportOptions]) -> int:
         "origin": origin(table),
         "figures": figures,
     }
-    report = record(table, comparisons, parts)
+    report = record(table, comparisons, more)
     texts = {
         "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, command) if one]}),
         "table.csv": cells_csv(report),
@@ -167,23 +154,25 @@ def _report(line: CommandLine[ReportOptions]) -> int:
         write_text(out / name, text, ELSEWHERE)
     print(f"written to {out}: {', '.join([*texts, *(figure.file for figure in figures)])}")
     if options.logger != "csv":
-        _mirror(out, options.logger, table)
+        from attnlab.report.wandb_report import log_report
+
+        # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
+        print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
     return 0
 
 
 def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
+    """The runs of the report, at least one of them finished."""
     if options.experiment:
-        return select_experiment(options.experiment, words)
-    return select_glob(str(options.runs), options.include is not None)
-
-
-def _command(line: CommandLine[ReportOptions]) -> str:
-    """This command again; where it writes to is no part of the report."""
-    given = [word for word in line.words if not word.startswith(("out=", "logger="))]
-    return command_line("python report.py", *given, *line.others)
+        selection = select_experiment(options.experiment, words)
+    else:
+        selection = select_glob(str(options.runs), options.include is not None)
+    require_runs(selection)
+    return selection
 
 
 def _table(selection: RunSelection, options: ReportOptions) -> Table:
+    """The table, with the rows, columns and figures of the options."""
     report = plain_report(selection, options.rows, options.columns)
     if options.figures:
         report = replace(report, figures=[Picture(kind=kind) for kind in options.figures])
@@ -196,7 +185,7 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
 
 
 def _require_column(metric: str, selection: RunSelection) -> None:
-    """Of columns that were asked for: one without a single number, said with what the runs do have."""
+    """Checks that some run has the metric of a column that was asked for."""
     having = [run.result["metrics"] for run in selection.runs if run.state == "finished"]
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
     if metric not in known:
@@ -204,7 +193,7 @@ def _require_column(metric: str, selection: RunSelection) -> None:
 
 
 def _folder(selection: RunSelection) -> Path:
-    """An experiment's name is a folder below the reports, with what narrows it; a glob becomes one word."""
+    """The default folder: the name of an experiment with the words that narrow it, or a glob as one word."""
     if selection.command:
         narrowed = f"--{_word(' '.join(selection.words))}" if selection.words else ""
         return REPORTS / f"{selection.name}{narrowed}"
@@ -216,7 +205,7 @@ def _word(text: str) -> str:
 
 
 def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
-    """Draws what the block asks for; a picture that cannot be drawn costs a line, not the table."""
+    """Draws the figures of a report; returns sentences on the ones that cannot be drawn."""
     from attnlab.data.files.fetch import DataError
     from attnlab.report.figures.bar_charts import draw
 
@@ -229,10 +218,3 @@ def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
         else:
             found += [ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
     return found, undrawn
-
-
-def _mirror(out: Path, logger: str, table: Table) -> None:
-    """The report as a wandb run, beside those of the runs: `<paths.runs>/<task>/<model>/<tag>/seed<k>`."""
-    from attnlab.report.wandb_report import log_report
-
-    print(log_report(out, LoggerOptions(name=logger), table.runs[0].folder.parents[3]))

@@ -1,16 +1,12 @@
-"""Writers of a table: lines for the terminal, markdown, csv, LaTeX, and the record for report.json."""
+"""Writers of a table: lines for the terminal, markdown, LaTeX, and the content of report.json."""
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnlab.config.suggest import listed
 from attnlab.learn.metric_units import label, number
 from attnlab.report.read_runs import short_name
 from attnlab.report.report_json import (
-    CELL_HEADS,
-    SEED_HEADS,
     Comparison,
     PublishedTable,
     PublishedValue,
@@ -19,8 +15,6 @@ from attnlab.report.report_json import (
     ReportFile,
     ReportRow,
     ReportSeed,
-    cell_lines,
-    seed_lines,
 )
 from attnlab.report.table_types import Cell, Column, Table
 
@@ -114,26 +108,8 @@ def _grid(heads: Sequence[str], *rows: Sequence[str]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def cells_csv(report: ReportFile) -> str:
-    """A line for every cell, numbers with all their digits."""
-    return _csv(CELL_HEADS, cell_lines(report))
-
-
-def seeds_csv(report: ReportFile) -> str:
-    """A line for every run of every cell."""
-    return _csv(SEED_HEADS, seed_lines(report))
-
-
-def _csv(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
-
-
 def latex(table: Table) -> str:
-    """A tabular with booktabs rules: for every column ours, and the published value where there is one."""
+    """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
     heads, spans, body = [], [], {row: [_tex(row)] for row in table.cells}
     for column in table.columns:
         width = 2 if any(cell.published for cell in table.each(column)) else 1

@@ -20,7 +20,7 @@ from attnlab.tasks.base import Prepared, make_task
 
 
 def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
-    """The metrics of a trained run, and what was evaluated.
+    """The metrics of a trained run, with task, data, weights and origin.
 
     Args:
         job: the configuration of the run, with the task, device and folders to use.

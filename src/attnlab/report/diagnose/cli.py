@@ -1,4 +1,4 @@
-"""`python report.py diagnose=<run folder> ...`: figures of what the attentions of a run do."""
+"""`python report.py diagnose=<run folder> ...`: figures of the attentions of a run."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class DiagnoseOptions(CommandOptions):
     subset: str | None = None
     """test/ood, val, train, ... (default: the first test subset)"""
     examples: Count = 64
-    """how many examples of it are read (default: 64)"""
+    """number of examples that are read (default: 64)"""
     example: Natural | None = None
     """the number of the example that maps show (default: one of middling length)"""
     out: Path | None = None
@@ -66,7 +66,7 @@ class DiagnoseOptions(CommandOptions):
 
 HELP = f"""python report.py diagnose=<run folder> [key=value ...]
 
-Figures of what the attentions of a finished or stopped run do, and their numbers as csv.
+Figures of the attentions of a finished or stopped run, and their numbers as csv.
 
 {options_help(DiagnoseOptions, 19)}
 """

@@ -157,6 +157,8 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
         number, _ = cell.extreme(best)
         folder = next(seed.folder for seed in cell.seeds if seed.seed == number)
         chosen.setdefault(folder, f"{cell.row}, {'best' if best else 'worst'} seed ({number})")
+    if not chosen:
+        raise TableError("there is no number to draw")
     runs = [(name, folder) for folder, name in chosen.items()]
     files = draw_diagnosis(picture.quantity or "norms", runs, path.parent)
     of = f"of the best and the worst seed by {metric}"

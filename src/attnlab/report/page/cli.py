@@ -1,4 +1,4 @@
-"""`python report.py page`: one HTML file of everything measured; it opens from disk and loads nothing."""
+"""`python report.py page`: one HTML file of everything measured, which loads nothing else."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab.config.command_options import CommandOptions, options_help, read_options, unknown_options
-from attnlab.report.page.contents import Sources, find
+from attnlab.report.page.contents import Contents, find
 from attnlab.report.page.rendering import templates
 from attnlab.report.page.sections import Page
 from attnlab.run.run_folder import RunError, write_text
@@ -23,12 +23,12 @@ class PageOptions(CommandOptions):
     measured: Path | None = field(default=None, metadata=_FOLDER)
     """committed results (default: experiments/measured)"""
     reports: Path | None = field(default=None, metadata=_FOLDER)
-    """what report.py wrote here (default: experiments/reports)"""
+    """reports of this machine (default: experiments/reports)"""
     out: Path = field(default=OUT, metadata={"value": "<file>"})
     """the page (default: experiments/report.html)"""
 
     def problems(self) -> Iterator[str]:
-        """Folders that are missing, and a folder in place of the file."""
+        """Missing folders, and a folder instead of a file."""
         for key, folder in (("measured", self.measured), ("reports", self.reports)):
             if folder and not folder.is_dir():
                 yield f"{key}={folder}: no such folder"
@@ -55,8 +55,8 @@ def page_main(argv: Sequence[str]) -> int:
         print("\n".join(f"report.py page: {problem}" for problem in problems), file=sys.stderr)
         return 2
     options = line.options
-    page, sources = Page(options.out), find((options.measured or MEASURED, options.reports or REPORTS))
-    text = _written(page, sources)
+    page, contents = Page(options.out), find((options.measured or MEASURED, options.reports or REPORTS))
+    text = _written(page, contents)
     try:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         write_text(options.out, text)
@@ -65,16 +65,16 @@ def page_main(argv: Sequence[str]) -> int:
         return 1
     for sentence in page.skipped:
         print(sentence, file=sys.stderr)
-    counts = [(len(sources.reports), "experiment"), (len(sources.others), "other section"), (page.pictures, "picture")]
-    shown = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)
+    counts = {"experiment": len(contents.reports), "other section": len(contents.others), "picture": page.pictures}
+    shown = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
     print(f"{options.out}: {shown}, {len(text.encode()) / 1e6:.1f} MB")
     return 0
 
 
-def _written(page: Page, sources: Sources) -> str:
-    """The whole document; what the sections had to leave out is gathered in `page.skipped`."""
-    page.skipped += sources.skipped
-    reports = [page.section(source) for source in sources.reports]
-    others = [page.section(source) for source in sources.others]
+def _written(page: Page, contents: Contents) -> str:
+    """The whole document."""
+    page.skipped += contents.skipped
+    reports = [page.section(folder) for folder in contents.reports]
+    others = [page.section(folder) for folder in contents.others]
     shown = {"reports": reports, "others": others, "skipped": page.skipped}
     return templates().get_template("page.html").render(shown, written=time.strftime("%Y-%m-%d %H:%M %Z"))
