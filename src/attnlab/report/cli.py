@@ -129,9 +129,7 @@ def _report(line: CommandLine[ReportOptions]) -> int:
         "To know": [*filter(None, [selection.left_out]), *notes(table)],
     }
     print_report(table, lines)
-    # the folder of a report is not part of it
-    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
-    command = command_line("python report.py", *words, *line.others)
+    command = _command(line)
     more = {
         "experiment": selection.name,
         "train_command": selection.command,
@@ -159,6 +157,12 @@ def _report(line: CommandLine[ReportOptions]) -> int:
         # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
         print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
     return 0
+
+
+def _command(line: CommandLine[ReportOptions]) -> str:
+    """The command of the report, without the options that say where it goes."""
+    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
+    return command_line("python report.py", *words, *line.others)
 
 
 def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
