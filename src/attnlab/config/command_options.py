@@ -100,7 +100,7 @@ def options_help(kind: type[CommandOptions], indent: int) -> str:
     Args:
         indent: where the meanings begin.
     """
-    meanings = _field_docstrings(kind)
+    meanings = field_docstrings(kind)
     lines = []
     for key, option in _by_key(kind).items():
         start = f"  {key}={option.metadata.get('value', '...')}  ".ljust(indent)
@@ -108,11 +108,7 @@ def options_help(kind: type[CommandOptions], indent: int) -> str:
     return "\n".join(lines)
 
 
-def _by_key(kind: type[CommandOptions]) -> dict[str, Any]:
-    return {option.metadata.get("key", option.name): option for option in fields(kind)}
-
-
-def _field_docstrings(kind: type) -> dict[str, str]:
+def field_docstrings(kind: type) -> dict[str, str]:
     """The text under each field of a class."""
     (body,) = ast.parse(inspect.getsource(kind)).body
     found = {}
@@ -121,6 +117,10 @@ def _field_docstrings(kind: type) -> dict[str, str]:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
                 found[name] = " ".join(text.split())
     return found
+
+
+def _by_key(kind: type[CommandOptions]) -> dict[str, Any]:
+    return {option.metadata.get("key", option.name): option for option in fields(kind)}
 
 
 def _value(kind: Any, key: str, text: str) -> tuple[Any, list[str]]:
