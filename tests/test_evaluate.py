@@ -19,6 +19,7 @@ from attnlab.launch import evaluate_cli
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main
 from attnlab.report.diagnose.cli import diagnose_main
+from attnlab.run import evaluate_run
 from attnlab.run.load_run import PLACES, paths_here
 from attnlab.run.run_folder import RunError
 
@@ -129,8 +130,8 @@ def test_a_read_only_folder_is_known_before_the_work(
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda place, mode: scan_run not in Path(place).parents and allowed(place, mode))
     evaluated: list[object] = []
-    own = evaluate_cli.evaluate_run
-    monkeypatch.setattr(evaluate_cli, "evaluate_run", lambda *asked: (evaluated.append(asked), own(*asked))[1])
+    own = evaluate_run.evaluate_run
+    monkeypatch.setattr(evaluate_run, "evaluate_run", lambda *asked: (evaluated.append(asked), own(*asked))[1])
     words = [f"run={scan_run}", "subset=test/ood"]
     assert evaluate_main(words) == 1
     said = capsys.readouterr().err

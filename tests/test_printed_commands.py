@@ -66,7 +66,7 @@ def test_what_a_run_and_a_sweep_print(
     said = capsys.readouterr().out
     assert f"run folder: {folder}\n" in said
     evaluate, again, leet = commands(said)
-    assert _job(_own_options(evaluate[2:]), []).typed.paths.runs == f"{base}/runs"
+    assert _job(*_own_options(evaluate[2:])).typed.paths.runs == f"{base}/runs"
     assert {job["paths"]["runs"] for job in jobs_of(again[2:])} == {f"{base}/runs"}
     assert len(jobs_of(again[2:])) >= 3 and leet == ["wandb", "leet", f"{base}/runs/wandb"]
     assert print_sweep([job_config(config)]) == 0

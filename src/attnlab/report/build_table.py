@@ -1,7 +1,9 @@
-"""From runs to the cells of a table: rows by values of keys, columns by metrics, means over seeds, published values."""
+"""Builds a table from runs: rows by values of keys, columns by metrics, means over seeds, published values."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from attnlab.config.naming import run_label
@@ -15,7 +17,7 @@ from attnlab.report.table_types import Cell, Column, Seed, Table, TableError
 
 
 def value_of(key: str, run: FoundRun) -> Any:
-    """The value of a key of a report: `model` and `task` by their names, others by their path; None where it is not."""
+    """The value of a key in a run: names for `model` and `task`, else the value at a dotted path; None if missing."""
     config = run.config
     if key == "model":
         return config["model"]["name"]
@@ -33,16 +35,16 @@ def value_of(key: str, run: FoundRun) -> Any:
 
 
 def row_name(report: Report, run: FoundRun) -> str:
-    """What the row of a run is called."""
+    """The name of the row that a run belongs to."""
     joined = ", ".join(show(value_of(key, run)) for key in report.rows)
     return str(report.row_names.get(joined, joined))
 
 
 def columns_of(report: Report) -> list[Column]:
-    """The columns of a block.
+    """The columns of a report.
 
     Raises:
-        TableError: one that is neither a metric nor a metric with conditions.
+        TableError: a column is neither a metric nor a metric with conditions.
     """
     found = []
     for name, given in report.columns.items():
@@ -58,18 +60,17 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     """Cells of every row and column.
 
     Raises:
-        TableError: runs of different settings would meet in one mean.
+        TableError: one mean would be over runs of different settings.
     """
     columns, by_row = columns_of(report), defaultdict(list)
     for run in runs:
         by_row[row_name(report, run)].append(run)
-    cells: dict[str, dict[str, Cell]] = {}
-    for row, members in by_row.items():
-        cells[row] = {}
-        for column in columns:
-            there = [r for r in members if all(_meets(value_of(k, r), v) for k, v in column.where.items())]
-            if there:
-                cells[row][column.name] = _cell(report, row, column, there, _published(published, row, column))
+    cells: dict[str, dict[str, Cell]] = {row: {} for row in by_row}
+    for row, column in product(by_row, columns):
+        where = column.where.items()
+        members = [run for run in by_row[row] if all(_meets(value_of(key, run), wanted) for key, wanted in where)]
+        if members:
+            cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column))
     if report.average is not None:
         columns = [*columns, _with_average(report, cells, columns, published)]
     return Table(report, columns, cells, runs, published)
@@ -81,6 +82,7 @@ def _meets(value: Any, wanted: Any) -> bool:
 
 
 def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], published: Value | None) -> Cell:
+    """The cell of some runs; with `best_over`, of the runs with the best mean."""
     groups = defaultdict(list)
     for run in runs:
         groups[", ".join(f"{key}={show(value_of(key, run))}" for key in report.best_over)].append(run)
@@ -96,11 +98,11 @@ def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], pu
 def _seed(run: FoundRun, metric: str) -> Seed:
     value = run.value(metric)
     reason = run.lacking(metric) if value is None and run.state == "finished" else run.reason
-    return Seed(run.seed, value, run.state, reason, run.place, run.folder)
+    return Seed(run.seed, value, run.state, reason, run.folder)
 
 
 def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
-    """Only seeds may differ inside a mean."""
+    """Checks that the runs of a mean differ in their seeds only."""
     flat = [run.settings for run in runs]
     keys = sorted({key for one in flat for key, value in one.items() if any(value != o.get(key) for o in flat)})
     if keys:
@@ -118,7 +120,7 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
 def _with_average(
     report: Report, cells: dict[str, dict[str, Cell]], columns: Sequence[Column], published: Published | None
 ) -> Column:
-    """Adds the mean of other columns to every row that has them all; a seed without one of them has no average."""
+    """Adds the mean of other columns to every row that has all of them; a seed needs all of them too."""
     average, names = report.average, [column.name for column in columns]
     if unknown := [name for name in average.of if name not in names]:
         raise TableError(f"report.average.of: no column {unknown[0]}{hint(nearest(unknown[0], names))}")
@@ -127,25 +129,25 @@ def _with_average(
         raise TableError(f"report.average.of: {listed(sorted(units))} have no mean in common")
     column = Column(average.name, averaged[0].metric, of=tuple(average.of))
     for row, given in cells.items():
-        parts = [given[name] for name in average.of if name in given]
-        if len(parts) < len(average.of):
-            continue
-        seeds = []
-        for seed in parts[0].seeds:
-            values = [part.values.get(seed.seed) for part in parts]
-            whole = None not in values
-            reason = "" if whole else "a part of the average is missing"
-            state = "finished" if whole else "missing"
-            seeds.append(Seed(seed.seed, mean(values) if whole else None, state, reason, seed.place, seed.folder))
-        given[average.name] = Cell(row, column, seeds, _published(published, row, column))
+        if given.keys() >= set(average.of):
+            parts = [given[name] for name in average.of]
+            seeds = [_averaged(seed, [part.values.get(seed.seed) for part in parts]) for seed in parts[0].seeds]
+            given[average.name] = Cell(row, column, seeds, _published(published, row, column))
     return column
+
+
+def _averaged(seed: Seed, values: Sequence[float | None]) -> Seed:
+    """The mean of one seed's numbers in several columns."""
+    if None in values:
+        return replace(seed, value=None, state="missing", reason="a part of the average is missing")
+    return replace(seed, value=mean(values), state="finished", reason="")
 
 
 def _published(published: Published | None, row: str, column: Column) -> Value | None:
     """The published value of a cell.
 
     Raises:
-        TableError: it is in another unit than the column, so that no difference means anything.
+        TableError: its unit is not the column's, so that a difference would mean nothing.
     """
     value = published.cells.get((row, column.name)) if published else None
     unit = value and (value.unit or published.unit)

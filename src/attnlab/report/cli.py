@@ -1,62 +1,76 @@
-"""`python report.py`: tables and figures from run folders. torch is imported for pictures of attentions only."""
+"""`python report.py`: tables and figures from run folders; torch is imported for pictures of attentions only."""
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Literal
 
 from attnlab.config.check import ConfigError
+from attnlab.config.command_options import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.report_schema import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.suggest import command_line, hint, listed, nearest
 from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import make_table
+from attnlab.report.diagnose.cli import diagnose_main
+from attnlab.report.page.cli import page_main
 from attnlab.report.provenance_notes import notes, origin, problems
 from attnlab.report.published_numbers import PublishedError, published_table
-from attnlab.report.report_json import ReportFigure, report_text
+from attnlab.report.report_json import ReportFigure, cells_csv, report_text, seeds_csv
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
-from attnlab.report.table_writers import (
-    cells_csv,
-    compared,
-    latex,
-    markdown,
-    record,
-    seeds_csv,
-)
+from attnlab.report.table_writers import compared, latex, markdown, record
 from attnlab.run.run_argument import folder_words
 from attnlab.run.run_folder import RunError, require_writable, write_text
 
-HELP = """python report.py experiment=... | runs=... | diagnose=... | page
-
-Tables and figures from run folders; what is missing, running or failed is named, and never part of a mean.
-
-  experiment=park2024/table4_scan   the cells of an experiment beside the published numbers; words of train.py narrow it
-                                    (model=linear seed=0,1,2)
-  runs=<glob>                       any run folders, or folders that hold some: runs='experiments/runs/scan*'
-  include=debug                     with runs=: also those trained with debug=..., which are left out else
-  rows=model,optim.lr               keys whose values make a row (default: the experiment's, or what varies)
-  columns=test/ood/sequence_accuracy,seconds
-                                    metrics (default: the experiment's, or the main test metrics)
-  against=linear                    the row that others are compared with (default: the first one)
-  figures=bars,by_length,training   pictures (default: the experiment's, or bars)
-  out=<folder>                      where table.md, table.csv, seeds.csv, table.tex, report.json and the pictures go
-                                    (default: experiments/reports/<name>)
-  logger=wandb_offline              also a wandb run with the table and the figures (wandb_offline, wandb_online)
-
-  diagnose=<run folder>             pictures of what the attentions of one run do; `python report.py diagnose` says more
-  page                              one HTML page of everything measured (also `make report`)
-"""
-OWN = ("experiment", "runs", "include", "rows", "columns", "against", "figures", "out", "logger")
-FIGURES = ("bars", "by_length", "training")
-LOGGERS = ("csv", "wandb_offline", "wandb_online")
-COMMANDS = {
-    "diagnose": "attnlab.report.diagnose.cli:diagnose_main",
-    "page": "attnlab.report.page.cli:page_main",
-}
+COMMANDS = {"diagnose": diagnose_main, "page": page_main}
 REPORTS = Path("experiments/reports")
 ELSEWHERE = "choose another out=<folder>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(CommandOptions):
+    """Options of report.py."""
+
+    experiment: str | None = None
+    """the cells of an experiment and the published numbers, such as experiment=park2024/table4_scan; words of train.py
+    narrow it (model=linear seed=0,1,2)"""
+    runs: str | None = None
+    """any run folders, or folders that hold some, by a glob: runs='experiments/runs/scan*'"""
+    include: str | None = None
+    """include=debug, with runs=: also the runs of debug=..., which are left out otherwise"""
+    rows: list[str] = field(default_factory=list)
+    """keys whose values make a row: rows=model,optim.lr (default: the rows of the experiment, or what varies)"""
+    columns: list[str] = field(default_factory=list)
+    """metrics: columns=test/ood/sequence_accuracy,seconds (default: the columns of the experiment, or the main test
+    metrics)"""
+    against: str | None = None
+    """the row that others are compared with: against=linear (default: the first one)"""
+    figures: list[Literal["bars", "by_length", "training"]] = field(default_factory=list)
+    """pictures: some of bars,by_length,training (default: the figures of the experiment, or bars)"""
+    out: Path | None = None
+    """folder of table.md, table.csv, seeds.csv, table.tex, report.json and the pictures (default:
+    experiments/reports/<name>)"""
+    logger: Literal["csv", "wandb_offline", "wandb_online"] = "csv"
+    """wandb_offline, wandb_online: also a wandb run with the table and the figures"""
+
+    def problems(self) -> Iterator[str]:
+        """An include= that is not debug or without runs=."""
+        if self.include not in (None, "debug") or (self.include and not self.runs):
+            yield f"include={self.include}: expected include=debug, beside runs=..."
+
+
+HELP = f"""python report.py experiment=... | runs=... | diagnose=... | page
+
+Tables and figures from run folders; missing, running and failed runs are named, and never part of a mean.
+
+{options_help(ReportOptions, 19)}
+
+  diagnose=...     pictures of the attentions of one run; `python report.py diagnose` says more
+  page             one HTML page of everything measured (also `make report`)
+"""
 
 
 def report_main(argv: Sequence[str]) -> int:
@@ -66,10 +80,9 @@ def report_main(argv: Sequence[str]) -> int:
         return 0 if argv else 2
     for word in argv:
         if (name := word.partition("=")[0]) in COMMANDS:
-            return _function(COMMANDS[name])([one for one in argv if one != name])
+            return COMMANDS[name]([one for one in argv if one != name])
     try:
-        own, words = _options(argv)
-        return _report(own, words)
+        return _report(_options(argv))
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
@@ -78,52 +91,36 @@ def report_main(argv: Sequence[str]) -> int:
         return 1
 
 
-def _function(path: str) -> Callable[[Sequence[str]], int]:
-    import importlib
-
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
-def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """This command's own options, and the words that narrow an experiment.
+def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
+    """The options of report.py, and the words that narrow an experiment.
 
     Raises:
-        ConfigError: with every problem.
+        ConfigError: names every problem.
     """
-    own = {word.partition("=")[0]: word.partition("=")[2] for word in argv if word.partition("=")[0] in OWN}
     folders = folder_words(argv, ("runs", "diagnose"))
-    words = [word for word in argv if word.partition("=")[0] not in OWN and word not in folders]
-    found = [f"{word}: expected {word}=value" for word in argv if word in OWN]
-    found += [f"{word}: write {instead}" for word, instead in folders.items()]
-    found += [f"{key}=: empty" for key, value in own.items() if not value and key not in argv]
-    found += [f"{key}: given twice" for key in own if sum(word.startswith(f"{key}=") for word in argv) > 1]
-    if ("experiment" in own) == ("runs" in own) and not folders:
-        near = hint(next(filter(None, (nearest(word.partition("=")[0], (*OWN, *COMMANDS)) for word in words)), None))
+    line = read_options(ReportOptions, argv, folders)
+    keys, others = [option.name for option in fields(ReportOptions)], [word.partition("=")[0] for word in line.others]
+    given = {word.partition("=")[0] for word in argv}
+    found = line.problems
+    if len(given & {"experiment", "runs"}) != 1 and not folders:
+        near = hint(next(filter(None, (nearest(word, (*keys, *COMMANDS)) for word in others)), None))
         found.append(f"expected one of experiment=..., runs=..., diagnose=... or page{near}")
-    elif "runs" in own:
-        found += [f"{word}: not known with runs={hint(nearest(word.partition('=')[0], OWN))}" for word in words]
-    if own.get("include", "debug") != "debug" or ("include" in own and "runs" not in own):
-        found.append(f"include={own['include']}: expected include=debug, beside runs=...")
-    if own.get("logger", "csv") not in LOGGERS:
-        near = hint(nearest(own["logger"], LOGGERS))
-        found.append(f"logger={own['logger']}: expected one of {listed(LOGGERS)}{near}")
-    for kind in filter(None, own.get("figures", "").split(",")):
-        if kind not in FIGURES:
-            found.append(f"figures={kind}: expected some of {listed(FIGURES)}{hint(nearest(kind, FIGURES))}")
+    elif "runs" in given:
+        found += [f"{word}: not known with runs={hint(nearest(word.partition('=')[0], keys))}" for word in line.others]
     if found:
         raise ConfigError(found, "report.py")
-    return own, words
+    return line
 
 
-def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
+def _report(line: CommandLine[ReportOptions]) -> int:
+    """Makes the report: prints it, writes its files, logs it."""
     from attnlab.report.terminal_output import print_report
 
-    selection = _selection(own, words)
-    require_runs(selection)
-    table = _table(selection, own)
-    comparisons = table.comparisons(own.get("against"))
-    out = Path(own["out"]) if "out" in own else _folder(selection)
+    options = line.options
+    selection = _selection(options, line.others)
+    table = _table(selection, options)
+    comparisons = table.comparisons(options.against)
+    out = options.out or _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
     lines = {
@@ -132,8 +129,8 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
         "To know": [*filter(None, [selection.left_out]), *notes(table)],
     }
     print_report(table, lines)
-    command = _command(own, words)
-    parts = {
+    command = _command(line)
+    more = {
         "experiment": selection.name,
         "train_command": selection.command,
         "report_command": command,
@@ -143,7 +140,7 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
         "origin": origin(table),
         "figures": figures,
     }
-    report = record(table, comparisons, parts)
+    report = record(table, comparisons, more)
     texts = {
         "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, command) if one]}),
         "table.csv": cells_csv(report),
@@ -154,38 +151,45 @@ def _report(own: Mapping[str, str], words: Sequence[str]) -> int:
     for name, text in texts.items():
         write_text(out / name, text, ELSEWHERE)
     print(f"written to {out}: {', '.join([*texts, *(figure.file for figure in figures)])}")
-    if own.get("logger", "csv") != "csv":
-        _mirror(out, own["logger"], table)
+    if options.logger != "csv":
+        from attnlab.report.wandb_report import log_report
+
+        # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
+        print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
     return 0
 
 
-def _selection(own: Mapping[str, str], words: Sequence[str]) -> RunSelection:
-    if "experiment" in own:
-        return select_experiment(own["experiment"], words)
-    return select_glob(own["runs"], "include" in own)
+def _command(line: CommandLine[ReportOptions]) -> str:
+    """The command of the report, without the options that say where it goes."""
+    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
+    return command_line("python report.py", *words, *line.others)
 
 
-def _command(own: Mapping[str, str], words: Sequence[str]) -> str:
-    """This command again; where it writes to is no part of what it says."""
-    given = [f"{key}={value}" for key, value in own.items() if key not in ("out", "logger")]
-    return command_line("python report.py", *given, *words)
+def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
+    """The runs of the report, at least one of them finished."""
+    if options.experiment:
+        selection = select_experiment(options.experiment, words)
+    else:
+        selection = select_glob(str(options.runs), options.include is not None)
+    require_runs(selection)
+    return selection
 
 
-def _table(selection: RunSelection, own: Mapping[str, str]) -> Table:
-    rows, columns = (tuple(filter(None, own.get(key, "").split(","))) for key in ("rows", "columns"))
-    report = plain_report(selection, rows, columns)
-    if "figures" in own:
-        report = replace(report, figures=[Picture(kind=kind) for kind in own["figures"].split(",")])
+def _table(selection: RunSelection, options: ReportOptions) -> Table:
+    """The table, with the rows, columns and figures of the options."""
+    report = plain_report(selection, options.rows, options.columns)
+    if options.figures:
+        report = replace(report, figures=[Picture(kind=kind) for kind in options.figures])
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
-    for column in table.columns if columns else ():
-        if all(cell.mean is None for cell in table.each() if cell.column == column):
+    for column in table.columns if options.columns else ():
+        if not any(cell.values for cell in table.each(column)):
             _require_column(column.metric, selection)
     return table
 
 
 def _require_column(metric: str, selection: RunSelection) -> None:
-    """Of columns that were asked for: one without a single number, said with what the runs do have."""
+    """Checks that some run has the metric of a column that was asked for."""
     having = [run.result["metrics"] for run in selection.runs if run.state == "finished"]
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
     if metric not in known:
@@ -193,7 +197,7 @@ def _require_column(metric: str, selection: RunSelection) -> None:
 
 
 def _folder(selection: RunSelection) -> Path:
-    """An experiment's name is a folder below the reports, with what narrows it; a glob becomes one word."""
+    """The default folder: the name of an experiment with the words that narrow it, or a glob as one word."""
     if selection.command:
         narrowed = f"--{_word(' '.join(selection.words))}" if selection.words else ""
         return REPORTS / f"{selection.name}{narrowed}"
@@ -205,7 +209,7 @@ def _word(text: str) -> str:
 
 
 def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
-    """Draws what the block asks for; a picture that cannot be drawn costs a line, not the table."""
+    """Draws the figures of a report; returns sentences on the ones that cannot be drawn."""
     from attnlab.data.files.fetch import DataError
     from attnlab.report.figures.bar_charts import draw
 
@@ -218,10 +222,3 @@ def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
         else:
             found += [ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
     return found, undrawn
-
-
-def _mirror(out: Path, logger: str, table: Table) -> None:
-    """The report as a wandb run, beside those of the runs: `<paths.runs>/<task>/<model>/<tag>/seed<k>`."""
-    from attnlab.report.wandb_report import log_report
-
-    print(log_report(out, LoggerOptions(name=logger), table.runs[0].folder.parents[3]))

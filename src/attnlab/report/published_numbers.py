@@ -1,4 +1,4 @@
-"""The papers' numbers: experiments/published/*.yaml."""
+"""Reader of the papers' numbers in experiments/published/*.yaml."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ FOLDER = CONF.parent / "experiments" / "published"
 
 
 class PublishedError(Exception):
-    """A table that does not exist, or a file that is none of published numbers."""
+    """A file or table of published numbers that is missing or malformed: why."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Value:
 
     value:  in its unit; None where only words are known.
     spread: standard deviation over trials; None where it is not given.
-    text:   what is said beside or instead of a number.
-    unit:   null = the table's.
+    text:   words of the paper, with or instead of a number.
+    unit:   None = the table's.
     """
 
     value: float | None
@@ -57,7 +57,7 @@ def published_table(name: str, folder: Path = FOLDER) -> Published:
     """A table by `<file>/<table>`.
 
     Raises:
-        PublishedError: there is no such file or table, or the file is not as it should be.
+        PublishedError: no such file or table, or the file is malformed.
     """
     stem, _, table = name.partition("/")
     file = folder / f"{stem}.yaml"
@@ -82,5 +82,4 @@ def _table(name: str, paper: str, table: Mapping[str, Any]) -> Published:
         source = cell.get("source", table["source"])
         value = Value(cell["value"], cell.get("spread"), cell.get("text"), source, cell.get("unit"))
         cells[str(cell["row"]), str(cell["column"])] = value
-    trials = table.get("trials")
-    return Published(name, paper, table["title"], table["unit"], trials, table["source"], cells)
+    return Published(name, paper, table["title"], table["unit"], table.get("trials"), table["source"], cells)

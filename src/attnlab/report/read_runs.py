@@ -1,5 +1,6 @@
-"""Run folders as a report sees them: what state a run is in, why, and its numbers. Reads, writes nothing, no torch."""
+"""Reader of run folders for reports: the state of a run, the reason, its numbers. Needs no torch, writes nothing."""
 
+import glob
 import os
 import re
 import socket
@@ -20,11 +21,11 @@ from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_re
 
 @dataclass
 class FoundRun:
-    """A run folder, or the place where one is missing.
+    """A run folder that is there or missing.
 
-    config: as the run was made; of a missing run, as it would be.
-    state:  finished, or, of a run that has no number for a table: missing, running, interrupted, failed, stopped,
-        unreadable, other version, other settings.
+    config: of the run; of a missing run, the expected one.
+    state:  finished, or, for a run without numbers: missing, running, interrupted, failed, stopped, unreadable, other
+        version, other settings.
     """
 
     folder: Path
@@ -36,25 +37,21 @@ class FoundRun:
 
     @property
     def seed(self) -> int:
+        """The seed of the run."""
         return self.config["seed"]
-
-    @property
-    def place(self) -> str:
-        """`<task>/<model>/<tag>/seed<k>`: where runs lie is no part of a report."""
-        return "/".join(self.folder.parts[-4:])
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What a run shares with those of other seeds: its flattened configuration.
+        """The flattened configuration without seeds, equal for all seeds of a setting.
 
-        A run that begins with another one names that one's folder, seed and all; of it the seed is left out.
+        The folder of a warm start ends in a seed, which is cut off.
         """
         flat = flatten(comparable(self.config))
         begun = {k: re.sub(r"/seed\d+/?$", "", str(flat[k])) for k in ("from_run", "task.from_run") if flat.get(k)}
         return flat | begun
 
     def value(self, metric: str) -> float | None:
-        """A number of a finished run as it is shown (percent, millions); None where the run does not have it.
+        """A number of a finished run in its unit (percent, millions); None where the run lacks it.
 
         `val/...` is the validation at the selected step.
         """
@@ -64,7 +61,7 @@ class FoundRun:
         return None if found is None or problem(metric, found) else scaled(metric, found)
 
     def lacking(self, metric: str) -> str:
-        """Why a finished run has no such number."""
+        """The reason why a finished run has no such number."""
         if metric.startswith("val/") or spread_of(metric):
             try:
                 read_rows(self.folder / "metrics.csv")
@@ -97,22 +94,21 @@ class FoundRun:
 
 
 def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
-    """What is there.
+    """Reads one run folder.
 
     Args:
-        folder: of one run.
-        expected: the configuration it should have; None = whatever it has.
+        expected: the configuration it should have; None = any.
 
     Raises:
-        Unreadable: no configuration to say what the run is, and none expected.
+        Unreadable: its configuration cannot be read, and none is expected.
     """
     try:
         config = read_config(folder / "config.yaml")
     except Unreadable as error:
         if expected is None:
             raise
-        missing = isinstance(error, Missing)
-        return FoundRun(folder, expected, *(("missing", "") if missing else ("unreadable", error.short)))
+        state = ("missing", "") if isinstance(error, Missing) else ("unreadable", error.short)
+        return FoundRun(folder, expected, *state)
     if expected is not None and (changed := differences(comparable(config), comparable(expected))):
         return FoundRun(folder, expected, "other settings", "; ".join(changed))
     try:
@@ -125,6 +121,7 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
 
 
 def _state(run: FoundRun) -> tuple[str, str]:
+    """State and reason, from status.json and result.json."""
     status, result = run.status, run.result
     state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
     if result or state == "finished":
@@ -139,6 +136,7 @@ def _state(run: FoundRun) -> tuple[str, str]:
 
 
 def _version_state(run: FoundRun) -> tuple[str, str]:
+    """Whether a result was made by this version of the package and of the data; state and reason."""
     made = run.result.get("versions", {}).get("attnlab") or run.status.get("attnlab")
     if made and made != attnlab.__version__:
         return "other version", f"made by attnlab {made}, this is {attnlab.__version__}"
@@ -158,7 +156,7 @@ def _data_version(target: str) -> Any:
 
 
 def _alive(status: Mapping[str, Any]) -> bool:
-    """Whether the process of a run may still be there; on another machine nobody can tell, and it counts as alive."""
+    """Whether the process of a run may still run; on another machine this is unknown, and it counts as alive."""
     if status.get("host") != socket.gethostname():
         return True
     try:
@@ -166,21 +164,22 @@ def _alive(status: Mapping[str, Any]) -> bool:
     except (KeyError, OverflowError, ProcessLookupError):
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
 def run_folders(pattern: str) -> list[Path]:
-    """Run folders that a glob names or that lie below what it names, each once, in order of their names.
+    """Run folders at or below the paths that a glob matches, each once, in order of their names.
 
-    A folder that is there is no glob: its name may hold brackets.
+    The name of an existing folder is no glob, as it may hold brackets.
     """
-    import glob
-
     found: set[Path] = set()
-    for place in [Path(pattern)] if Path(pattern).is_dir() else map(Path, glob.glob(pattern, recursive=True)):
-        if (place / "config.yaml").exists():
-            found.add(place)
-        elif place.is_dir():
-            found.update(file.parent for file in place.rglob("config.yaml"))
+    for path in [Path(pattern)] if Path(pattern).is_dir() else map(Path, glob.glob(pattern, recursive=True)):
+        inside = [path / "config.yaml"] if (path / "config.yaml").exists() else path.rglob("config.yaml")
+        found.update(file.parent for file in inside)
     return sorted(found)
+
+
+def short_name(folder: Path) -> str:
+    """`<task>/<model>/<tag>/seed<k>`; a report does not say where all runs are."""
+    return "/".join(folder.parts[-4:])

@@ -1,10 +1,12 @@
-"""report.json: what it holds, as dataclasses that `report.py` writes and the page and wandb read.
+"""Content of report.json as dataclasses, which `report.py` writes and the page and wandb read; its cells as csv.
 
-A field with a default may be missing in a file, as older versions and other tools write it.
+A field with a default may be missing in files of older versions and other tools.
 """
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,7 +21,7 @@ class ReportError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedTable(Record):
-    """The published table beside which a report stands."""
+    """The published table that a report is compared with."""
 
     paper: str | None = None
     table: str | None = None
@@ -29,7 +31,7 @@ class PublishedTable(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedValue(Record):
-    """What was published for a cell: a number, or words beside or instead of one."""
+    """The published value of a cell: a number, words, or both."""
 
     value: Real | None
     spread: Real | None = None
@@ -38,7 +40,7 @@ class PublishedValue(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportColumn(Record):
-    """A column: its name, what it shows of a run and the name of its unit."""
+    """A column: its name, its metric and the name of its unit."""
 
     name: str
     metric: str | None = None
@@ -47,7 +49,7 @@ class ReportColumn(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSeed(Record):
-    """What one run gives to a cell."""
+    """The number of one run in a cell."""
 
     seed: Integral | str
     value: Real | None
@@ -61,7 +63,7 @@ class ReportCell(Record):
     """Runs of one row and column.
 
     best, worst: seed and value.
-    chosen: the value that was best where several were tried.
+    chosen: the best of several values of a key.
     """
 
     column: str
@@ -78,7 +80,7 @@ class ReportCell(Record):
     seeds: list[ReportSeed]
 
     def states(self) -> list[str]:
-        """The states of its seeds, each once; a finished one of a cell without a mean has no number."""
+        """The states of its seeds, each once, for a cell without a mean; finished seeds have no number there."""
         return list(dict.fromkeys("no number" if one.state == "finished" else one.state for one in self.seeds))
 
 
@@ -92,7 +94,7 @@ class ReportRow(Record):
 
 @dataclass(frozen=True)
 class Comparison(Record):
-    """A row less another, over the seeds of both."""
+    """The difference of two rows over their common seeds."""
 
     column: str
     row: str
@@ -116,7 +118,7 @@ class Origin(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFigure(Record):
-    """A picture beside report.json."""
+    """A picture in the folder of report.json."""
 
     file: str
     caption: str | None = None
@@ -124,7 +126,7 @@ class ReportFigure(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFile(Record):
-    """The whole file."""
+    """The content of the file."""
 
     title: str
     protocol: str | None = None
@@ -142,7 +144,7 @@ class ReportFile(Record):
     figures: list[ReportFigure] = field(default_factory=list)
 
     def units(self) -> dict[str, str]:
-        """The unit of each column by its name; empty where none is known."""
+        """The unit of each column by its name; empty if unknown."""
         return {column.name: column.unit or "" for column in self.columns}
 
     def each(self) -> Iterator[tuple[ReportRow, ReportCell]]:
@@ -155,7 +157,7 @@ class ReportFile(Record):
 
 
 def read_report(file: Path) -> ReportFile:
-    """A report.json, checked.
+    """Reads and checks a report.json.
 
     Raises:
         ReportError: it is missing, cut short, or no report.
@@ -177,7 +179,7 @@ def read_report(file: Path) -> ReportFile:
 
 
 def report_text(report: ReportFile) -> str:
-    """A report as report.json holds it."""
+    """The text of report.json."""
     return json.dumps(asdict(report), indent=1) + "\n"
 
 
@@ -185,9 +187,9 @@ CELL_HEADS = (
     "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
     "published_sd", "published_text", "difference", "difference_in_sd", "bimodal",
 )  # fmt: skip
-"""of table.csv and of wandb's table"""
+"""columns of table.csv and of wandb's table"""
 SEED_HEADS = ("row", "column", *(one.name for one in fields(ReportSeed)))
-"""of seeds.csv; wandb's table has the unit too"""
+"""columns of seeds.csv; wandb's table has the unit too"""
 
 
 def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
@@ -216,3 +218,21 @@ def seed_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
     for row, cell in report.each():
         for seed in cell.seeds:
             yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed)}
+
+
+def cells_csv(report: ReportFile) -> str:
+    """A line for every cell."""
+    return _csv(CELL_HEADS, cell_lines(report))
+
+
+def seeds_csv(report: ReportFile) -> str:
+    """A line for every run of every cell."""
+    return _csv(SEED_HEADS, seed_lines(report))
+
+
+def _csv(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()

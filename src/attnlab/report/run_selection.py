@@ -1,5 +1,6 @@
-"""Which runs a report is of, and its block: an experiment's cells, or whatever a glob finds."""
+"""Selects the runs of a report and its columns: the cells of an experiment, or the run folders of a glob."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +21,14 @@ from attnlab.report.table_types import TableError
 
 @dataclass(frozen=True)
 class RunSelection:
-    """What a report is made of.
+    """The runs of a report.
 
-    name:    of the experiment, or the glob; None of a block means one made from what varies.
+    name:    of the experiment, or the glob.
+    report:  the `report:` block of the experiment; None = rows and columns come from the runs.
     skipped: folders that are no runs, and why.
-    command: trains what is missing; empty where nobody can tell.
-    words:   that narrow an experiment, without those on where things lie and what they run on.
-    left_out: a sentence on runs that are there and no part of it.
+    command: trains the missing runs of an experiment; empty for a glob.
+    words:   that narrow an experiment, without folders and hardware.
+    left_out: a sentence on runs that the glob finds and the report leaves out.
     """
 
     name: str
@@ -39,7 +41,7 @@ class RunSelection:
 
     @property
     def title(self) -> str:
-        """The name, of a glob its last two parts: where runs lie is no part of a report."""
+        """The name; of a glob its last two parts, as a report does not say where all runs are."""
         return self.name if self.command else "/".join(Path(self.name).parts[-2:])
 
 
@@ -57,21 +59,21 @@ def select_experiment(name: str, words: Sequence[str]) -> RunSelection:
     block = jobs[0].report
     runs = {job.folder: look(job.folder, job.raw) for job in jobs}
     report = None if block is None else build(Report, block)
-    # where things lie and what they run on changes nothing; which seeds there are is shown, and debug= shrinks all
+    # folders and hardware change no number; seeds are shown, and debug= changes every run
     keys = {word: word.split("=")[0].lstrip("+") for word in words}
     own = [word for word, key in keys.items() if key in ("seed", "debug") or key.split(".")[0] not in NOT_IDENTITY]
-    # what is swept narrows the experiment, anything else changes it
+    # swept keys narrow the experiment, other keys change it
     swept = {*compose_with_hydra([f"experiment={name}"])[1]["params"], "seed"} if own else set()
     changed = [word for word in own if keys[word] not in swept]
     if changed and report is not None:
-        # other settings than the preset's: what was published at its settings is no measure of them
+        # published numbers hold for the preset's settings only
         report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(changed)}")
     command = command_line("python train.py", *line)
     return RunSelection(name, report, list(runs.values()), command=command, words=own)
 
 
 def select_glob(pattern: str, with_debug: bool = False) -> RunSelection:
-    """Every run folder that a glob names or that lies below what it names, of debug=... where asked for."""
+    """Every run folder at or below the paths that a glob matches; runs of debug=... only if asked for."""
     runs, skipped = [], []
     for folder in run_folders(pattern):
         try:
@@ -90,42 +92,38 @@ def _left_out(runs: Sequence[FoundRun]) -> str:
 
 
 def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
-    """The experiment's block with rows and columns replaced where they are given; else what varies and is tested.
+    """The experiment's report with other rows and columns, if given; for a glob, what varies and the main metrics.
 
     Raises:
-        TableError: a key that no run has.
+        TableError: no run has the key of a row.
     """
     for key in rows:
         if all(value_of(key, run) is None for run in selection.runs):
             keys = sorted({"model", "task", *(name for run in selection.runs for name in run.settings)})
             raise TableError(f"rows={key}: no run has such a key{hint(nearest_key(key, keys))}")
-    if selection.report is not None and not rows and not columns:
-        return selection.report
-    block = selection.report
-    metrics = list(columns) or _main_metrics(selection.runs)
-    keys = list(rows) or (block.rows if block else varying(selection.runs))
-    shown = block.columns if block is not None and not columns else _columns(selection.runs, metrics)
-    names = block.row_names if block is not None and not rows else _names(selection.runs, keys)
+    block, runs = selection.report, selection.runs
+    if block is not None and not rows and not columns:
+        return block
+    keys = list(rows) or (block.rows if block else varying(runs))
     return Report(
         title=block.title if block else selection.title,
-        published=block.published if block and not rows and not columns else None,
         protocol=block.protocol if block else None,
         rows=keys,
-        row_names=names,
-        columns=shown,
+        row_names=block.row_names if block and not rows else _names(runs, keys),
+        columns=block.columns if block and not columns else _columns(runs, list(columns) or _main_metrics(runs)),
         best_over=block.best_over if block else [],
     )
 
 
 def _main_metrics(runs: Sequence[FoundRun]) -> list[str]:
-    """The main test metrics of all runs; where no run has one, the first metric there is."""
+    """The main test metrics of all runs; if no run has one, the first metric by name."""
     having = [run.result.get("metrics", {}) for run in runs]
     found = list(dict.fromkeys(name for metrics in having for name in headlines(metrics)))
-    return found or sorted(name for metrics in having for name in metrics)[:1]
+    return found or sorted(set().union(*having))[:1]
 
 
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
-    """A column for every metric, of the tasks that have it."""
+    """A column for every metric, limited to the tasks that have it."""
     tasks = {value_of("task", run) for run in runs}
     columns: dict[str, Any] = {}
     for metric in metrics:
@@ -136,7 +134,7 @@ def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]
 
 
 def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
-    """Rows by what tells them from others of the same task and model: `scan-simple, linear, lr=0.001`."""
+    """Names of rows: task, model, and the keys that vary within them: `scan-simple, linear, lr=0.001`."""
     names = {}
     for members in _by_task_and_model(runs).values():
         varied = {key for key in keys if len({show(value_of(key, run)) for run in members}) > 1}
@@ -149,14 +147,14 @@ def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
 
 
 def _by_task_and_model(runs: Sequence[FoundRun]) -> dict[tuple[str, str], list[FoundRun]]:
-    groups: dict[tuple[str, str], list[FoundRun]] = {}
+    groups = defaultdict(list)
     for run in runs:
-        groups.setdefault((value_of("task", run), value_of("model", run)), []).append(run)
+        groups[value_of("task", run), value_of("model", run)].append(run)
     return groups
 
 
 def _short(name: str, among: Sequence[str]) -> str:
-    """`test/ood/sequence_accuracy` as `ood`, where that is enough to tell it from the others."""
+    """`test/ood/sequence_accuracy` as `ood`, if no other metric gets that name."""
     if spread_of(name):
         return name
     part = name.partition("/")[2].rpartition("/")[0] or name.rpartition("/")[2]
@@ -165,9 +163,9 @@ def _short(name: str, among: Sequence[str]) -> str:
 
 
 def varying(runs: Sequence[FoundRun]) -> list[str]:
-    """The keys that tell runs apart but for their seeds: task, model, and what varies within one task and model."""
+    """The keys that differ between runs, seeds aside: task, model, and keys that vary within one task and model."""
     groups = _by_task_and_model(runs)
-    found = [key for place, key in enumerate(("task", "model")) if len({pair[place] for pair in groups}) > 1]
+    found = [key for part, key in enumerate(("task", "model")) if len({pair[part] for pair in groups}) > 1]
     within: dict[str, None] = {}
     for members in groups.values():
         flat = [run.settings for run in members]
@@ -178,21 +176,19 @@ def varying(runs: Sequence[FoundRun]) -> list[str]:
 
 
 def require_runs(selection: RunSelection) -> None:
-    """
+    """Checks that there is a finished run.
+
     Raises:
-        TableError: there is nothing to make a table of.
+        TableError: there is none; with the states of the runs, or why a glob finds no run.
     """
     if any(run.state == "finished" for run in selection.runs):
         return
     left_out = f"; {selection.left_out}" if selection.left_out else ""
     if not selection.runs:
-        what = left_out + (f"; skipped: {selection.skipped[0]}" if selection.skipped else "")
-        if left_out:
-            raise TableError(f"runs={selection.name}: no run there that was trained in earnest{what}")
-        raise TableError(f"runs={selection.name}: no run folder there (one holds config.yaml){what}")
-    states: dict[str, int] = {}
-    for run in selection.runs:
-        states[run.state] = states.get(run.state, 0) + 1
+        lacking = "run there that was trained in earnest" if left_out else "run folder there (one holds config.yaml)"
+        skipped = f"; skipped: {selection.skipped[0]}" if selection.skipped else ""
+        raise TableError(f"runs={selection.name}: no {lacking}{left_out}{skipped}")
+    states = Counter(run.state for run in selection.runs)
     counted = ", ".join(f"{count} {state}" for state, count in states.items())
     example = next((f" ({run.folder}: {run.reason})" for run in selection.runs if run.reason), "")
     then = f"; {selection.command}" if selection.command else ""

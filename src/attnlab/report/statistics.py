@@ -10,11 +10,12 @@ ENUMERATED = 5
 """up to this many seeds every resample is taken (5^5 = 3,125), beyond it `DRAWS` random ones"""
 DRAWS = 2_000
 FEWEST = 5
-"""seeds that an interval, or a word on two groups, needs"""
+"""seeds that an interval, or a statement on two groups, needs"""
 APART, GAP = 10.0, 0.5
 
 
 def mean(values: Sequence[float]) -> float:
+    """The mean, summed without rounding errors."""
     return math.fsum(values) / len(values)
 
 
@@ -26,19 +27,19 @@ def sd(values: Sequence[float]) -> float | None:
 def bimodal(values: Sequence[float]) -> bool:
     """Whether seeds fall into two groups: of at least five, two or more on each side of a gap of half their range.
 
-    A mean of such seeds is a value that no run has. Of fewer, nobody can tell.
+    No run has the mean of such seeds. Fewer seeds do not show two groups.
     """
     ordered = sorted(values)
     inner = range(2, len(ordered) - 1)
-    gap = max((ordered[place] - ordered[place - 1] for place in inner), default=0.0)
+    gap = max((ordered[rank] - ordered[rank - 1] for rank in inner), default=0.0)
     return len(ordered) >= FEWEST and gap > GAP * (ordered[-1] - ordered[0])
 
 
 def paired(ours: Mapping[int, float], against: Mapping[int, float]) -> tuple[float, float, float, str] | None:
-    """Mean difference over the seeds that both have, its lower and upper end, and what these are.
+    """Mean difference over common seeds, lower and upper end of its interval, and the method.
 
-    With five seeds and more a 95 % percentile bootstrap of the paired differences, with fewer their range, which is
-    no interval of any coverage. None where they share fewer than two seeds.
+    From five seeds on, the interval is a 95 % percentile bootstrap of the paired differences. With fewer it is their
+    range, which has no coverage. None with fewer than two common seeds.
     """
     seeds = sorted(ours.keys() & against.keys())
     differences = [ours[seed] - against[seed] for seed in seeds]

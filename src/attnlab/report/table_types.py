@@ -1,4 +1,4 @@
-"""The parts of a report's table: what a run gives, columns, cells with their means, comparisons of rows."""
+"""The parts of a report's table: numbers of runs, columns, cells with their means, comparisons of rows."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +14,9 @@ from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_json import Comparison
 from attnlab.report.statistics import APART, bimodal, mean, paired, sd
 
+Drawn = list[tuple[Path, str]]
+"""picture files and their captions"""
+
 
 class TableError(Exception):
     """A table that would be wrong or empty; one sentence says why."""
@@ -21,19 +24,27 @@ class TableError(Exception):
 
 @dataclass(frozen=True)
 class Seed:
-    """What one run gives to a cell; `value` as it is shown, None where the run has none; `place` as in `FoundRun`."""
+    """The number of one run in a cell: `value` in the unit of the column, None where the run has none."""
 
     seed: int
     value: float | None
     state: str
     reason: str
-    place: str
     folder: Path
+
+    @property
+    def named_state(self) -> str:
+        """The state; of a finished run without a value, that it has no number."""
+        return "no number" if self.value is None and self.state == "finished" else self.state
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: a metric, of the runs whose keys have the values of `where`; or the mean of other columns, `of`."""
+    """A column of a table.
+
+    where: values of keys; only runs that have them are in the column.
+    of:    names of other columns; this one is their mean.
+    """
 
     name: str
     metric: str
@@ -42,12 +53,13 @@ class Column:
 
     @property
     def unit(self) -> str:
+        """The name of the unit."""
         return unit_of(self.metric).name
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs of one row and column; `chosen` names the value that was best where one was taken (`best_over`)."""
+    """Runs of one row and column; `chosen` names the best value of the keys in `best_over`."""
 
     row: str
     column: Column
@@ -57,14 +69,17 @@ class Cell:
 
     @property
     def values(self) -> dict[int, float]:
+        """The numbers by seed."""
         return {seed.seed: seed.value for seed in self.seeds if seed.value is not None}
 
     @property
     def mean(self) -> float | None:
+        """Mean over seeds; None without a number."""
         return mean(list(self.values.values())) if self.values else None
 
     @property
     def sd(self) -> float | None:
+        """Standard deviation over seeds; None of fewer than two numbers."""
         return sd(list(self.values.values())) if self.values else None
 
     def extreme(self, best: bool) -> tuple[int, float] | None:
@@ -74,32 +89,37 @@ class Cell:
 
     @property
     def scattered(self) -> bool:
-        """Whether seeds are so far apart that a mean alone would mislead; of percentages and perplexities only."""
+        """Whether a mean alone would mislead, as seeds are far apart; for percentages and perplexities only."""
         values = list(self.values.values())
         apart = APART if self.column.unit == SHARE.name else abs(self.mean or 0) / 4
         return len(values) > 1 and self.column.metric not in OF_RUNS and max(values) - min(values) >= apart
 
     @property
     def bimodal(self) -> bool:
-        """Whether they fall into two groups."""
+        """Whether seeds fall into two groups."""
         return self.scattered and bimodal(list(self.values.values()))
 
     @property
+    def published_number(self) -> float | None:
+        """The published value; None where nothing or only words were published."""
+        return self.published.value if self.published else None
+
+    @property
     def difference(self) -> float | None:
-        """Ours less the published value."""
-        known = self.published is not None and self.published.value is not None
-        return self.mean - self.published.value if known and self.mean is not None else None
+        """Our mean minus the published value."""
+        return None if None in (self.mean, self.published_number) else self.mean - self.published_number
 
     @property
     def difference_in_sd(self) -> float | None:
+        """The difference in standard deviations over our seeds."""
         ratio = self.difference / self.sd if self.difference is not None and self.sd else None
-        # seeds that differ by less than rounding are no measure of anything
+        # a standard deviation of rounding errors measures nothing
         return ratio if ratio is not None and math.isfinite(ratio) else None
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of a report; `cells[row][column]` is missing where the experiment has no such run."""
+    """Cells of a report; `cells[row]` lacks a column where the experiment has no such run."""
 
     report: Report
     columns: Sequence[Column]
@@ -107,24 +127,24 @@ class Table:
     runs: Sequence[FoundRun]
     published: Published | None = None
 
-    def each(self) -> Iterator[Cell]:
-        for row in self.cells.values():
-            yield from row.values()
+    def each(self, column: Column | None = None) -> Iterator[Cell]:
+        """Every cell, or every cell of one column."""
+        return (cell for row in self.cells.values() for cell in row.values() if column in (None, cell.column))
+
+    def finished(self) -> list[FoundRun]:
+        """The finished runs."""
+        return [run for run in self.runs if run.state == "finished"]
 
     def comparisons(self, against: str | None = None) -> list[Comparison]:
-        """Every row less the first one that has a number, or the one named; none where no row has a number."""
+        """Every row minus a base row: the one named, else the first one that has a number."""
         rows = list(self.cells)
         if against is not None and against not in rows:
             raise TableError(f"against={against}: no such row{hint(nearest(against, rows))}; rows: {listed(rows)}")
-        numbered = [row for row in rows if any(cell.values for cell in self.cells[row].values())]
-        if not numbered:
-            return []
-        base = against or numbered[0]
+        base = against or next((cell.row for cell in self.each() if cell.values), None)
         found = []
-        for row in (row for row in rows if row != base):
-            for name, cell in self.cells[row].items():
-                other = self.cells[base].get(name)
-                result = paired(cell.values, other.values) if other else None
-                if result is not None:
-                    found.append(Comparison(name, row, base, *result))
+        for cell in (cell for cell in self.each() if base not in (None, cell.row)):
+            other = self.cells[base].get(cell.column.name)
+            result = paired(cell.values, other.values) if other else None
+            if result is not None:
+                found.append(Comparison(cell.column.name, cell.row, base, *result))
         return found

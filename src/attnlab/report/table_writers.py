@@ -1,15 +1,12 @@
-"""A table as text: for the terminal, markdown, csv, LaTeX and json."""
+"""Writers of a table: lines for the terminal, markdown, LaTeX, and the content of report.json."""
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnlab.config.suggest import listed
 from attnlab.learn.metric_units import label, number
+from attnlab.report.read_runs import short_name
 from attnlab.report.report_json import (
-    CELL_HEADS,
-    SEED_HEADS,
     Comparison,
     PublishedTable,
     PublishedValue,
@@ -18,8 +15,6 @@ from attnlab.report.report_json import (
     ReportFile,
     ReportRow,
     ReportSeed,
-    cell_lines,
-    seed_lines,
 )
 from attnlab.report.table_types import Cell, Column, Table
 
@@ -27,10 +22,9 @@ NONE = "-"
 
 
 def mean_and_sd(cell: Cell) -> str:
-    """`46.1 ± 2.3 (5)`; with fewer finished runs than seeds `(3 of 5)`; seeds far apart are written out."""
+    """`46.1 ± 2.3 (5)`; `(3 of 5)` if some seeds have no number; with the value of each seed if they are far apart."""
     if cell.mean is None:
-        states = dict.fromkeys(seed.state for seed in cell.seeds)
-        return ", ".join("no number" if state == "finished" else state for state in states)
+        return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd is not None else "")
     text += f" ({n})" if n == total else f" ({n} of {total})"
@@ -38,12 +32,13 @@ def mean_and_sd(cell: Cell) -> str:
 
 
 def extreme(cell: Cell, best: bool) -> str:
-    """`49.5 (seed 3)`."""
+    """The best or the worst run: `49.5 (seed 3)`."""
     found = cell.extreme(best)
     return NONE if found is None else f"{number(found[1], cell.column.unit)} (seed {found[0]})"
 
 
 def published(cell: Cell) -> str:
+    """The published value with its spread: `46.9 ± 1.2`."""
     value = cell.published
     if value is None:
         return NONE
@@ -55,7 +50,7 @@ def published(cell: Cell) -> str:
 
 
 def difference(cell: Cell) -> str:
-    """`-0.8 (-0.35 sd)`."""
+    """Our mean minus the published value: `-0.8 (-0.35 sd)`."""
     if cell.difference is None:
         return NONE
     text = number(cell.difference, cell.column.unit, signed=True)
@@ -63,27 +58,23 @@ def difference(cell: Cell) -> str:
 
 
 def details(table: Table) -> list[list[str]]:
-    """Heads, then a line for every cell: ours, best and worst seed and, where something was published, that beside."""
-    compare = any(cell.published is not None for cell in table.each())
-    heads = [row_head(table), "", "ours ± sd (seeds)", "best", "worst"]
-    lines = [
-        [c.row, label(c.column.name, c.column.unit), mean_and_sd(c), extreme(c, True), extreme(c, False)]
-        for c in table.each()
-    ]
-    if compare:
-        heads += ["published", "ours - published"]
-        lines = [[*line, published(c), difference(c)] for line, c in zip(lines, table.each(), strict=True)]
-    return [heads, *lines]
+    """Heads, then a line for every cell: ours, best and worst seed and, if anything was published, the comparison."""
+    width = 7 if any(cell.published for cell in table.each()) else 5
+    lines = [[row_head(table), "", "ours ± sd (seeds)", "best", "worst", "published", "ours - published"]]
+    for cell in table.each():
+        ours = [mean_and_sd(cell), extreme(cell, True), extreme(cell, False)]
+        lines.append([cell.row, label(cell.column.name, cell.column.unit), *ours, published(cell), difference(cell)])
+    return [line[:width] for line in lines]
 
 
 def row_head(table: Table) -> str:
-    """What the rows are of."""
+    """The head above the names of rows."""
     keys = table.report.rows
     return ", ".join(keys) if len(keys) <= 3 else "run"
 
 
 def compared(comparison: Comparison, table: Table) -> str:
-    """One sentence: the difference, its ends and what these are."""
+    """A comparison in one sentence: the difference, its interval and the method."""
     unit = next(column.unit for column in table.columns if column.name == comparison.column)
     ends = [number(value, unit, signed=True) for value in (comparison.difference, comparison.low, comparison.high)]
     rows = f"{comparison.row} - {comparison.against}"
@@ -91,7 +82,7 @@ def compared(comparison: Comparison, table: Table) -> str:
 
 
 def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
-    """A page: the table as papers print it, every cell with its seeds, comparisons, and lists under their headings."""
+    """A table as papers print it, then every cell with its seeds, then lists under their headings."""
     heads = [row_head(table), *(label(column.name, column.unit) for column in table.columns)]
     wide = [
         [row, *(_ours_and_published(cells.get(column.name)) for column in table.columns)]
@@ -99,8 +90,7 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
     ]
     parts = [f"# {table.report.title}"]
     parts += [f"Protocol: {table.report.protocol}."] if table.report.protocol else []
-    cells = details(table)
-    parts += [_grid(heads, wide), "## Seeds", _grid(cells[0], cells[1:])]
+    parts += [_grid(heads, *wide), "## Seeds", _grid(*details(table))]
     for head, items in lines.items():
         if items:
             parts += [f"## {head}", "\n".join(f"- {item}" for item in items)]
@@ -113,49 +103,21 @@ def _ours_and_published(cell: Cell | None) -> str:
     return mean_and_sd(cell) + (f"; published {published(cell)}" if cell.published is not None else "")
 
 
-def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _grid(heads: Sequence[str], *rows: Sequence[str]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def cells_csv(report: ReportFile) -> str:
-    """A line for every cell, numbers with all their digits."""
-    return _csv(CELL_HEADS, cell_lines(report))
-
-
-def seeds_csv(report: ReportFile) -> str:
-    """A line for every run of every cell."""
-    return _csv(SEED_HEADS, seed_lines(report))
-
-
-def _csv(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
-
-
 def latex(table: Table) -> str:
-    """A tabular with booktabs rules: for every column ours, and the published value where there is one."""
-    compare = {
-        column.name: any(row[column.name].published for row in table.cells.values() if column.name in row)
-        for column in table.columns
-    }
-    heads, spans = [], []
+    """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
+    heads, spans, body = [], [], {row: [_tex(row)] for row in table.cells}
     for column in table.columns:
-        heads += ["ours", "published"] if compare[column.name] else ["ours"]
-        width = 2 if compare[column.name] else 1
+        width = 2 if any(cell.published for cell in table.each(column)) else 1
+        heads += ["ours", "published"][:width]
         spans.append(f"\\multicolumn{{{width}}}{{c}}{{{_tex(label(column.name, column.unit))}}}")
-    body = []
-    for row, cells in table.cells.items():
-        line = [_tex(row)]
-        for column in table.columns:
+        for row, cells in table.cells.items():
             cell = cells.get(column.name)
-            line.append(_tex(mean_and_sd(cell)) if cell else "")
-            if compare[column.name]:
-                line.append(_tex(published(cell)) if cell else "")
-        body.append(" & ".join(line) + r" \\")
+            body[row] += [_tex(write(cell)) if cell else "" for write in (mean_and_sd, published)[:width]]
     lines = [
         f"% {table.report.title}{f'; {table.report.protocol}' if table.report.protocol else ''}",
         f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
@@ -163,7 +125,7 @@ def latex(table: Table) -> str:
         " & ".join(["", *spans]) + r" \\",
         " & ".join([_tex(row_head(table)), *heads]) + r" \\",
         r"\midrule",
-        *body,
+        *(" & ".join(line) + r" \\" for line in body.values()),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -174,13 +136,13 @@ def _tex(text: str) -> str:
     escaped = text.replace("\\", r"\textbackslash ")
     for sign in "&%$#_{}":
         escaped = escaped.replace(sign, f"\\{sign}")
-    # at the beginning of a row a bracket would be an option of the row before
+    # LaTeX reads a bracket at the beginning of a row as an option of the row above
     escaped = f"{{[}}{escaped[1:]}" if escaped.startswith("[") else escaped
     return escaped.replace(" ± ", r" $\pm$ ").replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ")
 
 
 def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, Any]) -> ReportFile:
-    """A table as report.json holds it, for the page of all reports and for wandb.
+    """The content of report.json, which the page and wandb read.
 
     Args:
         more: the fields of `ReportFile` that are not in the table.
@@ -191,17 +153,16 @@ def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, A
         title=table.report.title,
         protocol=table.report.protocol,
         published=known,
-        columns=[ReportColumn(name=c.name, metric=_measured(c), unit=c.unit) for c in table.columns],
-        rows=[
-            ReportRow(name=row, cells=[_cell(cell) for cell in cells.values()]) for row, cells in table.cells.items()
-        ],
+        columns=list(map(_column, table.columns)),
+        rows=[ReportRow(name=row, cells=list(map(_cell, cells.values()))) for row, cells in table.cells.items()],
         comparisons=list(comparisons),
         **more,
     )
 
 
-def _measured(column: Column) -> str:
-    return f"mean of {listed(column.of)}" if column.of else column.metric
+def _column(column: Column) -> ReportColumn:
+    metric = f"mean of {listed(column.of)}" if column.of else column.metric
+    return ReportColumn(name=column.name, metric=metric, unit=column.unit)
 
 
 def _cell(cell: Cell) -> ReportCell:
@@ -218,7 +179,5 @@ def _cell(cell: Cell) -> ReportCell:
         published=value and PublishedValue(value=value.value, spread=value.spread, text=value.text),
         difference=cell.difference,
         difference_in_sd=cell.difference_in_sd,
-        seeds=[
-            ReportSeed(seed=s.seed, value=s.value, state=s.state, reason=s.reason, folder=s.place) for s in cell.seeds
-        ],
+        seeds=[ReportSeed(**vars(seed) | {"folder": short_name(seed.folder)}) for seed in cell.seeds],
     )

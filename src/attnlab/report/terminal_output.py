@@ -1,4 +1,4 @@
-"""A report in the terminal: the table, and what must be known beside it."""
+"""Prints a report in the terminal: the table, then notes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from attnlab.report.table_writers import details
 
 
 def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
-    """Every cell with its seeds; under their headings, the lists that are not empty."""
+    """Prints every cell with its seeds, then each list of sentences under its heading."""
     heads, *cells = details(table)
     grid = Grid(box=SIMPLE_HEAD, title=table.report.title, title_justify="left", pad_edge=False)
     for number, head in enumerate(heads):
@@ -21,7 +21,7 @@ def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
         grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
         last = row[0]
     console = Console()
-    # in a file or a pipe nothing needs to be folded
+    # a file or a pipe takes long lines
     Console(width=None if console.is_terminal else 200, markup=False).print(grid)
     if table.report.protocol:
         console.print(f"protocol: {table.report.protocol}", highlight=False, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""A report as a wandb run of its own: the table, every seed and the figures, beside the runs it was made from."""
+"""Logs a report as a wandb run: the table, every seed and the figures."""
 
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -20,19 +20,19 @@ from attnlab.run.run_folder import RunError
 from attnlab.run.wandb_run import open_run
 
 LOGGED = ("rows", "comparisons", "figures")
-"""parts of a report that are tables and pictures, and no configuration"""
+"""fields of a report that are logged as tables and pictures, not as configuration"""
 
 
 def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
-    """Log a folder of `report.py` to wandb.
+    """Logs a folder of `report.py` to wandb.
 
     Args:
         folder: holds report.json and the pictures it lists.
         options: wandb_online sends it; otherwise it is kept for `wandb sync`.
-        runs_root: paths.runs; the wandb folder of the training runs lies there.
+        runs_root: paths.runs, which holds the wandb folder of the training runs.
 
     Returns:
-        where it is, and how it gets to a server.
+        a sentence: where the wandb run is, and the command that sends it.
 
     Raises:
         RunError: no report, not logged in, or wandb cannot start.
@@ -60,23 +60,22 @@ def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
         raise RunError(f"wandb did not start ({error}); the report lies in {folder}") from None
     with run:
         run.log(_tables(report) | _figures(report, folder))
-        # The runs table shows a mean a cell: ours/linear/ood.
+        # wandb's table of runs shows one mean per cell: ours/linear/ood
         means = {f"ours/{row.name}/{cell.column}": cell.mean for row, cell in report.each()}
         run.summary.update({name: mean for name, mean in means.items() if mean is not None})
-        place, url = Path(run.dir).parent, run.url
+        folder_of_run, url = Path(run.dir).parent, run.url
     sent = options.name == "wandb_online"
-    return f"wandb: {url}" if sent else f"wandb: {place}; send it with: {command_line('wandb sync', str(place))}"
+    send = command_line("wandb sync", str(folder_of_run))
+    return f"wandb: {url}" if sent else f"wandb: {folder_of_run}; send it with: {send}"
 
 
 def _tables(report: ReportFile) -> dict[str, Any]:
     import wandb
 
-    comparisons = [asdict(comparison) for comparison in report.comparisons]
-    heads = ("row", "column", "unit", *SEED_HEADS[2:])
     tables = {
         "table": (CELL_HEADS, cell_lines(report)),
-        "seeds": (heads, seed_lines(report)),
-        "comparisons": ([one.name for one in fields(Comparison)], comparisons),
+        "seeds": (("row", "column", "unit", *SEED_HEADS[2:]), seed_lines(report)),
+        "comparisons": ([one.name for one in fields(Comparison)], map(asdict, report.comparisons)),
     }
     return {
         name: wandb.Table(columns=list(heads), data=[[line[head] for head in heads] for line in lines])
@@ -85,11 +84,11 @@ def _tables(report: ReportFile) -> dict[str, Any]:
 
 
 def _figures(report: ReportFile, folder: Path) -> dict[str, Any]:
-    """The pictures that are there."""
+    """The pictures of the report that exist."""
     import wandb
 
-    there = [figure for figure in report.figures if (folder / figure.file).exists()]
     return {
         f"figures/{Path(figure.file).stem}": wandb.Image(str(folder / figure.file), caption=figure.caption)
-        for figure in there
+        for figure in report.figures
+        if (folder / figure.file).exists()
     }

@@ -1,6 +1,6 @@
-"""What a command line says of a trained run, its folder and a subset: refused with the nearest right word.
+"""Checks of run folders and subsets on a command line, with the nearest right word.
 
-Needs neither torch nor data, so that a slip costs a second.
+Needs neither torch nor data, so that a mistake costs a second.
 """
 
 import difflib
@@ -15,9 +15,9 @@ from attnlab.config.suggest import hint, nearest
 from attnlab.run.read_run_files import Missing, RunError, read_config
 
 MOST_RUNS = 8
-"""run folders that are named at once"""
+"""run folders that a message names"""
 LEVELS = 4
-"""of folders between paths.runs and a run: task, model, tag, seed"""
+"""levels of folders below paths.runs: task, model, tag, seed"""
 RUN_FOLDER = "experiments/runs/<task>/<model>/<tag>/seed<k>"
 
 
@@ -25,7 +25,7 @@ def asked_config(key: str, folder: Path) -> dict[str, Any]:
     """The configuration of the run that `key=folder` names.
 
     Raises:
-        RunError: there is none, or it is damaged.
+        RunError: it is missing or damaged.
     """
     try:
         return read_config(folder / "config.yaml")
@@ -36,9 +36,9 @@ def asked_config(key: str, folder: Path) -> dict[str, Any]:
 
 
 def folder_words(argv: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
-    """Words that are a folder without its key, and what to write; = and commas are part of run folders' names.
+    """Words that are a folder without its key, each with the right word. Names of run folders hold = and commas.
 
-    For keys that take one run, a folder above run folders is written as the first of them.
+    A key that takes one run gets the first run folder below the folder.
     """
     found = {}
     for word in argv:
@@ -49,13 +49,13 @@ def folder_words(argv: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
 
 
 def subset_problem(task: Mapping[str, Any], subset: str) -> str | None:
-    """Why a task has no such subset, as far as its class says which it has; else None."""
-    there = declared_subsets(task)
-    return unknown_subset(subset, there) if there and subset not in there else None
+    """Why a task lacks a subset, if its class declares its subsets; else None."""
+    declared = declared_subsets(task)
+    return unknown_subset(subset, declared) if declared and subset not in declared else None
 
 
 def declared_subsets(task: Mapping[str, Any]) -> Sequence[str]:
-    """The subsets that a task says it has with these options (`Task.subsets`); none where it does not say."""
+    """The subsets that a task declares for these options (`Task.subsets`); empty if it declares none."""
     try:
         attributes = signature_of(task).attributes
     except Unknown:
@@ -66,16 +66,16 @@ def declared_subsets(task: Mapping[str, Any]) -> Sequence[str]:
     return attributes.get("subsets") or ()
 
 
-def unknown_subset(subset: str, there: Sequence[str]) -> str:
-    """A subset that is not there, the nearest one, and all of them."""
-    above = [name for name in there if subset.startswith(f"{name}/")]
-    beside = [name for name in there if name.split("/")[0] == subset.split("/", 1)[0]]
-    near = nearest(subset, there) or next(iter([*above, *beside]), None)
-    return f"subset={subset}: no such subset{hint(near)}; this task and split have {', '.join(there)}"
+def unknown_subset(subset: str, names: Sequence[str]) -> str:
+    """A message for an unknown subset, with the nearest one and all of them."""
+    above = [name for name in names if subset.startswith(f"{name}/")]
+    alike = [name for name in names if name.split("/")[0] == subset.split("/", 1)[0]]
+    near = nearest(subset, names) or next(iter([*above, *alike]), None)
+    return f"subset={subset}: no such subset{hint(near)}; this task and split have {', '.join(names)}"
 
 
 def _instead(key: str, folder: Path) -> str:
-    """What is in the place of a run folder."""
+    """Describes a path that is no run folder."""
     if not folder.exists():
         return f": no such folder{hint(_folder_like(folder))}"
     if not folder.is_dir():
@@ -98,12 +98,12 @@ def _runs_below(folder: Path) -> Iterator[Path]:
 
 
 def _folder_like(folder: Path) -> str | None:
-    """A folder beside the deepest one that is there, whose name is most like what was written."""
+    """The existing folder most like a missing one, in the deepest parent that exists."""
     parts = [folder, *folder.parents]
-    there = next((place for place in parts if place.is_dir()), None)
-    if there is None:
+    parent = next((part for part in parts if part.is_dir()), None)
+    if parent is None:
         return None
-    written = parts[parts.index(there) - 1].name
-    names = sorted(place.name for place in there.iterdir() if place.is_dir())
+    written = parts[parts.index(parent) - 1].name
+    names = sorted(path.name for path in parent.iterdir() if path.is_dir())
     found = difflib.get_close_matches(written, names, n=1, cutoff=0.5)
-    return str(there / found[0]) if found else None
+    return str(parent / found[0]) if found else None

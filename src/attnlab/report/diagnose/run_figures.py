@@ -1,15 +1,16 @@
-"""Figures of what the attentions of finished or stopped runs do, with the numbers below them as csv.
+"""Figures of the attentions of finished or stopped runs, with their numbers as csv.
 
 norms:     of queries and keys by head, as violins (Park & Kim 2024, figure 2)
 values:    cosine similarity of values over positions, by head (their figures 3 and 6)
-weights:   what the values are multiplied by, by head, of one example
+weights:   attention weights, by head, of one example
 locality:  attention accumulated by neighbourhood (Qin et al. 2022, figure 2a and section 3.2)
-gradients: relative standard deviation of the gradient's norm over training (their table 2)
+gradients: relative standard deviation of the gradient norm over training (their table 2)
 
-All but the last rebuild the network with the weights the run was tested with, and read some examples of its data.
+All but the last rebuild the network with the weights of the run's final test, and read some examples of its data.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,21 +33,22 @@ from attnlab.run.run_folder import MetricsFile, RunError, read_config
 from attnlab.run.runtime import choose_device, prepare
 from attnlab.tasks.base import Prepared, Task, make_task
 
-EXAMPLES = 64
 TOGETHER = 2
-"""runs that share a picture, where they are equal but for the seed"""
+"""runs in one picture, if they differ in their seed alone"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleChoice:
-    """Which examples are looked at, and where files are.
+    """The examples to read, and the folders of the data.
 
-    subset:  None = the first test subset; example: the one that maps show; None = one of middling length.
-    paths:   `data` and `cache`, where they are not those of a run's own configuration.
+    subset:   None = the first test subset.
+    examples: how many are read.
+    example:  the one that maps show; None = one of middling length.
+    paths:    `data` and `cache`, if not as in the run's configuration.
     """
 
     subset: str | None = None
-    examples: int = EXAMPLES
+    examples: int = 64
     example: int | None = None
     paths: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,7 +60,7 @@ def diagnose_run(
     compare: Path | None = None,
     source: ExampleChoice | None = None,
 ) -> list[Path]:
-    """Figures of one run, or of two in the same pictures.
+    """Draws one run, or two in the same pictures.
 
     Args:
         out: the folder that takes `<quantity>.png` and `<quantity>.csv`.
@@ -84,16 +86,14 @@ def diagnose_run(
     return written
 
 
-def draw_diagnosis(
-    quantity: str, runs: Sequence[tuple[str, Path]], out: Path, source: ExampleChoice | None = None
-) -> list[Path]:
-    """One quantity of any number of runs, each with the name it is shown by.
+def draw_diagnosis(quantity: str, runs: Sequence[tuple[str, Path]], out: Path) -> list[Path]:
+    """Draws one quantity of any number of runs, each given with its name.
 
-    Locality and gradients of all runs are curves of one picture. Of the others runs that differ by their seed alone
-    share a picture, two by two in the order given; the pictures are numbered where there are several.
+    Locality and gradients of all runs are curves of one picture. For the other quantities, two runs that differ in
+    their seed alone share a picture, in the order given; several pictures are numbered.
 
     Returns:
-        the files written, below `out`: `norms.png`, or `norms_1.png`, `norms_2.png`, ..., a csv beside each.
+        the files written, below `out`: `norms.png`, or `norms_1.png`, `norms_2.png`, ..., with a csv for each.
 
     Raises:
         RunError: no run, no weights, or no such subset or example; DataError: data cannot be had.
@@ -105,7 +105,7 @@ def draw_diagnosis(
         raise ValueError(f"quantity={quantity}: there are no runs to draw it of")
     if quantity == "gradients":
         return draw_gradients([_gradients(label, folder) for label, folder in runs], out / quantity)
-    loader = _Loader(source or ExampleChoice())
+    loader = _Loader(ExampleChoice())
     groups = [list(runs)] if quantity == "locality" else _groups(runs)
     written: list[Path] = []
     for number, group in enumerate(groups, start=1):
@@ -115,32 +115,28 @@ def draw_diagnosis(
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
-    """Model and seed of each run, and what else differs between their configurations (at most three keys)."""
+    """Names of runs: model, seed and up to three other keys that differ between them."""
     configs = [read_config(folder / "config.yaml") for folder in folders]
     flat = [flatten(comparable(config)) for config in configs]
     shared = [key for key in flat[0] if not key.startswith("model.") and all(key in other for other in flat)]
     differing = [key for key in shared if len({show(other[key]) for other in flat}) > 1][:3]
-    return [
-        ", ".join(
-            [config["model"]["name"]]
-            + [f"{key.rpartition('.')[2]}={show(values[key])}" for key in differing]
-            + [f"seed {config['seed']}"]
-        )
-        for config, values in zip(configs, flat, strict=True)
-    ]
+    names = []
+    for config, values in zip(configs, flat, strict=True):
+        told = [f"{key.rpartition('.')[2]}={show(values[key])}" for key in differing]
+        names.append(", ".join([config["model"]["name"], *told, f"seed {config['seed']}"]))
+    return names
 
 
 def _groups(runs: Iterable[tuple[str, Path]]) -> list[list[tuple[str, Path]]]:
-    """Runs by what they have in common but for the seed, two at most together."""
-    alike: dict[str, list[tuple[str, Path]]] = {}
+    """Groups of at most two runs that differ in their seed alone."""
+    alike = defaultdict(list)
     for label, folder in runs:
-        key = json.dumps(comparable(read_config(folder / "config.yaml")), sort_keys=True)
-        alike.setdefault(key, []).append((label, folder))
+        alike[json.dumps(comparable(read_config(folder / "config.yaml")), sort_keys=True)].append((label, folder))
     return [group[i : i + TOGETHER] for group in alike.values() for i in range(0, len(group), TOGETHER)]
 
 
 def _gradients(label: str, folder: Path) -> tuple[str, list[int], list[float]]:
-    """Label, steps and norms of gradients of a run."""
+    """Label, steps and gradient norms of a run."""
     file = MetricsFile(folder / "metrics.csv")
     steps, values = column(file.rows(), COLUMN)
     if not values:
@@ -149,30 +145,27 @@ def _gradients(label: str, folder: Path) -> tuple[str, list[int], list[float]]:
 
 
 class _Loader:
-    """Rebuilds runs one after another; data that several share is prepared once."""
+    """Rebuilds the networks of runs; data that several runs share is prepared once."""
 
     def __init__(self, source: ExampleChoice) -> None:
         self.source, self.reporter = source, Reporter("auto")
         self.prepared: dict[str, tuple[Task, Prepared]] = {}
 
     def summary(self, label: str, folder: Path, quantities: Collection[str]) -> AttentionSummary:
-        """What one run's attentions do."""
+        """The arrays of one run's attentions."""
         raw = read_config(folder / "config.yaml")
-        # its weights are this run's own by now; the run it began with may be gone
-        raw |= {
-            "from_run": None,
-            "task": trained_on(folder),
-            "paths": paths_here(raw["paths"]) | dict(self.source.paths),
-        }
+        # the weights are in the run's own checkpoint; the run of its warm start may be gone
+        paths = paths_here(raw["paths"]) | dict(self.source.paths)
+        raw |= {"from_run": None, "task": trained_on(folder), "paths": paths}
         config = job_config(raw).typed
-        # a run made on a GPU can be looked at without one
+        # a run of a GPU can be drawn without one
         wanted = "cpu" if config.trainer.device == "cpu" else "auto"
         device = choose_device(wanted, config.trainer.threads, config.train.tf32)
         weights, where = run_weights(folder, "selected", config.train.selection)
         task, prepared = self._data(config)
         network = network_with(weights, folder, config, prepared.spec).to(device)
         self.reporter.say(f"looking at {label}: {folder}")
-        return summarise_attention(network, config, self._look(task, prepared, label, where), quantities)
+        return summarise_attention(network, config, self._examples(task, prepared, label, where), quantities)
 
     def _data(self, config: Config) -> tuple[Task, Prepared]:
         key = json.dumps([config.task, config.paths.data, config.paths.cache], sort_keys=True)
@@ -181,11 +174,11 @@ class _Loader:
             self.prepared[key] = task, prepare(task, config.paths)
         return self.prepared[key]
 
-    def _look(self, task: Task, prepared: Prepared, label: str, where: Mapping[str, Any]) -> DiagnosedExamples:
-        source, there = self.source, list(prepared.subsets)
-        subset = source.subset or next((name for name in there if name.startswith("test")), there[-1])
-        if subset not in there:
-            raise RunError(unknown_subset(subset, there))
+    def _examples(self, task: Task, prepared: Prepared, label: str, where: Mapping[str, Any]) -> DiagnosedExamples:
+        source, names = self.source, list(prepared.subsets)
+        subset = source.subset or next((name for name in names if name.startswith("test")), names[-1])
+        if subset not in names:
+            raise RunError(unknown_subset(subset, names))
         examples = prepared.subsets[subset]
         if source.example is not None and source.example >= len(examples):
             raise RunError(f"example={source.example}: {subset} has {len(examples)} examples, numbered from 0")

@@ -1,4 +1,4 @@
-"""Accuracy by length: what a mean over lengths hides."""
+"""Accuracy by length."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,17 +12,17 @@ from attnlab.plots.style import line_look, row_panels, save
 from attnlab.report.build_table import row_name
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import mean
-from attnlab.report.table_types import Table, TableError
+from attnlab.report.table_types import Drawn, Table, TableError
 
 ByLength = dict[str, dict[int, list[float]]]
 """by row and length: the values of all seeds"""
 
 
-def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str]]:
-    """A line for every row at the mean of its seeds, the range of the seeds as a band.
+def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
+    """Draws a line for every row at the mean of its seeds, with their range as a band.
 
     Raises:
-        TableError: no run has such metrics.
+        TableError: no run has metrics by length.
     """
     subset, metric = picture.subset or "", picture.metric or ""
     if not subset:
@@ -41,29 +41,24 @@ def by_length(table: Table, picture: Picture, path: Path) -> list[tuple[Path, st
     if together:
         axes[0].legend()
     caption = f"{table.report.title}: {subset} by length; mean and range over seeds"
-    if left_out := _left_out(table, subset, metric):
+    if left_out := sum(bool(problem(metric, value)) for _, _, value in _recorded(table, subset, metric)):
         caption += f"; {left_out} values that are none are left out"
     return [(save(figure, path), caption)]
 
 
 def _values(table: Table, subset: str, metric: str) -> ByLength:
+    """The values that can be drawn."""
     rows: ByLength = {}
     for run, length, value in _recorded(table, subset, metric):
         if not problem(metric, value):
-            lengths = rows.setdefault(row_name(table.report, run), {})
-            lengths.setdefault(length, []).append(scaled(metric, value))
+            rows.setdefault(row_name(table.report, run), {}).setdefault(length, []).append(scaled(metric, value))
     return rows
 
 
-def _left_out(table: Table, subset: str, metric: str) -> int:
-    """How many recorded numbers can be no value of the metric."""
-    return sum(bool(problem(metric, value)) for _, _, value in _recorded(table, subset, metric))
-
-
 def _recorded(table: Table, subset: str, metric: str) -> Iterator[tuple[FoundRun, int, float]]:
-    """Run, length and recorded number; a range of lengths stands at its beginning."""
+    """Run, length and recorded number; a range of lengths is drawn at its beginning."""
     pattern = re.compile(rf"{re.escape(subset)}/length_(\d+)(?:_\w+)?/{re.escape(metric)}")
-    for run in (run for run in table.runs if run.state == "finished"):
+    for run in table.finished():
         for name, value in run.result.get("metrics", {}).items():
             if found := pattern.fullmatch(name):
                 yield run, int(found[1]), value

@@ -1,4 +1,4 @@
-"""Curves of training: what was logged over steps."""
+"""Training curves: a logged metric over steps."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,18 @@ from attnlab.config.report_schema import Picture
 from attnlab.learn.metric_units import label, problem, scaled, unit_of
 from attnlab.plots.style import line_look, logarithmic, row_panels, save
 from attnlab.report.build_table import row_name
-from attnlab.report.table_types import Table, TableError
+from attnlab.report.table_types import Drawn, Table, TableError
 
 
-def training(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str]]:
-    """A metric of metrics.csv over steps: every seed as a thin line, the median of the seeds as a thick one.
+def training(table: Table, picture: Picture, path: Path) -> Drawn:
+    """Draws a metric of metrics.csv over steps: each seed as a thin line, the median of the seeds as a thick one.
 
     Raises:
-        TableError: no run has logged it.
+        TableError: no run has logged the metric.
     """
     metric = picture.metric or "train/loss"
     rows, left_out = {}, 0
-    for run in (run for run in table.runs if run.state == "finished"):
+    for run in table.finished():
         logged = run.logged((metric,))
         points = {step: scaled(metric, value) for step, _, value in logged if not problem(metric, value)}
         left_out += len(logged) - len(points)
@@ -33,9 +33,8 @@ def training(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str
     figure, axes, together = row_panels(list(rows), "optimiser step", named)
     for number, (axis, (row, runs)) in enumerate(zip(axes, rows.items(), strict=True)):
         _lines(axis, row, runs, number if together else 0)
-    if metric.endswith("loss"):
-        for axis in set(axes):
-            logarithmic(axis)
+    for axis in set(axes) if metric.endswith("loss") else ():
+        logarithmic(axis)
     if together and len(rows) > 1:
         axes[0].legend()
     seeds = "every seed (thin) and their median" if any(len(runs) > 1 for runs in rows.values()) else "one seed"
@@ -45,7 +44,7 @@ def training(table: Table, picture: Picture, path: Path) -> list[tuple[Path, str
 
 def _lines(axis: Axes, row: str, runs: Sequence[Mapping[int, float]], number: int) -> None:
     steps = sorted(set.intersection(*(set(points) for points in runs)))
-    # one point alone is no line
+    # a line of one point is invisible
     look = line_look(number) | {"marker": "o" if len(steps) == 1 else None}
     for points in runs if len(runs) > 1 else ():
         axis.plot(list(points), list(points.values()), **look | {"linewidth": 0.4, "linestyle": "-"})

@@ -1,8 +1,9 @@
-"""What there is to show on the page: reports, diagnoses and texts below some folders, each read and looked through."""
+"""Finds the content of the page: reports, diagnoses and texts below some folders."""
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from attnlab.report.page.markdown import split_title
@@ -10,12 +11,12 @@ from attnlab.report.report_json import ReportError, ReportFile, read_report
 
 
 @dataclass
-class Source:
-    """A folder with something to show.
+class ContentFolder:
+    """A folder with content for the page.
 
-    report: what its report.json says, or None.
-    title, text: the first heading of its README.md and the rest, or None.
-    below: diagnoses and texts that belong to its report.
+    report: its report.json.
+    title, text: the first heading of its README.md, and the rest.
+    below: diagnoses and texts in its subfolders, if it holds a report.
     """
 
     folder: Path
@@ -23,58 +24,58 @@ class Source:
     title: str | None = None
     text: str | None = None
     pictures: list[Path] = field(default_factory=list)
-    below: list["Source"] = field(default_factory=list)
+    below: list["ContentFolder"] = field(default_factory=list)
 
 
 @dataclass
-class Sources:
-    """All there is; skipped: sentences `skipped <file>: why`."""
+class Contents:
+    """All content of the page.
 
-    reports: list[Source] = field(default_factory=list)
-    others: list[Source] = field(default_factory=list)
+    others: diagnoses and texts that belong to no report.
+    skipped: sentences `skipped <file>: why`.
+    """
+
+    reports: list[ContentFolder] = field(default_factory=list)
+    others: list[ContentFolder] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
 
-def find(roots: Sequence[Path]) -> Sources:
-    """Reports, diagnosis folders (pictures with a csv of the same name) and texts below the roots.
+def find(roots: Sequence[Path]) -> Contents:
+    """Finds reports, diagnosis folders (pictures with a csv of the same name) and texts below the roots.
 
-    What lies below the folder of a report belongs to it. Of a report that stands in two places, word for word,
-    the first is taken.
+    Diagnoses and texts below the folder of a report belong to it. Of equal reports the first is taken.
     """
-    found, taken, seen = Sources(), {}, set()
-    for root in roots:
-        owners: dict[Path, Source] = {}
-        for folder in _folders(root):
-            if (place := folder.resolve()) in seen:
-                continue
-            seen.add(place)
-            source = _read(folder, found.skipped)
-            if source is None:
-                continue
-            if source.report is not None:
-                owners[folder] = source
-                first = taken.setdefault(repr(source.report), folder)
-                if first == folder:
-                    found.reports.append(source)
-                else:
-                    found.skipped.append(f"skipped {folder}: its report is that of {first}")
-                continue
+    found, taken, owners, folders = Contents(), {}, {}, {}
+    for folder in chain.from_iterable(map(_folders, roots)):
+        folders.setdefault(folder.resolve(), folder)
+    for folder in folders.values():
+        source = _read(folder, found.skipped)
+        if source is None:
+            continue
+        if source.report is None:
             owner = next((owners[parent] for parent in folder.parents if parent in owners), None)
-            (found.others if owner is None else owner.below).append(source)
-    # sections of one paper side by side, in the order of their names
+            (owner.below if owner else found.others).append(source)
+            continue
+        owners[folder] = source
+        first = taken.setdefault(repr(source.report), folder)
+        if first == folder:
+            found.reports.append(source)
+        else:
+            found.skipped.append(f"skipped {folder}: its report is that of {first}")
+    # experiments of one paper follow each other
     found.reports.sort(key=lambda source: source.report.experiment)
     return found
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """A root and the folders below it, hidden ones left out, in the order of their names."""
-    for place, names, _ in os.walk(root):
+    """A root and the folders below it, without hidden ones, in the order of their names."""
+    for folder, names, _ in os.walk(root):
         names[:] = sorted(name for name in names if not name.startswith("."))
-        yield Path(place)
+        yield Path(folder)
 
 
-def _read(folder: Path, skipped: list[str]) -> Source | None:
-    """What a folder holds, or None; problems go to `skipped`."""
+def _read(folder: Path, skipped: list[str]) -> ContentFolder | None:
+    """The content of a folder, if it has any; problems go to `skipped`."""
     report, title, text, file = None, None, None, folder / "report.json"
     if file.exists():
         try:
@@ -90,6 +91,6 @@ def _read(folder: Path, skipped: list[str]) -> Source | None:
     with_numbers = [picture for picture in pictures if picture.with_suffix(".csv").exists()]
     if report is None and text is None and not with_numbers:
         return None
-    # The pictures of a report are the ones it lists.
+    # a report lists its pictures
     kept = [] if report is not None else pictures if text is not None else with_numbers
-    return Source(folder, report, title, text, kept)
+    return ContentFolder(folder, report, title, text, kept)

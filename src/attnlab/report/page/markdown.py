@@ -1,4 +1,4 @@
-"""A README.md as part of the page: headings one step lower, pictures inside, links from where the page lies."""
+"""Renders a README.md as a part of the page: headings lower, pictures inside, links from the folder of the page."""
 
 import os
 import re
@@ -11,24 +11,24 @@ from attnlab.report.page.pictures import PictureError, read_pixels
 
 
 def split_title(text: str) -> tuple[str | None, str]:
-    """The first heading of a text, and the rest; comments are left out."""
+    """The first heading of a text, and the rest without comments."""
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
     found = re.match(r"#\s+(.+)\n?", text)
     return (found[1].strip(), text[found.end() :]) if found else (None, text)
 
 
 def linked(target: Path, page: Path) -> str:
-    """A file's address, from the page's folder."""
+    """The link to a file from the page."""
     return quote(os.path.relpath(target, page.parent).replace(os.sep, "/"))
 
 
 def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Markup, set[Path]]:
-    """Markdown as HTML, raw HTML in it shown as text; and the pictures that are part of it.
+    """Markdown as HTML, with raw HTML shown as text, and the pictures in it.
 
     Args:
-        folder: where the text lies, which its links start from.
-        page: the file that is written.
-        lower: how many steps headings go down.
+        folder: the folder of the text, where its links start.
+        page: the file of the page.
+        lower: how many levels headings go down.
     """
     from markdown_it import MarkdownIt
 
@@ -54,7 +54,7 @@ def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Markup, s
 
 
 def _from_page(target: str, folder: Path, page: Path) -> str:
-    """A link of the text as seen from the page; what is no file stays."""
+    """A link of the text as seen from the page; links that are no files stay."""
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:|#|/", target):
         return target
     file, mark, part = target.partition("#")

@@ -1,4 +1,4 @@
-"""Pictures as parts of the page."""
+"""Reader of pictures for the page."""
 
 import base64
 import struct
@@ -14,7 +14,7 @@ class PictureError(Exception):
 
 @dataclass(frozen=True)
 class Pixels:
-    """A PNG file as an address that holds it; its width and height keep the page from jumping while it loads."""
+    """A PNG file as a data URI; with its size the page keeps its layout while it loads."""
 
     uri: str
     width: int
@@ -22,7 +22,7 @@ class Pixels:
 
 
 def read_pixels(file: Path, folder: Path) -> Pixels:
-    """A PNG file below a folder.
+    """Reads a PNG file below a folder.
 
     Raises:
         PictureError: it is missing, outside of the folder, no PNG or cut short.

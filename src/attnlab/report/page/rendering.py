@@ -1,4 +1,4 @@
-"""The page's templates: what they show is escaped, and numbers are as a reader writes them."""
+"""The templates of the page and their filters."""
 
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
 
 @cache
 def templates() -> Environment:
-    """The files of `templates/`, and page.css."""
+    """The files of `templates/` and page.css, with escaping."""
     loader = FileSystemLoader([HERE / "templates", HERE])
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "duration": duration}
@@ -23,12 +23,12 @@ def templates() -> Environment:
 
 
 def number(value: float | None, unit: str, signed: bool = False, like: float | None = None) -> str:
-    """As `learn.metric_units.number`, with a real minus; a dash for none."""
+    """As `learn.metric_units.number`, with a typographic minus; a dash for None."""
     return NOTHING if value is None else metric_units.number(value, unit, signed, like).replace("-", MINUS)
 
 
 def duration(seconds: float | int) -> str:
-    """Seconds, and minutes or hours beside them where these are easier to read."""
+    """Seconds, with minutes or hours if these are easier to read."""
     text = metric_units.text("seconds", seconds)
     if metric_units.problem("seconds", seconds) or seconds >= metric_units.LONG:
         return text

@@ -1,4 +1,4 @@
-"""Sections of the page: what the templates show of an experiment, a diagnosis, a text."""
+"""Sections of the page: the content that the templates show for an experiment, a diagnosis or a text."""
 
 import re
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from attnlab.report.page.contents import Source
+from attnlab.report.page.contents import ContentFolder
 from attnlab.report.page.markdown import linked, rendered
 from attnlab.report.page.pictures import PictureError, Pixels, read_pixels
 from attnlab.report.report_json import ReportFile
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
-"""files beside a report or a picture that are linked"""
+"""files in the folder of a section that are linked"""
 Link = tuple[str, str]
 """the name of a file and its address"""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture with the file of its numbers; without pixels where it cannot be shown."""
+    """A picture with the file of its numbers; without pixels if it cannot be shown."""
 
     name: str
     caption: str
@@ -29,12 +29,13 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """One folder.
+    """The section of one folder.
 
-    id:      unique on the page; empty for a part of another section.
-    remark:  behind its title in the contents.
+    id:      unique on the page; empty for a section inside another one.
+    remark:  follows the title in the table of contents.
     text:    its README without the title.
-    folder:  where it is; empty where that is of this machine only.
+    below:   sections inside this one.
+    folder:  its path; empty if that is absolute, which means nothing on other machines.
     """
 
     title: str
@@ -49,14 +50,14 @@ class Section:
 
 
 class Page:
-    """Makes sections.
+    """Makes the sections of a page.
 
     Args:
-        out: the file that will hold them.
+        out: the file of the page.
 
     Attributes:
-        skipped: sentences about what could not be shown.
-        pictures: how many are inside.
+        skipped: sentences on files that cannot be shown.
+        pictures: how many pictures are on the page.
     """
 
     def __init__(self, out: Path) -> None:
@@ -65,10 +66,16 @@ class Page:
         self.pictures = 0
         self._ids: set[str] = set()
 
-    def section(self, source: Source, owner: Path | None = None) -> Section:
-        """A report; or a text or a diagnosis, by itself or below the folder of a report, its owner."""
-        report, folder = source.report, source.folder
-        text, inside = self._text(source, 1 if report is None and owner is None else 2)
+    def section(self, source: ContentFolder, owner: Path | None = None) -> Section:
+        """The section of a report, a text or a diagnosis.
+
+        Args:
+            owner: the folder of the report whose section holds this one.
+        """
+        report, folder, text, inside = source.report, source.folder, None, set()
+        if source.text is not None:
+            text, inside = rendered(source.text, folder, self.out, 1 if report is None and owner is None else 2)
+            self.pictures += len(inside)
         if report is not None:
             title, shown = report.title, [(folder / one.file, one.caption or one.file) for one in report.figures]
         else:
@@ -81,33 +88,20 @@ class Page:
             report=report,
             text=text,
             pictures=[self._picture(file, folder, caption) for file, caption in shown],
-            files=self._files(folder),
+            files=[self._link(file) for file in sorted(folder.iterdir()) if file.suffix in DATA and file.is_file()],
             below=[self.section(one, folder) for one in source.below],
             folder="" if folder.is_absolute() else folder.as_posix(),
         )
 
-    def _text(self, source: Source, lower: int) -> tuple[Markup | None, set[Path]]:
-        """The README without its title, and the pictures in it."""
-        if source.text is None:
-            return None, set()
-        text, inside = rendered(source.text, source.folder, self.out, lower)
-        self.pictures += len(inside)
-        return text, inside
-
     def _picture(self, file: Path, folder: Path, caption: str) -> Picture:
-        """A picture; one that cannot be shown costs a line in `skipped`."""
-        numbers = file.with_suffix(".csv")
-        pixels = None
+        """A picture; a sentence in `skipped` if it cannot be shown."""
+        numbers, pixels = file.with_suffix(".csv"), None
         try:
             pixels = read_pixels(file, folder)
             self.pictures += 1
         except PictureError as error:
             self.skipped.append(f"skipped picture {error}")
         return Picture(file.name, caption, pixels, self._link(numbers) if numbers.exists() else None)
-
-    def _files(self, folder: Path) -> list[Link]:
-        """The data files of a folder."""
-        return [self._link(file) for file in sorted(folder.iterdir()) if file.suffix in DATA and file.is_file()]
 
     def _link(self, file: Path) -> Link:
         return file.name, linked(file, self.out)
@@ -121,7 +115,7 @@ class Page:
 
 
 def _remark(report: ReportFile) -> str:
-    """Runs and missing cells in a few words."""
+    """The number of runs and of missing cells."""
     runs, means = report.origin and report.origin.runs, [cell.mean for _, cell in report.each()]
     counted = "" if runs is None else f"{runs} run{'' if runs == 1 else 's'}, "
     missing = means.count(None)

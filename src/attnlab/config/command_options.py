@@ -1,0 +1,156 @@
+"""Reader of a command's options, words `key=value`, into a dataclass with a field for each option.
+
+A field has a type, checked by `config.type_check`: text, a path, a choice (`Literal`), a whole number with its
+interval, or a list of texts or choices, separated by commas. The docstring under a field is its line in --help. Its
+metadata may hold `key`, if the key is not the field's name; `value`, shown after the `=` in messages and --help; and
+`missing`, the value that a message asks for, which makes the option a required one.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
+
+from attnlab.config.intervals import interval, readable
+from attnlab.config.suggest import hint, listed, nearest
+from attnlab.config.type_check import accepts, hints
+
+_WIDTH = 120
+
+
+class CommandOptions:
+    """Base of the options of a command."""
+
+    def problems(self) -> Iterable[str]:
+        """Problems that the types of single fields do not cover."""
+        return ()
+
+
+T = TypeVar("T", bound=CommandOptions)
+
+
+@dataclass
+class CommandLine(Generic[T]):
+    """A command line as read.
+
+    options:  None where a required one is missing; an option with a problem has its default.
+    words:    `key=value` of the options, as written.
+    others:   words that are no option of the command.
+    problems: a sentence for each option that is wrong.
+    """
+
+    options: T | None = None
+    words: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] | None = None) -> CommandLine[T]:
+    """Reads the words of a command line.
+
+    Args:
+        kind: the options of the command.
+        instead: words that lack their key, each with the right word.
+    """
+    found, by_key, values, instead = CommandLine[T](), _by_key(kind), {}, instead or {}
+    found.problems += [f"{word}: write {right}" for word, right in instead.items()]
+    for word in (word for word in argv if word not in instead):
+        key, equals, text = word.partition("=")
+        option = by_key.get(key)
+        if option is None:
+            found.others.append(word)
+        elif not text:
+            empty = "empty; " if equals else ""
+            found.problems.append(f"{word}: {empty}expected {key}={option.metadata.get('value', 'value')}")
+        elif any(other.startswith(f"{key}=") for other in found.words):
+            found.problems.append(f"{key}: given twice")
+        else:
+            found.words.append(word)
+            value, problems = _value(hints(kind)[option.name], key, text)
+            found.problems += problems
+            values |= {} if problems else {option.name: value}
+    required = {key: option for key, option in by_key.items() if "missing" in option.metadata}
+    for key in required.keys() - {word.partition("=")[0] for word in argv} if not instead else ():
+        found.problems.append(f"{key}: missing; give {key}={required[key].metadata['missing']}")
+    if all(option.name in values for option in required.values()):
+        found.options = kind(**values)
+        found.problems += found.options.problems()
+    return found
+
+
+def unknown_options(kind: type[CommandOptions], words: Iterable[str], others: Sequence[str] = ()) -> list[str]:
+    """Problems of words that are no option of a command.
+
+    Args:
+        others: keys that the command takes besides its options.
+    """
+    keys = list(_by_key(kind))
+    allowed = listed((*keys, *others))
+    unknown = (word.partition("=")[0] for word in words)
+    return [f"{key}: unknown key{hint(nearest(key, keys))}; allowed: {allowed}" for key in unknown]
+
+
+def options_help(kind: type[CommandOptions], indent: int) -> str:
+    """The options of a command and their meanings, for --help.
+
+    Args:
+        indent: where the meanings begin.
+    """
+    meanings = field_docstrings(kind)
+    lines = []
+    for key, option in _by_key(kind).items():
+        start = f"  {key}={option.metadata.get('value', '...')}  ".ljust(indent)
+        lines.append(textwrap.fill(meanings[option.name], _WIDTH, initial_indent=start, subsequent_indent=" " * indent))
+    return "\n".join(lines)
+
+
+def field_docstrings(kind: type) -> dict[str, str]:
+    """The text under each field of a class."""
+    (body,) = ast.parse(inspect.getsource(kind)).body
+    found = {}
+    for item, following in zip(body.body, body.body[1:], strict=False):
+        match item, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+                found[name] = " ".join(text.split())
+    return found
+
+
+def _by_key(kind: type[CommandOptions]) -> dict[str, Any]:
+    return {option.metadata.get("key", option.name): option for option in fields(kind)}
+
+
+def _value(kind: Any, key: str, text: str) -> tuple[Any, list[str]]:
+    """The value that a text means for a type, and its problems."""
+    if NoneType in get_args(kind):
+        (kind,) = set(get_args(kind)) - {NoneType}
+    many = get_origin(kind) is list
+    item = get_args(kind)[0] if many else kind
+    texts = [one for one in text.split(",") if one] if many else [text]
+    values = [_parsed(item, one) for one in texts]
+    problems = [
+        f"{key}={one}: expected {_expected(item, value, many)}"
+        for one, value in zip(texts, values, strict=True)
+        if not accepts(value, item)
+    ]
+    return values if many else values[0], problems
+
+
+def _parsed(kind: Any, text: str) -> Any:
+    if kind is Path:
+        return Path(text)
+    return int(text) if get_origin(kind) is Annotated and text.isdecimal() else text
+
+
+def _expected(kind: Any, value: int | str, many: bool) -> str:
+    """Describes the values of a type, with the nearest right one."""
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        allowed = f"some of {listed(choices)}" if many else f"{', '.join(choices[:-1])} or {choices[-1]}"
+        return allowed + hint(nearest(str(value), choices))
+    numbers = interval(*get_args(kind))
+    slip = numbers.slip(value) if isinstance(value, int) else ""
+    return f"a whole number from {readable(numbers.low)} on{slip and f'; {slip}'}"

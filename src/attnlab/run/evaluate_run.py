@@ -1,0 +1,112 @@
+"""Evaluation of a trained run on any subsets of its task, without training."""
+
+from typing import Any
+
+import numpy as np
+
+from attnlab.config.job_config import JobConfig
+from attnlab.data.examples import Examples
+from attnlab.data.task_spec import TaskSpec
+from attnlab.learn.evaluator import Evaluator, Findings
+from attnlab.learn.training_progress import Reporter
+from attnlab.run import provenance
+from attnlab.run.evaluate_options import EvaluateOptions
+from attnlab.run.load_run import network_with, trained_on
+from attnlab.run.read_checkpoints import run_weights
+from attnlab.run.run_argument import unknown_subset
+from attnlab.run.run_folder import RunError
+from attnlab.run.runtime import choose_device, place_data, prepare
+from attnlab.tasks.base import Prepared, make_task
+
+
+def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
+    """The metrics of a trained run, with task, data, weights and origin.
+
+    Args:
+        job: the configuration of the run, with the task, device and folders to use.
+
+    Raises:
+        RunError: no weights, weights that do not fit, or an unknown subset.
+        DataError: the data cannot be had.
+    """
+    config, folder = job.typed, options.run
+    device = choose_device(config.trainer.device, config.trainer.threads, config.train.tf32)
+    weights, where = run_weights(folder, options.checkpoint or "selected", config.train.selection)
+    task, trained = make_task(config.task), trained_on(folder)
+    former = prepare(make_task(trained), config.paths)
+    prepared = former if config.task == trained else prepare(task, config.paths)
+    _require_vocabulary(prepared.spec, former.spec)
+    prepared = place_data(prepared, device, config.trainer.data_on_device)
+    network = network_with(weights, folder, config, former.spec)
+    reporter = Reporter(config.trainer.progress)
+    evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
+    found, seen = _evaluate_subsets(options, prepared, evaluator, set(former.subsets["train"].identities()))
+    return {
+        "metrics": found.metrics,
+        "counts": found.counts,
+        "task": config.task,
+        "lengths": options.lengths,
+        "weights": where,
+        "seen_in_training": seen,
+        "data": {"version": task.version, "hash": prepared.data_hash(), "about": prepared.about},
+        **evaluator.debug(),
+        **provenance.origin(device),
+    }
+
+
+def _evaluate_subsets(
+    options: EvaluateOptions, prepared: Prepared, evaluator: Evaluator, trained: set[bytes]
+) -> tuple[Findings, dict[str, int]]:
+    """Findings of every subset asked for, and how many of its examples the run was trained on."""
+    found, seen, names, say = Findings(), {}, _subsets(options, prepared), evaluator.reporter.say
+    for name in names:
+        numbers = _numbers(options, prepared.subsets[name], name, len(names) == 1)
+        numbers = evaluator.chosen(name, numbers)
+        if numbers is not None and not len(numbers):
+            say(f"note: {name} has no example of lengths {options.lengths}")
+            continue
+        limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
+        found.add(name, *evaluator.subset(name, numbers, limit, show=True))
+        identities = prepared.subsets[name].identities()
+        seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
+        if seen[name]:
+            say(f"note: the run was trained on {seen[name]} of these {found.counts[name]} examples of {name}")
+    if not found.metrics:
+        raise RunError(f"lengths={options.lengths}: {', '.join(names)} have no such example")
+    return found, seen
+
+
+def _require_vocabulary(asked: TaskSpec, trained: TaskSpec) -> None:
+    """Refuses data whose numbers mean other tokens than in training."""
+    for name in ("input_vocabulary", "output_vocabulary", "n_classes"):
+        if getattr(asked, name) != getattr(trained, name):
+            raise RunError(
+                f"the run was trained with {name.replace('_', ' ')} {getattr(trained, name)} and this data has "
+                f"{getattr(asked, name)}: its weights mean nothing there"
+            )
+
+
+def _subsets(options: EvaluateOptions, prepared: Prepared) -> list[str]:
+    """The subset asked for, or all test subsets."""
+    if options.subset is None:
+        return [name for name in prepared.subsets if name.split("/")[0] == "test"]
+    if options.subset not in prepared.subsets:
+        raise RunError(unknown_subset(options.subset, list(prepared.subsets)))
+    return [options.subset]
+
+
+def _numbers(options: EvaluateOptions, examples: Examples, name: str, alone: bool) -> np.ndarray | None:
+    """Examples of the lengths asked for; None = all."""
+    if options.lengths is None:
+        return None
+    if examples.lengths is None:
+        raise RunError(f"lengths={options.lengths}: {name} of this task has no lengths")
+    low, high = options.bounds
+    lengths = np.asarray(examples.lengths)
+    numbers = np.flatnonzero((lengths >= low) & (lengths <= high))
+    if not len(numbers) and alone:
+        raise RunError(
+            f"lengths={options.lengths}: {name} has no such example; its lengths go from "
+            f"{lengths.min()} to {lengths.max()}"
+        )
+    return numbers
