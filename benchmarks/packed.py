@@ -54,7 +54,7 @@ def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
             run=lab,
             module=TrainingModule(lab.config, lab.network, lab.prepared.spec),
             order=lab.order,
-            lives=True,
+            active=True,
             error=None,
         )
         for lab in labs

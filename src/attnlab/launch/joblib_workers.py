@@ -12,9 +12,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -93,32 +92,14 @@ def joblib_words(launcher: Mapping[str, Any], jobs: int) -> list[str]:
 
 
 def run_with_workers(run: Callable[[], Any]) -> int:
-    """Call a function that starts workers and waits for them.
+    """Call a function that starts workers and waits for them; signals are forwarded to the workers.
 
     Returns:
         0; 1 if a worker was killed; 128 plus the number of the signal if one stopped them.
     """
-    with _passing_on() as stopped:
-        try:
-            run()
-        except BrokenExecutor:
-            # Also raised if a signal ends a worker before it has installed its handlers.
-            if not stopped:
-                print(
-                    "\nfailed: a process of this sweep was killed, and joblib ends the others with it (was there too "
-                    "little memory? hydra.launcher.n_jobs=... sets their number); repeat the command to go on",
-                    file=sys.stderr,
-                )
-                return FAILED
-    return 128 + stopped[0] if stopped else 0
-
-
-@contextmanager
-def _passing_on() -> Iterator[list[int]]:
-    """Forward signals to the workers in this block; yields the list of signals."""
     came: list[int] = []
 
-    def handle(signum: int, frame: FrameType | None) -> None:
+    def forward(signum: int, frame: FrameType | None) -> None:
         came.append(signum)
         workers = multiprocessing.active_children()
         if not workers:
@@ -127,6 +108,17 @@ def _passing_on() -> Iterator[list[int]]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signum)
 
-    with handled_by(handle) as former:
-        yield came
+    with handled_by(forward) as former:
+        try:
+            run()
+        except BrokenExecutor:
+            # Also raised if a signal ends a worker before it has installed its handlers.
+            if not came:
+                print(
+                    "\nfailed: a process of this sweep was killed, and joblib ends the others with it (was there too "
+                    "little memory? hydra.launcher.n_jobs=... sets their number); repeat the command to go on",
+                    file=sys.stderr,
+                )
+                return FAILED
     pass_on(came, former)
+    return 128 + came[0] if came else 0

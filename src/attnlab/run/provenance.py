@@ -21,12 +21,10 @@ PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "w
 
 def versions() -> dict[str, str | None]:
     """Versions of attnlab, Python and the main packages; None for a package that is not installed."""
-    found: dict[str, str | None] = {"attnlab": attnlab.__version__, "python": platform.python_version()}
+    found = {"attnlab": attnlab.__version__, "python": platform.python_version()} | dict.fromkeys(PACKAGES)
     for package in PACKAGES:
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
     return found
 
 

@@ -29,7 +29,7 @@ from attnlab.run.run_context import RunContext, Runtime, Sinks
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.run.runtime import choose_device, make_network, place_data, prepared_task, require_compilation
 from attnlab.run.wandb_mirror import WandbMirror
-from attnlab.run.warm_start import begin_with
+from attnlab.run.warm_start import load_warm_start
 
 
 def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
@@ -53,12 +53,12 @@ def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[
             return result, True
         reporter = Reporter(job.typed.trainer.progress, label)
         try:
-            begin(folder, reporter)
+            record_start(folder, reporter)
             result = _train(job, folder, reporter, stop)
         except BaseException as error:
-            ended(folder, error)
+            record_end(folder, error)
             raise
-        ended(folder, None)
+        record_end(folder, None)
         return result, False
 
 
@@ -79,7 +79,7 @@ def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequ
     return result
 
 
-def begin(folder: RunFolder, reporter: Reporter) -> None:
+def record_start(folder: RunFolder, reporter: Reporter) -> None:
     """Record the start, and every commit that the run is trained under; report a resume under another commit."""
     status, now = folder.status(), provenance.git_state()
     commits = status.get("commits", [])
@@ -93,7 +93,7 @@ def begin(folder: RunFolder, reporter: Reporter) -> None:
     folder.set_status("running", started=started, commits=commits)
 
 
-def ended(folder: RunFolder, error: BaseException | None) -> None:
+def record_end(folder: RunFolder, error: BaseException | None) -> None:
     """Record in status.json how the run ended."""
     match error:
         case None:
@@ -148,7 +148,7 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
     step = reached_step(folder)
     network = make_network(config, prepared.spec)
     if config.from_run is not None and not step:
-        folder.set_status("running", from_run=begin_with(network, Path(config.from_run), job.raw))
+        folder.set_status("running", from_run=load_warm_start(network, Path(config.from_run), job.raw))
     network = network.to(device)
     file = MetricsFile(folder.metrics_file)
     check_history(folder, file, step, config.train.log_every, reporter)

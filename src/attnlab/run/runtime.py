@@ -55,7 +55,7 @@ def choose_device(wanted: str, threads: int | None, tf32: bool | None = None) ->
 
 
 def require_compilation(device: torch.device) -> None:
-    """Try what `trainer.compile` needs on a function of one line, before anything long begins.
+    """Check that torch can compile here, with a function of one line, before data is prepared.
 
     Raises:
         RunError: no working compiler.

@@ -10,7 +10,7 @@ from attnlab.run.run_folder import RunError, read_config
 from attnlab.run.warm_start_check import fit_problem
 
 
-def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[str, Any]:
+def load_warm_start(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[str, Any]:
     """Load the weights of another run into the embedding and the layers of a network; task and outputs may differ.
 
     Args:

@@ -32,18 +32,18 @@ class PackSaving(Saving):
         self.checkpoints = checkpoints
 
     def save(self, trainer: pl.Trainer, module: PackedModule, step: int) -> None:
-        living = []
+        active = []
         for member in module.members:
-            if member.lives:
+            if member.active:
                 with member.guarded():
                     member.module.require_finite_weights()
-                    living.append(member)
-        if not living:
+                    active.append(member)
+        if not active:
             return
-        trainer.save_checkpoint(living[0].run.folder.checkpoint)
-        states = {member.run.folder.checkpoint: self.checkpoints.of(member) for member in living}
+        trainer.save_checkpoint(active[0].run.folder.checkpoint)
+        states = {member.run.folder.checkpoint: self.checkpoints.of(member) for member in active}
         save_together({path: partial(torch.save, state) for path, state in states.items()})
-        for member in living:
+        for member in active:
             after_saving(member.run, member.callbacks, step)
 
 

@@ -53,7 +53,7 @@ class PackMember:
         self.callbacks: list[pl.Callback] = [Clock(clock), *own_callbacks(run, self.order)]
 
     @property
-    def lives(self) -> bool:
+    def active(self) -> bool:
         """Whether the run is still trained."""
         return self.error is None
 
@@ -80,18 +80,13 @@ class MemberReporter(Reporter):
 
     def __init__(self, pack: Reporter, name: str) -> None:
         self.pack, self.name = pack, name
+        self.update, self.stop = pack.update, pack.stop
 
     def say(self, text: str) -> None:
         self.pack.say(f"{self.name}: {text}")
 
     def start(self, what: str, total: int, done: int = 0) -> None:
         self.pack.start(f"{self.name}: {what}", total, done)
-
-    def update(self, done: int, note: str = "") -> None:
-        self.pack.update(done, note)
-
-    def stop(self) -> None:
-        self.pack.stop()
 
 
 class ForMembers(pl.Callback):
@@ -107,7 +102,7 @@ class ForMembers(pl.Callback):
 
     def _each(self, hook: str, trainer: pl.Trainer, *args: Any) -> None:
         for member in self.members:
-            if member.lives:
+            if member.active:
                 with member.guarded():
                     for callback in member.callbacks:
                         getattr(callback, hook)(trainer, member.module, *args)
@@ -124,8 +119,8 @@ class ForMembers(pl.Callback):
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
         self._each("on_train_batch_end", trainer, *args)
-        self.pass_time(sum(member.lives for member in self.members))
-        if not any(member.lives for member in self.members):
+        self.pass_time(sum(member.active for member in self.members))
+        if not any(member.active for member in self.members):
             raise TrainingOver
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -19,7 +19,7 @@ from attnlab.learn.optimizers import make_grouped, optimizer_options, schedule_o
 from attnlab.learn.training_module import NonFiniteLoss
 
 
-class Row(Mapping[str, Tensor]):
+class MemberMetrics(Mapping[str, Tensor]):
     """Metrics of one member, read from the metrics of all members: `train/loss` [members] -> scalar."""
 
     def __init__(self, all_metrics: Mapping[str, Tensor], row: int, hidden: Sequence[str]) -> None:
@@ -66,15 +66,15 @@ class PackedModule(pl.LightningModule):
         self._losses: list[Tensor] = []
         self._batch: Batch | None = None
         for row, (member, weight) in enumerate(zip(members, weights, strict=True)):
-            member.module.latest = Row(self.metrics, row, () if weight else ("train/ortho",))
+            member.module.latest = MemberMetrics(self.metrics, row, () if weight else ("train/ortho",))
             # before saving and validation the loss is checked, as in a run alone
             member.module.look = partial(self._look_at, row)
 
     @property
     def latest(self) -> dict[str, Tensor]:
         """Mean loss of the runs that are still trained, for the progress display."""
-        lives = [row for row, member in enumerate(self.members) if member.lives]
-        return {"train/loss": self.metrics["train/loss"][lives].mean()}
+        active = [row for row, member in enumerate(self.members) if member.active]
+        return {"train/loss": self.metrics["train/loss"][active].mean()}
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.spec.kind == "masked_language_model":
@@ -104,14 +104,14 @@ class PackedModule(pl.LightningModule):
         self._look(self.watch.after(self.global_step, self._batch, self.metrics))
         for row, parameter in enumerate(self.stack.rows):
             # an optimiser does not change a parameter without a gradient
-            parameter.grad = self.stack.flat.grad[row] if self.members[row].lives else None
+            parameter.grad = self.stack.flat.grad[row] if self.members[row].active else None
 
     def _look(self, due: Sequence[Seen]) -> None:
         """Check losses; a run whose loss is not finite ends."""
         for seen in due:
             finite = torch.stack(list(seen.arrive().values())).isfinite().all(0)
             for row, member in enumerate(self.members):
-                if member.lives and not finite[row]:
+                if member.active and not finite[row]:
                     gradients = dict(zip(self.stack.names, self.stack.parts(self.stack.flat.grad[row]), strict=True))
                     own = seen.of_run(row, self.stack.size)
                     member.error = NonFiniteLoss(member.module.describe_non_finite(own, gradients))

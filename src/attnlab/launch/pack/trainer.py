@@ -20,7 +20,7 @@ from attnlab.run.fit import batch_order, train, with_steps
 from attnlab.run.read_checkpoints import read_checkpoint
 from attnlab.run.run_context import RunContext
 from attnlab.run.run_folder import RunError
-from attnlab.run.run_lifecycle import begin, open_run, open_runtime, record_result, size_line
+from attnlab.run.run_lifecycle import open_run, open_runtime, record_result, record_start, size_line
 from attnlab.run.runtime import seed_everything
 
 
@@ -89,7 +89,7 @@ class PackTrainer:
                 self._test(members)
         except torch.OutOfMemoryError:
             for member in members:
-                if not member.lives:
+                if not member.active:
                     member.pending.end(member.error)
             raise
         except Exception as error:
@@ -100,7 +100,7 @@ class PackTrainer:
 
     def _open(self, run: PendingRun) -> RunContext:
         reporter = MemberReporter(self.reporter, run.name)
-        begin(run.folder, reporter)
+        record_start(run.folder, reporter)
         return open_run(run.job, run.folder, self.runtime, reporter, self.stop)
 
     def _fit(self, members: list[PackMember], clock: SharedTime) -> None:
@@ -129,7 +129,7 @@ class PackTrainer:
     def _test(self, members: Sequence[PackMember]) -> None:
         for member in members:
             with member.guarded():
-                if member.lives:
+                if member.active:
                     record_result(member.run, packed={"members": len(members)})
             member.pending.end(member.error)
 
