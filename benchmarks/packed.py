@@ -44,7 +44,7 @@ def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
     Whether it is compiled stands in their configuration.
     """
     from attnlab.launch.pack.network_stack import NetworkStack
-    from attnlab.launch.pack.packed_module import PackModule
+    from attnlab.launch.pack.packed_module import PackedModule
     from attnlab.launch.pack.trainer import PackOrder
 
     first = labs[0]
@@ -54,13 +54,13 @@ def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
             run=lab,
             module=TrainingModule(lab.config, lab.network, lab.prepared.spec),
             order=lab.order,
-            lives=True,
+            active=True,
             error=None,
         )
         for lab in labs
     ]
     stack = NetworkStack([lab.network for lab in labs], objective_for(first.prepared.spec))
-    return step_of(PackModule(members, stack), first, first.batches(PackOrder(members)))
+    return step_of(PackedModule(members, stack), first, first.batches(PackOrder(members)))
 
 
 def label(way: str, compiled: bool) -> str:

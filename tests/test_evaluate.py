@@ -20,7 +20,7 @@ from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.run import evaluate_run
-from attnlab.run.load_run import PLACES, paths_here
+from attnlab.run.load_run import DATA_FOLDERS, paths_here
 from attnlab.run.run_folder import RunError
 
 STEPS = ("train.max_steps=3", "model=linear")
@@ -88,8 +88,8 @@ def test_folders_of_the_environment_are_read_where_no_other_was_chosen(
 
 def test_variables_and_default_folders_are_those_of_training() -> None:
     written = yaml.safe_load((CONF / "config.yaml").read_text())["paths"]
-    assert {key: f"${{oc.env:{variable},{default}}}" for key, (variable, default) in PLACES.items()} == {
-        key: written[key] for key in PLACES
+    assert {key: f"${{oc.env:{variable},{default}}}" for key, (variable, default) in DATA_FOLDERS.items()} == {
+        key: written[key] for key in DATA_FOLDERS
     }
 
 

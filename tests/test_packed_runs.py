@@ -15,14 +15,14 @@ from attnlab.config.job_config import job_config
 from attnlab.config.naming import run_folder
 from attnlab.launch.pack import trainer
 from attnlab.launch.pack.network_stack import NetworkStack
-from attnlab.launch.pack.packed_module import PackModule
-from attnlab.launch.pack.pending_run import entries_of
+from attnlab.launch.pack.packed_module import PackedModule
+from attnlab.launch.pack.pending_run import pending_runs
 from attnlab.learn.loss_monitor import LossMonitor
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_module import NonFiniteLoss
 from attnlab.run import run_lifecycle as single
+from attnlab.run.run_context import RunContext
 from attnlab.run.run_folder import MetricsFile, RunFolder
-from attnlab.run.run_lifecycle import Session
 
 # Fused softmax has no batching rule on the CPU and falls back to a loop there.
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
@@ -78,8 +78,8 @@ def test_packed_runs_equal_single_ones(tmp_path: Path, case: str) -> None:
 def untested(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs end with their training: the test of one run by itself is tested above."""
 
-    def without_test(session: Session, **more: object) -> dict:
-        session.run.folder.write_result({"metrics": {}} | more)
+    def without_test(run: RunContext, **more: object) -> dict:
+        run.folder.write_result({"metrics": {}} | more)
         return {}
 
     monkeypatch.setattr(trainer, "record_result", without_test)
@@ -214,9 +214,9 @@ def test_runs_that_do_not_fit_are_trained_in_halves(
 @pytest.mark.usefixtures("untested")
 def test_memory_that_runs_out_later_mixes_no_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run has ended before, at another step than the checkpoints of the others."""
-    healthy, ran_out = PackModule.on_after_backward, []
+    healthy, ran_out = PackedModule.on_after_backward, []
 
-    def hook(self: PackModule) -> None:
+    def hook(self: PackedModule) -> None:
         healthy(self)
         if not ran_out and self.global_step == 3:
             self.members[0].error = NonFiniteLoss("the loss is nan")
@@ -224,7 +224,7 @@ def test_memory_that_runs_out_later_mixes_no_steps(tmp_path: Path, monkeypatch: 
             ran_out.append(True)
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(PackModule, "on_after_backward", hook)
+    monkeypatch.setattr(PackedModule, "on_after_backward", hook)
     runs = [
         (
             *SMALL_SCAN,
@@ -262,8 +262,8 @@ def test_a_signal_leaves_runs_at_other_steps_alone(tmp_path: Path, monkeypatch: 
 
 
 def test_the_number_of_runs_follows_from_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [entry] = entries_of([job_config(config_of(tmp_path, *SCAN, "model=linear"))])
-    held = trainer.Shared(entry, StopRequest())
+    [entry] = pending_runs([job_config(config_of(tmp_path, *SCAN, "model=linear"))])
+    held = trainer.PackTrainer(entry, StopRequest())
     monkeypatch.setattr("attnlab.run.memory_use.free_memory_bytes", lambda device: 10**6)
     assert held.most() == 1
     monkeypatch.setattr("attnlab.run.memory_use.free_memory_bytes", lambda device: 10**12)

@@ -1,4 +1,4 @@
-"""What a user reads at the end: a table of one run, or of all jobs of a sweep. Imports no torch."""
+"""Tables printed at the end: results of one run, or of all jobs of a sweep. Imports no torch."""
 
 import contextlib
 import sys
@@ -20,7 +20,7 @@ from attnlab.run.run_folder import RunError, RunFolder
 
 
 def debug_note(result: Mapping[str, Any]) -> str:
-    """What a result says that is no result: evaluations of a few batches; empty where they are whole."""
+    """Note on a result whose evaluations took a few batches only (`train.eval_batches`); else empty."""
     if "debug" not in result:
         return ""
     sizes, counts = result["debug"]["sizes"], result["counts"]
@@ -29,8 +29,8 @@ def debug_note(result: Mapping[str, Any]) -> str:
 
 
 def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
-    """Metrics, seconds, folder, and what to try next."""
-    # names of folders hold brackets, which rich would read as markup
+    """Print metrics, seconds and folder of a run, and commands to try next."""
+    # names of folders hold brackets, which rich would take for markup
     raw, folder, console = job.raw, job.folder, Console(markup=False, highlight=False)
     task, model = raw["task"]["name"], raw["model"]["name"]
     table = Table(box=SIMPLE_HEAD)
@@ -60,7 +60,7 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
 
 
 def _comparison(model: str) -> str:
-    """This command again, as a sweep that compares the model with baselines over seeds, or over seeds alone."""
+    """This command as a sweep over seeds, with baselines if they can run with the same options."""
     own = [argument for argument in sys.argv[1:] if not argument.startswith(("model=", "seed=", "-"))]
     for models in (dict.fromkeys(("vanilla", "linear", model)), (model,)):
         sweep = ["-m", *own, f"model={','.join(models)}", "seed=0,1,2"]
@@ -71,10 +71,10 @@ def _comparison(model: str) -> str:
 
 
 def print_sweep(jobs: Sequence[JobConfig]) -> int:
-    """A row for every job of a sweep, from what its run folder says.
+    """Print a row for every job of a sweep, from the files of its run folder.
 
     Returns:
-        exit code: 0 when all are finished.
+        exit code: 0 if all are finished.
     """
     by_folder = {job.folder: job.raw for job in jobs}
     title = f"{len(by_folder)} runs in {jobs[0].typed.paths.runs}"
@@ -88,7 +88,7 @@ def print_sweep(jobs: Sequence[JobConfig]) -> int:
         table.add_row(name, state, said if state == "finished" else "")
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")
-    # rich would read [encoder] as markup
+    # rich would take [encoder] for markup
     Console(markup=False).print(table)
     if reasons:
         print("\n".join(reasons))
@@ -98,7 +98,7 @@ def print_sweep(jobs: Sequence[JobConfig]) -> int:
 
 
 def _short_names(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What tells jobs apart: task, model and seed where they vary, and what varies within one task and model."""
+    """Names of jobs: task, model and seed where they vary, and options that vary within one task and model."""
     flat = [
         flatten({key: value for key, value in job.items() if key not in ("paths", "logger", "trainer")}) for job in jobs
     ]
@@ -113,7 +113,7 @@ def _short_names(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
-    """State of a job, and its main result or the reason why it has none; from files, whatever launcher ran it."""
+    """State of a job, and its main result or the reason why it has no result, from the files of its run folder."""
     run = RunFolder(folder)
     try:
         if not run.status_file.exists():

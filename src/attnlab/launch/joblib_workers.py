@@ -1,7 +1,7 @@
-"""Jobs in processes of their own (`hydra/launcher=joblib`): signals, GPUs and the number of processes.
+"""Jobs in parallel processes (`hydra/launcher=joblib`): signals, GPUs and the number of processes.
 
-The signals that stop a run (`learn.stop_signals`) go to the main process, which passes them on: every worker saves its
-run, starts no other, and the main process waits for them. joblib itself would kill them all.
+The main process forwards signals that stop a run (`learn.stop_signals`) to its workers: every worker saves its run and
+starts no other, and the main process waits for them. joblib itself would kill the workers.
 """
 
 import contextlib
@@ -12,9 +12,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -25,9 +24,9 @@ _WATCH_SECONDS = 1.0
 
 
 class Worker:
-    """What a process that runs jobs for another one keeps from one job to the next.
+    """State of a worker process, kept from one job to the next.
 
-    code: exit code of the signal that stopped it; 0 = none did.
+    code: exit code of the signal that stopped it; 0 = no signal.
     """
 
     def __init__(self) -> None:
@@ -35,12 +34,12 @@ class Worker:
         self.busy = threading.Lock()
 
     def run(self, job: Callable[[], int], parent: int, group: int) -> int:
-        """The job's exit code; that of the signal, at once, where one has stopped this process.
+        """Run a job and return its exit code; after a signal, return the exit code of the signal.
 
         Args:
-            job: runs a job, and listens for signals while it does.
+            job: runs a job, and handles signals meanwhile.
             parent: id of the main process.
-            group: id of the main process's group.
+            group: id of the process group of the main process.
         """
         if not self.ready:
             self.ready = True
@@ -56,8 +55,8 @@ class Worker:
         for signum in heard():
             signal.signal(signum, self._handle)
         if os.getpgrp() == group:
-            # A terminal sends Ctrl-C to all of a group. Passed on as well, it would be the second one, which saves
-            # nothing.
+            # A terminal sends Ctrl-C to the whole group. The forwarded signal would be a second one, after which
+            # nothing is saved.
             os.setpgrp()
         if os.getppid() == parent:
             threading.Thread(target=self._end_with, args=(parent,), daemon=True).start()
@@ -65,14 +64,14 @@ class Worker:
         number = multiprocessing.current_process().name.rpartition("-")[2]
         if len(gpus) > 1 and number.isdigit():
             os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(number) % len(gpus)]
-        # The seconds this takes: a signal in them is found before the job begins.
+        # This takes seconds; a signal that arrives meanwhile is seen before the job starts.
         importlib.import_module("attnlab.run.run_lifecycle")
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         self.code = 128 + signum
 
     def _end_with(self, parent: int) -> None:
-        """Once the parent is gone, stop the job, as SIGTERM does, and end: nobody else would tell this process to."""
+        """Wait for the end of the parent, then stop the job with SIGTERM and end this process."""
         while os.getppid() == parent:
             time.sleep(_WATCH_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -81,10 +80,10 @@ class Worker:
 
 
 def joblib_words(launcher: Mapping[str, Any], jobs: int) -> list[str]:
-    """Words of Hydra's that spread jobs evenly.
+    """Overrides for Hydra that distribute jobs evenly.
 
-    No more processes than jobs, since cores are divided by processes. Jobs one by one: joblib hands out many at once
-    when the first ones were quick, as those are that were finished before.
+    No more processes than jobs, since cores are divided among processes. Batches of one job: joblib makes batches
+    larger after short jobs, and jobs that were finished before are short.
     """
     from joblib import effective_n_jobs
 
@@ -93,32 +92,14 @@ def joblib_words(launcher: Mapping[str, Any], jobs: int) -> list[str]:
 
 
 def run_with_workers(run: Callable[[], Any]) -> int:
-    """Call what starts workers and waits for them.
+    """Call a function that starts workers and waits for them; signals are forwarded to the workers.
 
     Returns:
-        0; 1 when a worker was killed; 128 and its number when a signal stopped them all.
+        0; 1 if a worker was killed; 128 plus the number of the signal if one stopped them.
     """
-    with _passing_on() as stopped:
-        try:
-            run()
-        except BrokenExecutor:
-            # Also what a worker leaves that had no time yet to listen for signals.
-            if not stopped:
-                print(
-                    "\nfailed: a process of this sweep was killed, and joblib ends the others with it (was there too "
-                    "little memory? hydra.launcher.n_jobs=... sets their number); repeat the command to go on",
-                    file=sys.stderr,
-                )
-                return FAILED
-    return 128 + stopped[0] if stopped else 0
-
-
-@contextmanager
-def _passing_on() -> Iterator[list[int]]:
-    """In this block signals go to the workers; yields those that came."""
     came: list[int] = []
 
-    def handle(signum: int, frame: FrameType | None) -> None:
+    def forward(signum: int, frame: FrameType | None) -> None:
         came.append(signum)
         workers = multiprocessing.active_children()
         if not workers:
@@ -127,6 +108,17 @@ def _passing_on() -> Iterator[list[int]]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signum)
 
-    with handled_by(handle) as former:
-        yield came
+    with handled_by(forward) as former:
+        try:
+            run()
+        except BrokenExecutor:
+            # Also raised if a signal ends a worker before it has installed its handlers.
+            if not came:
+                print(
+                    "\nfailed: a process of this sweep was killed, and joblib ends the others with it (was there too "
+                    "little memory? hydra.launcher.n_jobs=... sets their number); repeat the command to go on",
+                    file=sys.stderr,
+                )
+                return FAILED
     pass_on(came, former)
+    return 128 + came[0] if came else 0

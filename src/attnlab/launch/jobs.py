@@ -1,4 +1,4 @@
-"""The jobs of one `python train.py`: run one after the other, packed, or handed out by Hydra; and the exit code."""
+"""Runs the jobs of one `python train.py`: one after the other, packed, or in processes that Hydra starts."""
 
 import os
 import sys
@@ -17,17 +17,17 @@ from attnlab.launch.run_job import FAILED, run_job, start_line
 from attnlab.run.finished_run import is_finished
 
 _WORKER = Worker()
-"""of this process, where it runs jobs for another one"""
+"""state of this process if it runs jobs for another process"""
 
 
 class Jobs:
-    """The jobs of a command line and their exit codes so far.
+    """The jobs of a command line and their exit codes.
 
-    Launchers that start processes have it as Hydra's task function: it is called there with one job's configuration.
+    Launchers that start processes use it as task function of Hydra: they call it with the configuration of one job.
 
     Args:
         command: the checked command line.
-        argv: its words, as every result records them.
+        argv: its arguments, which every result records.
     """
 
     def __init__(self, command: Command, argv: Sequence[str]) -> None:
@@ -37,11 +37,11 @@ class Jobs:
         self.noted = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the other jobs: a worker needs its own only, which Hydra hands over."""
+        """State without the jobs, for a worker: it gets its job from Hydra."""
         return self.__dict__ | {"command": replace(self.command, jobs=[])}
 
     def run_only(self) -> None:
-        """Run the job of a command line that is no sweep.
+        """Run the only job.
 
         Raises:
             SystemExit: a signal stopped it.
@@ -52,16 +52,16 @@ class Jobs:
         """Run the jobs of a sweep one after the other in this process.
 
         Raises:
-            SystemExit: a signal stopped one; the rest of the sweep does not start.
+            SystemExit: a signal stopped a job; the rest of the sweep does not start.
         """
         for number in range(self.total):
             self._run_here(number)
 
     def run_packed(self, max_packed: int | None) -> None:
-        """Train what fits together in one go (`config.pack_grouping`), and the rest one after the other.
+        """Train jobs together where that is possible (`config.pack_grouping`), and the others one after the other.
 
         Args:
-            max_packed: runs trained at once at most; None = as many as fit into memory.
+            max_packed: maximal number of runs at once; None = as many as fit into memory.
 
         Raises:
             SystemExit: as for `run_each`.
@@ -74,7 +74,7 @@ class Jobs:
                 self._pack(pack.members, max_packed)
 
     def __call__(self, config: DictConfig) -> int:
-        """Run the job that Hydra composed in a process of a launcher; returns its exit code.
+        """Run a job that Hydra has composed in a process of a launcher; returns its exit code.
 
         Raises:
             SystemExit: a signal stopped it.
@@ -82,24 +82,24 @@ class Jobs:
         """
         from hydra.core.hydra_config import HydraConfig
 
-        # As Hydra is called in a worker, are other words than the user's.
+        # In a worker, sys.argv holds other arguments than the ones of the user.
         sys.argv[1:] = self.argv
         number = HydraConfig.get().job.num
         if os.getpid() == self.process:
             return self._run_here(number)
         job = job_config(OmegaConf.to_container(config, resolve=True))
         if is_finished(job):
-            # A worker loads torch before its first job, which takes seconds.
+            # A worker imports torch before its first job, which takes seconds.
             self.say([number], f"finished before: {job.folder}")
             return 0
-        return _WORKER.run(lambda: self._beside_others(job, number), self.process, self.group)
+        return _WORKER.run(lambda: self._run_in_worker(job, number), self.process, self.group)
 
     def say(self, numbers: Sequence[int], text: str) -> None:
-        """One line about jobs, which people count from 1."""
+        """Print a line about jobs, with their numbers from 1."""
         print(f"{self._label(numbers)} {text}", file=sys.stderr, flush=True)
 
     def exit_code(self) -> int:
-        """0 when everything is finished; a sweep shows a table of its jobs, whichever process ran them."""
+        """Returns 0 if all jobs are finished; after a sweep, prints a table of its jobs."""
         if not self.command.multirun:
             return self.codes[-1] if self.codes else 0
         from attnlab.launch.console_summary import print_sweep
@@ -139,8 +139,8 @@ class Jobs:
             codes = [FAILED] * len(jobs)
         self._count(codes)
 
-    def _beside_others(self, job: JobConfig, number: int) -> int:
-        """A job in a worker: its lines carry its number, since those of other jobs stand between them."""
+    def _run_in_worker(self, job: JobConfig, number: int) -> int:
+        """Run a job in a worker; its number is printed before its lines, since several jobs write to the terminal."""
         self.say([number], start_line(job))
         code = run_job(job, quiet=True, label=self._label([number]))
         if not code:
@@ -148,7 +148,7 @@ class Jobs:
         return code
 
     def _note_device(self, device: str) -> None:
-        """Say once that packing is for GPUs."""
+        """Print once that packing is meant for GPUs."""
         import torch
 
         if not self.noted and (device == "cpu" or not torch.cuda.is_available()):

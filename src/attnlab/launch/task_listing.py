@@ -1,4 +1,4 @@
-"""What `python -m attnlab.tasks` prints."""
+"""Output of `python -m attnlab.tasks`: all tasks, or one task with its prepared data."""
 
 import inspect
 import sys
@@ -33,7 +33,7 @@ Config = Mapping[str, Any]
 
 
 def show_all(configs: Sequence[Config]) -> int:
-    """Prints every task; nothing is prepared or downloaded."""
+    """Print every task, without preparing or downloading data."""
     console, ready, lacking = _console(), [], []
     for config in configs:
         task, folders = make_task(config["task"]), _folders(config)
@@ -47,7 +47,7 @@ def show_all(configs: Sequence[Config]) -> int:
 
 
 def show_one(config: Config, pictures: str | None) -> int:
-    """Prepares one task and prints what came of it; returns the exit code.
+    """Prepare one task and print its subsets, sizes and examples; returns the exit code.
 
     Args:
         pictures: a PNG file for a sheet of the first pictures of `train`, or None.
@@ -72,10 +72,10 @@ def show_one(config: Config, pictures: str | None) -> int:
 
 
 def _draw(task: Task, prepared: Prepared, path: Path) -> None:
-    """A sheet of pictures with what is right about each.
+    """Write a sheet of pictures with their labels.
 
     Raises:
-        DataError: the task has no pictures, or torchvision is not there.
+        DataError: the task has no pictures, or torchvision is not installed.
     """
     numbers = np.arange(min(SHEET, len(prepared.subsets["train"])))
     images = prepared.subsets["train"].pictures(numbers)
@@ -96,7 +96,7 @@ def _folders(config: Config) -> Folders:
 
 
 def _facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
-    """Names and what belongs to them, side by side."""
+    """Two columns: names and their contents."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -106,7 +106,7 @@ def _facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
 
 
 def _head(config: Config, task: Task) -> Iterator[RenderableType]:
-    """Name and kind, and the first paragraph of the module's docstring."""
+    """Name and kind of a task, and the first paragraph of the docstring of its module."""
     yield Text.assemble((config["task"]["name"], "bold"), f"  {task.kind} of {task.modality}")
     paragraph = _docstring(task).partition("\n\n")[0]
     yield Padding(Text(" ".join(paragraph.split())), (0, 0, 0, 2))
@@ -137,7 +137,7 @@ def _cut(text: str) -> str:
 
 
 def choices(options: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The options that name a split, and all values of each, the present one first; an open set has that one only."""
+    """Options that name a split, each with all its values, the configured one first; only that one for an open set."""
     arguments = read_signature(options["_target_"]).arguments
     found = {}
     for name in options["label"]:
@@ -156,7 +156,7 @@ def _splits(options: Mapping[str, Any]) -> str:
 
 
 def _settings(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Task]]:
-    """The task with every value of each option that names a split: option, value, task; or as it is configured."""
+    """The task with every value of each option that names a split, as (option, value, task); else as configured."""
     found = choices(options)
     for name, values in found.items():
         for value in values:
@@ -166,7 +166,7 @@ def _settings(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Task]]:
 
 
 def _files(settings: Iterable[tuple[str, str, Task]], folders: Folders) -> Iterator[tuple[str, RenderableType]]:
-    """A row for each set of official files, with the settings that read it where these differ."""
+    """A row for each set of official files, with the options that read it if they differ."""
     groups: dict[tuple, list[tuple[str, str, Sequence[Source]]]] = {}
     for option, value, task in settings:
         sources = task.sources()
@@ -192,7 +192,7 @@ def _readers(members: Iterable[tuple[str, str, Any]]) -> str:
 
 
 def _state(source: Source, folders: Folders, what: str) -> RenderableType:
-    """Found where, or from where to get them and where to put them."""
+    """Where files were found; for missing files, where to get them and where to put them."""
     if tree := source.find(folders):
         return Text.assemble(what, ("found", "green"), f" at {tree.path}")
     how = "; downloaded when needed" if source.archive is not None else ""
@@ -201,7 +201,7 @@ def _state(source: Source, folders: Folders, what: str) -> RenderableType:
 
 
 def _subsets(prepared: Prepared) -> Table:
-    """Every subset and its groups: examples, their lengths, and how many of them the training set holds too."""
+    """Table of subsets and groups: examples, their lengths, and how many of them are in the training set."""
     table = Table(box=None, padding=(0, 4, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("  subset")
     for title in ("examples", "length", "also in train"):
@@ -233,7 +233,7 @@ def _outcome(task: Task, prepared: Prepared, seconds: float) -> Iterator[tuple[s
 
 
 def kept_folders(prepared: Prepared) -> Iterator[Path]:
-    """The cache folders that a task's arrays are mapped from, and its kept files."""
+    """Cache folders of memory-mapped arrays and of files that runs keep."""
     found = {file.parent: None for file in prepared.keep.values()}
     for subset in prepared.subsets.values():
         for array in subset.arrays():

@@ -1,6 +1,6 @@
-"""The command line of `python -m attnlab.tasks`: every task, or one of them prepared and shown.
+"""Command line of `python -m attnlab.tasks`: lists all tasks, or prepares and shows one.
 
-Nothing here imports torch: help and usage errors come back at once.
+Nothing here imports torch, so that help and usage errors are printed at once.
 """
 
 import sys
@@ -40,7 +40,7 @@ def main(argv: Sequence[str], conf: Path = CONF) -> int:
         return 0
     sheets = [word.partition("=")[2] for word in argv if word.startswith("pictures=")]
     try:
-        name, overrides = _taken_apart([word for word in argv if not word.startswith("pictures=")], conf)
+        name, overrides = _task_and_overrides([word for word in argv if not word.startswith("pictures=")], conf)
         configs = [_config(task, overrides, conf) for task in ([name] if name else group_choices(conf)["task"])]
     except ConfigError as error:
         print(error, file=sys.stderr)
@@ -50,11 +50,11 @@ def main(argv: Sequence[str], conf: Path = CONF) -> int:
     return show_one(configs[0], sheets[-1] if sheets else None) if name else show_all(configs)
 
 
-def _taken_apart(argv: Sequence[str], conf: Path) -> tuple[str | None, list[str]]:
-    """The task named, if any, and the options.
+def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, list[str]]:
+    """The named task, if any, and the overrides.
 
     Raises:
-        ConfigError: flags, unknown or several tasks, options of other sections, or of a task that is not named.
+        ConfigError: flags, unknown or several tasks, options of other sections, or options without a task.
     """
     tasks = group_choices(conf)["task"]
     words = [word.removeprefix("task=") for word in argv]
@@ -80,10 +80,10 @@ def _taken_apart(argv: Sequence[str], conf: Path) -> tuple[str | None, list[str]
 
 
 def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
-    """The configuration of train.py with this task and these options.
+    """The configuration of train.py for this task and these overrides.
 
     Raises:
-        ConfigError: with every problem of the task's and the paths' own; the default model need not go with the task.
+        ConfigError: with all problems of `task` and `paths`; the default model need not fit the task.
     """
     from attnlab.config.sweep import expand
 

@@ -1,6 +1,6 @@
-"""`python train.py`: check everything, then run the job or the sweep.
+"""Command line of `python train.py`: checks it, then runs the job or the sweep.
 
-Nothing here imports torch: help and config errors come back at once.
+Nothing here imports torch, so that help and config errors are printed at once.
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 USAGE_ERROR = 2
 OWN_LAUNCHERS = ("basic", "packed")
-"""run jobs in this process; other ones are plugins of Hydra's"""
+"""run jobs in this process; other launchers are plugins of Hydra"""
 
 
 def train_main(argv: Sequence[str]) -> int:
@@ -52,7 +52,7 @@ def train_main(argv: Sequence[str]) -> int:
 
 
 def flag_value(argv: Sequence[str], *names: str) -> str:
-    """The value of a flag, `--cfg job` or `--cfg=job`; empty where it is not given."""
+    """Value of a flag, `--cfg job` or `--cfg=job`; empty if it is not given."""
     for word, following in zip(argv, [*argv[1:], ""], strict=True):
         name, equals, value = word.partition("=")
         if name in names:
@@ -61,10 +61,10 @@ def flag_value(argv: Sequence[str], *names: str) -> str:
 
 
 def job_text(job: JobConfig, package: str) -> str:
-    """A job's configuration as its run reads it, complete and resolved, where Hydra would print what the yamls say.
+    """The complete, resolved configuration of a job as yaml; Hydra itself would print it without defaults.
 
     Args:
-        package: the dotted key of the part to show, as Hydra's `--package`; empty = all.
+        package: dotted key of the part to show, as for `--package` of Hydra; empty = all.
 
     Raises:
         ConfigError: no such part.
@@ -100,13 +100,13 @@ def _run(command: Command, argv: Sequence[str]) -> int:
 
 
 def _is_for_hydra(word: str) -> bool:
-    """Whether a word sets what only Hydra itself reads, when it runs jobs."""
+    """Whether an override sets an option that only Hydra reads when it runs jobs."""
     key = word.lstrip("+~").partition("=")[0]
     return key.startswith("hydra.") and not key.startswith(("hydra.launcher.", "hydra.sweeper.", "hydra.mode"))
 
 
 def _run_by_hydra(jobs: "Jobs", command: Command, argv: Sequence[str]) -> int:
-    """A sweep whose launcher is a plugin of Hydra's: it starts processes and composes their configurations anew."""
+    """Run a sweep with a plugin of Hydra, which starts processes and composes the configurations again."""
     from attnlab.launch.joblib_workers import joblib_words, run_with_workers
 
     run = hydra_main(jobs, [*argv, *command.choices])
@@ -119,10 +119,10 @@ def _run_by_hydra(jobs: "Jobs", command: Command, argv: Sequence[str]) -> int:
 
 
 def hydra_main(task: Callable[[Any], Any], argv: Sequence[str]) -> Callable[[], Any]:
-    """Hydra's own main function on a command line."""
+    """The main function of Hydra for a command line."""
     import hydra
 
-    # A full traceback is Hydra's only way to show where an error of ours came from.
+    # Without it, Hydra hides the traceback of our errors.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     sys.argv[1:] = flags_first(readable(argv, CONF))
     return hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)

@@ -3,12 +3,11 @@
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import pytorch_lightning as pl
 
 from attnlab.config.schema import Config
-from attnlab.learn.callbacks import MetricsSink, StepCallback, preserved_rng
+from attnlab.learn.callbacks import StepCallback, preserved_rng
 from attnlab.learn.training_module import TrainingModule
 from attnlab.tasks.base import Prepared, Task
 
@@ -16,28 +15,21 @@ EXAMPLES = 8
 FOLDER = "figures"
 
 
-class PictureSink(MetricsSink, Protocol):
-    """Where metrics and pictures go."""
-
-    def pictures(self, step: int, files: Sequence[Path]) -> None: ...
-
-
 class Figures(StepCallback):
-    """Norms, values, weights and locality on a fixed batch of eight examples of the validation data (training data
-    where there is none; never test data), into `<run folder>/figures/step<k>/` and to wandb.
+    """Draws norms, values, weights and locality on a fixed batch of eight examples of the validation data (training
+    data if there is none; never test data), into `<run folder>/figures/step<k>/` and wandb.
 
-    Training goes on as if nothing had been drawn: random states and modes are put back. What was drawn before a resume
-    is not drawn again. A set that cannot be drawn costs one line, not the run.
+    Training continues as without figures: random states and modes are restored. Figures from before a resume are not
+    drawn again. If a set cannot be drawn, one line says so and training continues.
 
-    Cost of a set: a forward pass over the batch with all attention weights written out, one over one example, and the
-    drawing, about 0.05 seconds of a CPU core a map or panel (six layers of eight heads: 6 seconds); it counts as
-    training time.
+    Cost of a set, counted as training time: a forward pass over the batch with all attention weights, one over one
+    example, and about 0.05 seconds of a CPU core for each map or panel (six layers of eight heads: 6 seconds).
 
     Args:
         folder: the run folder.
         data: the task and its data.
-        say: told of a set that cannot be drawn.
-        show: handed the step and the pictures of every set.
+        say: reports a set that cannot be drawn.
+        show: called with the step and the pictures of every set.
     """
 
     def __init__(
@@ -54,7 +46,7 @@ class Figures(StepCallback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
         super().on_train_start(trainer, pl_module)
         if not trainer.global_step:
-            # of a run that starts over
+            # figures of a run that starts again
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
@@ -62,17 +54,17 @@ class Figures(StepCallback):
             return
         with preserved_rng():
             try:
-                place = _place(self.folder, step)
-                if not place.exists():
-                    self._draw(module, step, place)
-                self.show(step, _pictures(place))
+                folder = self.folder / f"step{step}"
+                if not folder.exists():
+                    self._draw(module, step, folder)
+                self.show(step, _pictures(folder))
             except Exception as error:
                 cause = str(error).split("\n")[0]
                 self.say(f"no figures at step {step} ({type(error).__name__}: {cause}); training goes on")
 
-    def _draw(self, module: TrainingModule, step: int, place: Path) -> None:
-        """The whole set, or none of it."""
-        # Only here: a run without figures needs no matplotlib.
+    def _draw(self, module: TrainingModule, step: int, folder: Path) -> None:
+        """Draw a set into a new folder, which is renamed at the end, so that no incomplete set is left."""
+        # A run without figures imports no matplotlib.
         from attnlab.analysis.attention_figures import draw
         from attnlab.analysis.attention_statistics import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 
@@ -88,23 +80,19 @@ class Figures(StepCallback):
             weights=f"step {step}",
         )
         summary = summarise_attention(module.network, config, examples, QUANTITIES)
-        part = place.with_name(f"{place.name}.part")
+        part = folder.with_name(f"{folder.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         for quantity in QUANTITIES:
             draw(quantity, [summary], part / quantity)
-        part.replace(place)
+        part.replace(folder)
 
 
 def drawn_figures(folder: Path, until: int) -> dict[int, list[Path]]:
-    """Pictures in a run folder, by their step, of steps up to `until`."""
-    names = {place.name.removeprefix("step"): place for place in (folder / FOLDER).glob("step*")}
-    found = {int(name): _pictures(place) for name, place in names.items() if name.isdigit()}
+    """Pictures in a run folder by their step, up to step `until`."""
+    names = {path.name.removeprefix("step"): path for path in (folder / FOLDER).glob("step*")}
+    found = {int(name): _pictures(path) for name, path in names.items() if name.isdigit()}
     return {step: found[step] for step in sorted(found) if step <= until}
 
 
-def _place(folder: Path, step: int) -> Path:
-    return folder / f"step{step}"
-
-
-def _pictures(place: Path) -> list[Path]:
-    return sorted(place.glob("*.png"))
+def _pictures(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.png"))

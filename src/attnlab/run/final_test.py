@@ -1,4 +1,4 @@
-"""The test of a run, once, after training, with the weights that its rule selects."""
+"""Final test of a run after training, with the weights that its selection rule names."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +10,12 @@ from attnlab.run.read_checkpoints import best_weights, network_weights
 
 
 def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> tuple[Findings, dict[str, Any]]:
-    """The test, once, after training: findings, and which weights were tested by which rule.
+    """Returns metrics and counts of all test subsets, and which weights were tested by which rule.
 
     Args:
-        evaluator: its network gets the selected weights.
-        folder: the run folder, with the weights that validation kept.
-        saved: the checkpoint of the last step.
+        evaluator: the selected weights are loaded into its network.
+        folder: the run folder, with the best weights of validation.
+        saved: content of the checkpoint of the last step.
     """
     best = saved_best(saved)
     if evaluator.train.selection == "best_validation":

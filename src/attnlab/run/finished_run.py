@@ -1,4 +1,4 @@
-"""Runs that are finished: their results, after the same comparison as before any training. Imports no torch."""
+"""Results of finished runs, after the configuration is compared as before training. Imports no torch."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from attnlab.run.run_folder import RunError, RunFolder
 
 
 def finished_result(folder: RunFolder, job: JobConfig) -> dict[str, Any] | None:
-    """The result of a run that is finished, else None: then its folder is ready for it.
+    """Returns the result of a finished run; else None, and the folder is ready for training.
 
     Raises:
-        RunError: the folder holds another run, or one that another version began.
+        RunError: the folder holds another run, or an unfinished run of another version.
     """
     folder.open_config(job.raw)
     result = folder.result()
@@ -23,9 +23,9 @@ def finished_result(folder: RunFolder, job: JobConfig) -> dict[str, Any] | None:
 
 
 def recorded_result(job: JobConfig) -> dict[str, Any] | None:
-    """The result of a run whose folder says that it is finished; None where there may be something to do.
+    """Returns the result of a run whose status is finished, else None.
 
-    Nothing is written and no lock is taken: a folder that says so does not change any more, and may be read-only.
+    Nothing is written and no lock is taken: the folder of a finished run does not change, and may be read-only.
 
     Raises:
         RunError: the folder holds another run.
@@ -37,7 +37,7 @@ def recorded_result(job: JobConfig) -> dict[str, Any] | None:
 
 
 def is_finished(job: JobConfig) -> bool:
-    """Whether a run needs nothing any more; what is wrong with its folder, running it will say."""
+    """Whether a run is finished; False if its folder has a problem, which training reports."""
     try:
         return recorded_result(job) is not None
     except RunError:

@@ -1,4 +1,4 @@
-"""Training proper: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
+"""Training of a run: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.length_buckets import padding_share
-from attnlab.learn import callbacks
+from attnlab.learn.callbacks import Checkpoint, Clock, Curve, RandomState, TrainMetrics
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
@@ -21,13 +21,13 @@ from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.training_progress import TrainProgress
 from attnlab.learn.validation import Validation
-from attnlab.run.figure_callback import Figures, PictureSink
+from attnlab.run.figure_callback import Figures
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
 
 
 class Listen(pl.Callback):
-    """Our signal handlers while training (Lightning installs its own when it starts); stops wait for a step's end."""
+    """Installs our signal handlers when training starts, after Lightning's own; stops wait for the end of a step."""
 
     def __init__(self, stop: StopRequest) -> None:
         self.stop = stop
@@ -37,8 +37,12 @@ class Listen(pl.Callback):
         self.stop.deferred = True
 
 
+class TrainingOver(Exception):
+    """Raised by a callback to end training early, without an error."""
+
+
 def batch_order(config: Config, prepared: Prepared) -> BatchOrder:
-    """The order of training batches, from groups, lengths, batch size and seed.
+    """Returns the order of training batches, from groups, lengths, batch size and seed.
 
     Raises:
         DataError: an example does not fit into `train.batch_tokens`.
@@ -56,7 +60,7 @@ def batch_order(config: Config, prepared: Prepared) -> BatchOrder:
 
 
 def train_padding(config: Config, prepared: Prepared) -> float | None:
-    """Share of padding in the first training batches as they are computed; None for pictures."""
+    """Share of padding in the first training batches; None for pictures."""
     return padding_share(
         batch_order(config, prepared),
         prepared.subsets["train"],
@@ -66,12 +70,12 @@ def train_padding(config: Config, prepared: Prepared) -> float | None:
 
 
 def rounds_lengths(config: Config) -> bool:
-    """Whether batches are padded up to a few lengths: each new shape of a compiled step is compiled anew."""
+    """Whether batches are padded to a few lengths: a compiled step is compiled again for each new shape."""
     return config.trainer.compile
 
 
 def with_steps(config: Config, prepared: Prepared) -> Config:
-    """The configuration with `train.max_steps` filled in from `train.max_epochs` where it is null."""
+    """The configuration with `train.max_steps` computed from `train.max_epochs` if it is null."""
     train = config.train
     if train.max_steps is not None:
         return config
@@ -79,27 +83,49 @@ def with_steps(config: Config, prepared: Prepared) -> Config:
     return replace(config, train=replace(train, max_steps=max(steps, 1)))
 
 
-def fit(run: RunContext, sink: PictureSink, evaluator: Evaluator, step: int) -> None:
+def fit(run: RunContext) -> None:
     """Train until the last step; afterwards `last.ckpt` holds it.
-
-    Args:
-        run: what is trained.
-        sink: takes metrics and pictures.
-        evaluator: evaluates validation sets and opt-in test curves.
-        step: optimiser steps already done, as in `last.ckpt`; 0 = begin.
 
     Raises:
         Stopped: a signal asked for it; the state is saved.
         NonFiniteLoss: the last checkpoint is from before.
     """
-    config = run.config
-    order = batch_order(config, run.prepared)
-    loader = make_loader(config, run.prepared, order, step, run.device, run.reporter.say)
-    trainer = make_trainer(config, run.device, _callbacks(run, sink, evaluator, order), say=run.reporter.say)
-    module = TrainingModule(config, run.network, run.prepared.spec)
-    say_what_is_compiled(config, run.reporter.say)
+    order = batch_order(run.config, run.prepared)
+    module = TrainingModule(run.config, run.network, run.prepared.spec)
+    train(run, module, order, _callbacks(run, order))
+
+
+def train(
+    run: RunContext,
+    module: pl.LightningModule,
+    order: Order,
+    callbacks: Sequence[pl.Callback],
+    plugins: Sequence[Any] = (),
+) -> None:
+    """Lightning's training loop, from step 0 or from the checkpoint of a run.
+
+    Args:
+        run: the run; for runs that are trained together, the first of them.
+        order: batches of the run, or of all runs.
+        plugins: plugins of Lightning's Trainer.
+
+    Raises:
+        Stopped: as in `fit`.
+    """
+    config, say = run.config, run.reporter.say
+    loader = make_loader(config, run.prepared, order, run.step, run.device, say)
+    trainer = make_trainer(config, run.device, [Listen(run.stop), RandomState(), *callbacks], plugins, say)
+    if config.trainer.compile:
+        say(
+            "compiling the training step: the first one takes about a minute, and so does the first of every new length"
+        )
+        if (limit := config.train.max_tokens) is not None:
+            say(f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled")
     try:
-        trainer.fit(module, loader, ckpt_path=str(run.folder.checkpoint) if step else None, weights_only=True)
+        path = str(run.folder.checkpoint) if run.step else None
+        trainer.fit(module, loader, ckpt_path=path, weights_only=True)
+    except TrainingOver:
+        pass
     finally:
         # Lightning calls no teardown of callbacks when training ends by an exception.
         run.stop.deferred = False
@@ -116,11 +142,11 @@ def make_loader(
     device: torch.device,
     say: Callable[[str], None] = lambda text: None,
 ) -> DataLoader:
-    """Training batches from a step on.
+    """Returns a loader of training batches that starts at a step.
 
     Args:
-        order: of the batches of one run, or of several one after another.
-        say: told what is not used.
+        order: batches of one run, or of several runs one after another.
+        say: reports options that are not used.
     """
     examples, workers = prepared.subsets["train"], config.trainer.workers
     if examples.store is not None and workers:
@@ -135,62 +161,53 @@ def make_loader(
     )
 
 
-def say_what_is_compiled(config: Config, say: Callable[[str], None]) -> None:
-    """Why the first step takes long, where it does."""
-    if not config.trainer.compile:
-        return
-    say("compiling the training step: the first one takes about a minute, and so does the first of every new length")
-    if (limit := config.train.max_tokens) is not None:
-        say(f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled")
-
-
-def _callbacks(run: RunContext, sink: PictureSink, evaluator: Evaluator, order: BatchOrder) -> list[pl.Callback]:
-    """In the order in which they act; the checkpoint is last, so that it holds what the others did at its step."""
-    train, own = run.config.train, own_callbacks(run, sink, evaluator, order)
-    save = callbacks.Checkpoint(
+def _callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
+    """Callbacks in the order in which they act; the checkpoint is last, since it saves the state of the others."""
+    options, own = run.config.train, own_callbacks(run, order)
+    save = Checkpoint(
         run.folder.checkpoint,
-        train.checkpoint_every,
-        train.max_steps,
+        options.checkpoint_every,
+        options.max_steps,
         run.stop.pending,
         lambda step: after_saving(run, own, step),
         run.identity,
     )
-    return [
-        Listen(run.stop),
-        callbacks.RandomState(),
-        callbacks.Clock(time.monotonic),
-        TrainProgress(run.reporter, train.max_steps),
-        *own,
-        save,
-    ]
+    return [Clock(time.monotonic), TrainProgress(run.reporter, options.max_steps), *own, save]
 
 
 def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None:
-    """What a checkpoint in place allows: its step in the status, and the end of weights that it names no more."""
+    """After a checkpoint is written: record its step, and remove best weights that it does not name any more."""
     run.folder.set_status("running", step=step)
     for callback in own:
         if isinstance(callback, Validation):
             callback.drop_former()
 
 
-def own_callbacks(run: RunContext, sink: PictureSink, evaluator: Evaluator, order: BatchOrder) -> list[pl.Callback]:
-    """What belongs to a run even where others are trained beside it, in the order in which it acts."""
-    train = run.config.train
-    chosen: list[pl.Callback] = [callbacks.TrainMetrics(sink, train.log_every, train.max_steps)]
+def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
+    """Callbacks of a run, also if others are trained together with it, in the order in which they act."""
+    config, options, evaluator = run.config, run.config.train, run.evaluator
+    chosen: list[pl.Callback] = [TrainMetrics(run.sinks, options.log_every, options.max_steps)]
     if redrawn_modules(run.network):
-        chosen.append(Redraw(run.config.seed))
-    if train.validate_every is not None:
-        every = order.batches_per_epoch // train.accumulate if train.validate_every == "epoch" else train.validate_every
-        groups = tuple(run.prepared.subsets["val"].groups) if train.paper_rule else ()
-        measure = lambda: evaluator.subset("val")[0]  # noqa: E731
-        folder = run.folder.path
-        given = (train.max_steps, measure, evaluator.metric, folder, run.identity, groups)
-        chosen.append(Validation(sink, max(every, 1), *given))
-    if train.test_curve_every is not None:
-        chosen.append(callbacks.Curve(sink, train.test_curve_every, lambda: _curve_metrics(evaluator)))
-    if run.config.logger.figures_every is not None:
+        chosen.append(Redraw(config.seed))
+    if (every := options.validate_every) is not None:
+        if every == "epoch":
+            every = max(order.batches_per_epoch // options.accumulate, 1)
+        validation = Validation(
+            run.sinks,
+            every,
+            options.max_steps,
+            lambda: evaluator.subset("val")[0],
+            evaluator.metric,
+            run.folder.path,
+            run.identity,
+            tuple(run.prepared.subsets["val"].groups) if options.paper_rule else (),
+        )
+        chosen.append(validation)
+    if options.test_curve_every is not None:
+        chosen.append(Curve(run.sinks, options.test_curve_every, lambda: _curve_metrics(evaluator)))
+    if config.logger.figures_every is not None:
         data = (run.task, run.prepared)
-        chosen.append(Figures(run.folder.path, run.config, data, run.reporter.say, sink.pictures))
+        chosen.append(Figures(run.folder.path, config, data, run.reporter.say, run.sinks.pictures))
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""A trained run once more: the data it was trained on, and its network with its weights."""
+"""Loads a trained run: the task and data it was trained on, and its network with weights."""
 
 import os
 import sys
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from attnlab.data.task_spec import TaskSpec
 
 
-PLACES = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "data/cache")}
-"""keys of `paths` with the variable that conf/config.yaml reads and the folder without it"""
+DATA_FOLDERS = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "data/cache")}
+"""keys of `paths`, with the environment variable that conf/config.yaml reads and the default folder"""
 
 
 def paths_here(paths: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's folders as this command sees them.
+    """Returns the data folders to use for a run.
 
-    The environment's folder is read in place of the default one, and of one that is not there (any more). Any other
-    folder was chosen for this run, and may hold other data.
+    A folder named by an environment variable replaces the default folder, and a folder that does not exist any more.
+    Any other folder was chosen for this run, and may hold other data.
     """
     found = dict(paths)
-    for key, (variable, default) in PLACES.items():
+    for key, (variable, default) in DATA_FOLDERS.items():
         former, here = str(paths[key]), os.environ.get(variable)
         if here and here != former and (former == default or not Path(former).expanduser().exists()):
             print(f"note: paths.{key} is {variable}={here}; it was {former} in training", file=sys.stderr)
@@ -35,26 +35,23 @@ def paths_here(paths: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_own_tokens(task: dict[str, Any], folder: Path) -> None:
-    """A task must be read in the tokens that the run learned, which it keeps."""
+    """Set the tokenizer of a task to the one in the run folder, which the network was trained with."""
     if "from_run" in task and (folder / "tokenizer.json").exists():
         task["from_run"] = str(folder)
 
 
 def trained_on(folder: Path) -> dict[str, Any]:
-    """The task that a run was trained on: its network is made for that.
-
-    Its data is read from where this command reads data, which may not be where the run did.
-    """
+    """Returns the configuration of the task that a run was trained on, which decides the shape of its network."""
     task = read_config(folder / "config.yaml")["task"]
     with_own_tokens(task, folder)
     return task
 
 
 def network_with(weights: "Mapping[str, Tensor]", folder: Path, config: "Config", spec: "TaskSpec") -> "nn.Module":
-    """A run's network on the CPU, with weights of it (`run.warm_start.run_weights`).
+    """Returns the network of a run on the CPU, with weights from `read_checkpoints.run_weights`.
 
     Args:
-        spec: of the task that it was trained on; data that is longer must not make another network.
+        spec: specification of the task that it was trained on; longer data must not change the network.
 
     Raises:
         RunError: the weights do not fit.

@@ -1,6 +1,8 @@
-"""Provenance of a result: versions, commit, hardware, command and time. torch is imported where hardware is asked."""
+"""Provenance of a result: versions, commit, hardware, command and time. Only `hardware` imports torch."""
 
+import contextlib
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -18,17 +20,16 @@ PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "w
 
 
 def versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"attnlab": attnlab.__version__, "python": platform.python_version()}
+    """Versions of attnlab, Python and the main packages; None for a package that is not installed."""
+    found = {"attnlab": attnlab.__version__, "python": platform.python_version()} | dict.fromkeys(PACKAGES)
     for package in PACKAGES:
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
     return found
 
 
 def git_state() -> dict[str, Any]:
-    """Commit, and whether code or configuration has changes it does not hold; nulls outside a checkout."""
+    """Commit, and whether code or configuration has uncommitted changes; nulls outside a checkout."""
     root = Path(attnlab.__file__).parent
 
     def git(*arguments: str) -> str | None:
@@ -45,7 +46,7 @@ def git_state() -> dict[str, Any]:
 
 
 def hardware(device: "torch.device") -> dict[str, Any]:
-    """Processor, threads and accelerator."""
+    """Device, GPU, CPU, number of threads and system."""
     import torch
 
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
@@ -59,22 +60,19 @@ def hardware(device: "torch.device") -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
-    )
+    with contextlib.suppress(OSError):
+        if found := re.search(r"^model name.*?:(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            return found[1].strip()
+    return platform.processor()
 
 
 def command() -> str:
-    """The command line, to be repeated."""
+    """The command line, quoted for a shell."""
     return command_line("python", *sys.argv)
 
 
 def origin(device: "torch.device") -> dict[str, Any]:
-    """Versions, commit, hardware, command and time: where numbers come from."""
+    """Versions, commit, hardware, command and time of a result."""
     return {
         "versions": versions(),
         "git": git_state(),

@@ -1,6 +1,6 @@
-"""Reading the weights that a run has saved: whole, of this very run, and of the step that is meant.
+"""Reads weights that a run has saved, after checks that the file is complete and belongs to this run and step.
 
-Training, evaluation, figures and runs that begin with another one all read them here.
+Training, evaluation, figures and warm starts read weights with these functions only.
 """
 
 import zipfile
@@ -20,25 +20,25 @@ from attnlab.run.stored_types import BestWeights, Checkpoint
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The checkpoint `last.ckpt` of the run whose config.yaml lies beside it.
+    """Reads the checkpoint `last.ckpt` of the run whose config.yaml is in the same folder.
 
     Raises:
-        RunError: it is missing, cut short, damaged, of another kind, or another run's.
+        RunError: it is missing, cut short, damaged, of another kind, or from another run.
     """
     return _read(path, Checkpoint)
 
 
 def _read(path: Path, kind: type[Record]) -> dict[str, Any]:
-    """A file written by torch, plain types only, its content compared with the checksums in it."""
+    """Reads a file of torch that holds plain types only, and compares its content with its checksums."""
     try:
-        # torch.load does not look at them, and changed weights are weights too
+        # torch.load ignores the checksums, and changed weights would load without an error
         with zipfile.ZipFile(path) as archive:
             if changed := archive.testzip():
                 raise zipfile.BadZipFile(changed)
         saved = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise RunError(f"{path} does not exist: the run has saved no weights yet, or they were removed") from None
-    except Exception as error:  # whatever is made of damaged bytes
+    except Exception as error:  # damaged bytes raise many kinds of errors
         raise RunError(f"{path} is cut short or damaged ({type(error).__name__}); {_advice(path.parent)}") from error
     _require_own(saved, path)
     if problem := record_problem(saved, kind):
@@ -47,10 +47,10 @@ def _read(path: Path, kind: type[Record]) -> dict[str, Any]:
 
 
 def reached_step(folder: RunFolder) -> int:
-    """Optimiser steps that the last checkpoint holds; 0 where there is none.
+    """Returns the number of training steps in the last checkpoint; 0 if there is none.
 
     Raises:
-        RunError: it cannot be gone on from, or weights that it names as best are missing.
+        RunError: it cannot be resumed, or weights that it names as best are missing.
     """
     if not folder.checkpoint.exists():
         return 0
@@ -61,19 +61,19 @@ def reached_step(folder: RunFolder) -> int:
 
 
 def network_weights(checkpoint: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The network's weights in a checkpoint of a run."""
+    """Weights of the network in the checkpoint of a run."""
     prefix = "network."
     return {key[len(prefix) :]: value for key, value in checkpoint["state_dict"].items() if key.startswith(prefix)}
 
 
 def best_weights(folder: Path, step: int, rule: str = "") -> dict[str, torch.Tensor]:
-    """The network's weights at the best validation by a rule.
+    """Reads the weights of the network at the best validation by a rule.
 
     Args:
-        step: of that validation, as the last checkpoint names it (`saved_best`).
+        step: step of that validation in the last checkpoint (`saved_best`).
 
     Raises:
-        RunError: they are missing, damaged, another run's or of another step.
+        RunError: they are missing, damaged, or from another run or step.
     """
     path = folder / weights_name(rule, step)
     _require_best(path)
@@ -92,7 +92,7 @@ def _require_best(path: Path) -> None:
 
 
 def _require_own(saved: Any, path: Path) -> None:
-    """Refuse weights of another run: they may well fit, and would be reported as those of this one."""
+    """Refuse weights of another run, which may fit the network and would be reported as results of this run."""
     there = saved.get(IDENTITY) if isinstance(saved, dict) else None
     if not isinstance(there, dict):
         raise RunError(
@@ -118,14 +118,14 @@ def _advice(folder: Path) -> str:
 
 
 def run_weights(folder: Path, wanted: str, rule: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Weights of a run's network, and which they are (`checkpoint`, `step`).
+    """Returns weights of the network of a run, and which checkpoint and step they are from.
 
     Args:
-        wanted: selected (as the run's own test), last or best.
-        rule: the run's `train.selection`.
+        wanted: selected (as in the final test of the run), last or best.
+        rule: `train.selection` of the run.
 
     Raises:
-        RunError: there are none as wanted, or they are damaged or another run's.
+        RunError: there are no such weights, or they are damaged or from another run.
     """
     if wanted == "best" and rule != "best_validation":
         raise RunError("checkpoint=best: this run kept no best weights, its train.selection is last_step; use last")

@@ -1,7 +1,7 @@
-"""Readers of the files of a run folder: a checked value, or one sentence on what is wrong and what to do.
+"""Readers of the files of a run folder: each returns a checked value, or an error that says what to do.
 
-`train.py`, `evaluate.py` and `report.py` read through here alone. A file of a run folder may be cut short, damaged or
-a stranger's: it is checked before anything looks into it.
+`train.py`, `evaluate.py` and `report.py` read run folders with these functions only. A file may be cut short, damaged
+or from another program, so it is checked before its values are used.
 """
 
 import json
@@ -19,19 +19,19 @@ from attnlab.config.moved_targets import with_present_targets
 from attnlab.config.type_check import accepts, hints, record_problem
 from attnlab.run.stored_types import Result, Status, StoredConfig
 
-# libyaml's is ten times faster and reads the same
+# the loader of libyaml is ten times faster
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100}
-"""bytes; a run writes a few thousand"""
+"""maximal size in bytes; a run writes a few thousand"""
 DEEPEST = 50
-"""lists and mappings inside each other in config.yaml"""
+"""maximal depth of lists and mappings in config.yaml"""
 HEADER = ("step", "name", "value")
 """of metrics.csv"""
 _ROW = re.compile(r"(\d{1,15}),([^,\x00-\x1f\x7f\ufffd]+),(-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan))", re.ASCII)
 
 
 class RunError(Exception):
-    """A run that cannot go on: one clear sentence of what, where and what to do."""
+    """A run that cannot continue: one sentence that says what is wrong, where, and what to do."""
 
 
 class Unreadable(RunError):
@@ -47,23 +47,23 @@ class Unreadable(RunError):
 
 
 class Missing(Unreadable):
-    """A file of a run folder that is not there."""
+    """A file of a run folder that does not exist."""
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """Writes what is shared twice, since aliases are refused when the file is read."""
+    """Writes shared values out each time, since aliases are refused when the file is read."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """A configuration as config.yaml holds it."""
+    """Text of config.yaml for a configuration."""
     return yaml.dump(dict(config), Dumper=_PlainDumper, sort_keys=False)
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A run's config.yaml, with defaults that an older version did not write and the present paths of classes.
+    """Reads config.yaml, adds defaults that an older version did not write, and updates former paths of classes.
 
     Raises:
         Unreadable: as `stored_config`.
@@ -72,10 +72,10 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def stored_config(path: Path) -> dict[str, Any]:
-    """A run's config.yaml as it is written: sections and names are there, values are checked by `config.check`.
+    """Reads config.yaml without changes; sections and names are checked here, values by `config.check`.
 
     Raises:
-        Unreadable: it is missing (`Missing`), no yaml, or no run's.
+        Unreadable: it is missing (`Missing`), not yaml, or not the config.yaml of a run.
     """
     advice = f"restore it, or move {path.parent} away to begin again"
     config = _parsed(path, _yaml, "yaml", advice)
@@ -87,33 +87,33 @@ def stored_config(path: Path) -> dict[str, Any]:
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """A run's status.json; empty where there is none.
+    """Reads status.json; empty if there is none.
 
     Raises:
-        Unreadable: it is no JSON, or no run's.
+        Unreadable: it is not JSON, or not the file of a run.
     """
     return _record(path, lambda status: record_problem(status, Status)) or {}
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """A run's result.json; None where there is none.
+    """Reads result.json; None if there is none.
 
     Raises:
-        Unreadable: it is no JSON, or no run's.
+        Unreadable: it is not JSON, or not the file of a run.
     """
     return _record(path, _result_problem)
 
 
 def read_rows(path: Path) -> tuple[list[tuple[int, str, float]], int]:
-    """Step, name and value of each line of metrics.csv in order, and how many lines are none and were left out.
+    """Reads metrics.csv: rows (step, name, value) in order, and the number of damaged lines, which are left out.
 
-    A kill cuts the last line; a power cut may leave zero bytes in place of the last ones.
+    A killed process may leave an incomplete last line, a power cut zero bytes instead of the last lines.
 
     Raises:
-        Unreadable: it is no file, or cannot be read.
+        Unreadable: it is not a plain file, or cannot be read.
     """
     content = plain_bytes(path, "restore it from a copy, or move it away")
-    # What follows the last line end was cut, even where it reads as a row: its number may have lost digits.
+    # A last line without line end is incomplete, even if it looks like a row: its number may have lost digits.
     *whole, cut = (content or b"").decode("utf-8", errors="replace").split("\n")
     lines = [line.removesuffix("\r") for line in whole]
     rows = [_ROW.fullmatch(line) for line in lines if line != ",".join(HEADER)]
@@ -130,10 +130,10 @@ def _record(path: Path, problem_of: Callable[[Any], str | None]) -> dict[str, An
 
 
 def plain_bytes(path: Path, advice: str) -> bytes | None:
-    """The bytes of a file; None where there is none.
+    """Returns the bytes of a file; None if it does not exist.
 
     Raises:
-        Unreadable: it is a folder, a pipe or the like, far larger than a run writes, or cannot be read.
+        Unreadable: it is not a plain file, is far larger than a run writes, or cannot be read.
     """
     try:
         about = path.stat()
@@ -149,12 +149,12 @@ def plain_bytes(path: Path, advice: str) -> bytes | None:
 
 
 def _parsed(path: Path, parse: Callable[[str], Any], kind: str, advice: str) -> Any:
-    """What a file says; None where there is no file."""
+    """Parsed content of a file; None if it does not exist."""
     content = plain_bytes(path, advice)
     if content is None:
         return None
     try:
-        # nothing, as an empty file says, is no None
+        # an empty file is parsed as None
         return parse(content.decode("utf-8")) or {}
     except UnicodeError:
         raise Unreadable(path, "is no UTF-8 text", advice) from None
@@ -164,7 +164,7 @@ def _parsed(path: Path, parse: Callable[[str], Any], kind: str, advice: str) -> 
 
 
 def _yaml(text: str) -> Any:
-    """Yaml without anchors and aliases: a few lines of them stand for more than fits into memory."""
+    """Parse yaml without anchors and aliases, a few lines of which can expand to more than fits into memory."""
     depth = 0
     for event in yaml.parse(text, LOADER):
         if getattr(event, "anchor", None):
@@ -176,9 +176,9 @@ def _yaml(text: str) -> Any:
 
 
 def _json(text: str) -> Any:
-    # Python refuses whole numbers of thousands of digits, and others are too large for a float
+    # Python refuses integers of thousands of digits, and shorter ones may be too large for a float
     found = json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits))
-    # half a character, as \ud800, can be written nowhere
+    # a lone surrogate, such as \ud800, cannot be encoded
     json.dumps(found, ensure_ascii=False).encode()
     return found
 
@@ -197,7 +197,7 @@ def _config_problem(config: Any) -> str | None:
 
 
 def _odd_key(value: Any) -> str | None:
-    """A key that is no text, as `1: x` has."""
+    """The first key that is not text, as in `1: x`."""
     if isinstance(value, dict):
         odd = next((repr(key) for key in value if not isinstance(key, str)), None)
         return odd or next(filter(None, map(_odd_key, value.values())), None)
@@ -205,8 +205,6 @@ def _odd_key(value: Any) -> str | None:
 
 
 def _result_problem(result: Any) -> str | None:
-    if isinstance(result, dict) and not isinstance(result.get("metrics"), dict):
-        return "it holds no metrics"
     if problem := record_problem(result, Result):
         return problem
     selected = {key: value for key, value in result.get("selection", {}).items() if key.startswith("val/")}

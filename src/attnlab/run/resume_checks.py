@@ -1,4 +1,4 @@
-"""Checks of a run that goes on: the same data, and a word on other hardware and on files that are gone."""
+"""Checks when a run is resumed: its data must be the same; other hardware and missing files are reported."""
 
 import torch
 
@@ -9,7 +9,7 @@ from attnlab.tasks.base import Prepared, Task
 
 
 def check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, reporter: Reporter) -> None:
-    """Say when files of an earlier part are gone: a run that starts over, or a curve with a gap."""
+    """Report missing files of an earlier part: the run starts again, or its curves have a gap."""
     reached = folder.status().get("step", 0)
     if not step and reached:
         reporter.say(f"note: this run had reached step {reached}, but {folder.checkpoint} is gone; it starts over")
@@ -24,7 +24,7 @@ def check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, r
 
 
 def note_hardware(folder: RunFolder, device: torch.device, reporter: Reporter) -> None:
-    """Record the hardware; on a resume elsewhere say that the last bits will not be those of an uninterrupted run."""
+    """Record the hardware; report a resume on other hardware, where results are equal up to rounding only."""
     now = hardware(device)
     before = folder.status().get("hardware", now)
     changed = [f"{key} {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]]
@@ -34,7 +34,7 @@ def note_hardware(folder: RunFolder, device: torch.device, reporter: Reporter) -
 
 
 def require_same_data(folder: RunFolder, task: Task, prepared: Prepared) -> None:
-    """Record the data's version and hash at the first start; refuse to resume on other data."""
+    """Record version and hash of the data at the first start; refuse to resume on other data."""
     now = {"version": task.version, "hash": prepared.data_hash()}
     before = folder.status().get("data", now)
     if before != now:

@@ -1,6 +1,8 @@
-"""What a run holds while it runs."""
+"""State of one run while it runs: configuration, folder, data, network, and where its metrics go."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,32 +11,84 @@ from torch import nn
 from attnlab.config.job_config import JobConfig
 from attnlab.config.naming import identity
 from attnlab.config.schema import Config
+from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.run.read_run_files import stored_config
-from attnlab.run.run_folder import RunFolder
+from attnlab.run.run_folder import MetricsFile, RunFolder
 from attnlab.tasks.base import Prepared, Task
 
 
+class Sinks:
+    """metrics.csv, and a wandb run where asked for; an error of wandb never stops a run.
+
+    Args:
+        file: metrics.csv, which is complete whatever happens to wandb.
+        mirror: the wandb run (`wandb_mirror.WandbMirror`), or None.
+        say: reports the first error of wandb.
+    """
+
+    def __init__(self, file: MetricsFile, mirror: Any, say: Callable[[str], None]) -> None:
+        self.file, self.mirror, self.say = file, mirror, say
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        """Write metrics of a step."""
+        self.file.log(step, metrics)
+        self.mirrored(lambda mirror: mirror.log(step, metrics))
+
+    def pictures(self, step: int, files: Sequence[Path]) -> None:
+        """Show figures of the run folder in the wandb run."""
+        self.mirrored(lambda mirror: mirror.pictures(step, files))
+
+    def mirrored(self, action: Callable[[Any], None]) -> None:
+        """Call a function with the wandb run, if there is one that works."""
+        if self.mirror is None:
+            return
+        try:
+            action(self.mirror)
+        except Exception as error:
+            self.mirror = None
+            self.say(f"wandb stopped working ({error}); metrics go on into {self.file.path}")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Device and data, which jobs with the same options share.
+
+    prepared: the task's data, on the device if `trainer.data_on_device` says so.
+    """
+
+    device: torch.device
+    task: Task
+    prepared: Prepared
+
+
 @dataclass(frozen=True, kw_only=True)
-class RunContext:
-    """One run."""
+class RunContext(Runtime):
+    """One run that is trained or tested.
+
+    step: number of training steps already done, as in last.ckpt.
+    """
 
     job: JobConfig
     folder: RunFolder
     reporter: Reporter
     stop: StopRequest
-    device: torch.device
-    task: Task
-    prepared: Prepared
     network: nn.Module
+    sinks: Sinks
+    evaluator: Evaluator
+    step: int
 
     @property
     def config(self) -> Config:
-        """The typed configuration, its number of steps filled in."""
+        """The typed configuration, with `train.max_steps` filled in."""
         return self.job.typed
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What its checkpoints carry."""
+        """Identity of the run, which its checkpoints carry."""
         return identity(stored_config(self.folder.config_file))
+
+    def close(self, failed: bool) -> None:
+        """Finish the wandb run."""
+        self.sinks.mirrored(lambda mirror: mirror.finish(int(failed)))

@@ -1,7 +1,7 @@
-"""The run folder: what a run writes about itself, and the rules for opening one that exists.
+"""The run folder: files that a run writes, and the rules for opening a folder that exists.
 
 config.yaml  metrics.csv  status.json  result.json  last.ckpt  best*_step<n>.pt  wandb_id.txt  .lock
-figures/  where they were asked for
+figures/  if `logger.figures_every` is set
 """
 
 import contextlib
@@ -23,10 +23,10 @@ from attnlab.run.read_run_files import HEADER, RunError, config_text, read_confi
 
 
 def write_text(path: Path, text: str, advice: str = "choose another paths.runs") -> None:
-    """Replace a small file at once, or leave the old one.
+    """Write a small file atomically.
 
     Args:
-        advice: how to write elsewhere.
+        advice: how to choose another folder.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -40,19 +40,19 @@ def write_text(path: Path, text: str, advice: str = "choose another paths.runs")
 
 
 def require_writable(folder: Path, advice: str) -> None:
-    """Make a folder for files to come.
+    """Make a folder, and check that files can be written into it.
 
     Args:
-        advice: how to write elsewhere.
+        advice: how to choose another folder.
 
     Raises:
-        RunError: it cannot be made or written to; better known before the work than after it.
+        RunError: it cannot be made or written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot write into {folder}: {error.strerror}; {advice}") from error
-    # also false on a read-only file system, whoever asks
+    # also false for root on a read-only file system
     if not os.access(folder, os.W_OK):
         raise RunError(f"cannot write into {folder}: it is read-only; {advice}")
 
@@ -77,7 +77,7 @@ class RunFolder:
         """Make the folder.
 
         Raises:
-            RunError: it cannot be written to.
+            RunError: it cannot be made or written to.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder against a second process; the lock goes with the process, however it ends.
+        """Lock the folder against other processes; the lock ends with this process.
 
         Raises:
             RunError: another process holds it.
@@ -100,7 +100,7 @@ class RunFolder:
             lock.acquire()
         except Timeout:
             status = self.status()
-            # it has just begun where nothing is written yet
+            # no pid if the other process has not written its status yet
             who = f" (pid {status['pid']} on {status['host']})" if "pid" in status else ""
             advice = "wait for it, or change seed or a setting for a run of its own"
             if os.environ.get("SLURM_PROCID", "0") != "0":
@@ -112,25 +112,26 @@ class RunFolder:
             lock.release()
 
     def status(self) -> dict[str, Any]:
-        """What status.json says; empty where there is none."""
+        """Content of status.json; empty if there is none."""
         return read_status(self.status_file)
 
     def set_status(self, state: str, reason: str = "", **more: Any) -> None:
-        """Record running, finished, failed or stopped, with the reason; what was recorded before stays beside it."""
+        """Record running, finished, failed or stopped, with the reason; other entries of status.json are kept."""
         status = self.status() | more
         status |= {"state": state, "reason": reason, "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         status |= {"pid": os.getpid(), "host": socket.gethostname(), "attnlab": attnlab.__version__}
         write_text(self.status_file, json.dumps(status, indent=2) + "\n")
 
     def result(self) -> dict[str, Any] | None:
-        """The finished run's result, or None."""
+        """Content of result.json, or None."""
         return read_result(self.result_file)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
+        """Write result.json."""
         write_text(self.result_file, json.dumps(result, indent=2) + "\n")
 
     def keep(self, files: Mapping[str, Path]) -> None:
-        """Copy files the run depends on into the folder, each whole or not at all; those that are there stay."""
+        """Copy files that the run depends on into the folder, each atomically; existing files are kept."""
         for name, source in files.items():
             if not (self.path / name).exists():
                 part = self.path / f"{name}.part"
@@ -138,10 +139,10 @@ class RunFolder:
                 part.replace(self.path / name)
 
     def open_config(self, config: dict[str, Any]) -> None:
-        """Write config.yaml, or compare with the one that is there.
+        """Write config.yaml, or compare the configuration with an existing one.
 
         Raises:
-            RunError: the folder holds a run with another configuration or of another version.
+            RunError: the folder holds a run with another configuration.
         """
         former = [file.name for file in (self.checkpoint, self.result_file, self.status_file) if file.exists()]
         if self.config_file.exists():
@@ -155,10 +156,10 @@ class RunFolder:
             write_text(self.config_file, config_text(config))
 
     def require_config(self, config: Mapping[str, Any]) -> None:
-        """Compare a configuration with the one the folder was made for.
+        """Compare a configuration with config.yaml.
 
         Raises:
-            RunError: they differ in what is trained; names every difference.
+            RunError: they differ in options that training depends on; names every difference.
         """
         there = read_config(self.config_file)
         changes = differences(*({**comparable(each), "seed": each.get("seed")} for each in (there, config)))
@@ -173,10 +174,10 @@ class RunFolder:
         )
 
     def require_version(self) -> None:
-        """Refuse to resume what another version began; a finished run can still be read.
+        """Refuse to resume a run that another version has started; a finished run can still be read.
 
         Raises:
-            RunError: versions differ.
+            RunError: the versions differ.
         """
         version = self.status().get("attnlab", attnlab.__version__)
         if version != attnlab.__version__:
@@ -187,20 +188,21 @@ class RunFolder:
 
 
 class MetricsFile:
-    """metrics.csv: step, name, value; one metric a line, appended, so that a killed run loses nothing it wrote.
+    """metrics.csv: step, name, value; one metric a line, appended, so that a killed run keeps what it wrote.
 
-    Values are written with all their digits. No times stand in it: a resumed run's file equals the uninterrupted one's.
+    Values are written with all their digits. It holds no times: the files of a resumed and an uninterrupted run are
+    equal.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def rows(self) -> list[tuple[int, str, float]]:
-        """What was logged, in order; lines that are cut or damaged are left out."""
+        """Rows in order, without damaged lines."""
         return read_rows(self.path)[0]
 
     def keep_damaged(self) -> str:
-        """Copy a file with damaged lines, which resuming removes; a note on it, empty where no line is damaged."""
+        """Copy a file with damaged lines, which resuming removes; returns a note, empty if no line is damaged."""
         damaged = read_rows(self.path)[1]
         if not damaged:
             return ""
@@ -210,7 +212,7 @@ class MetricsFile:
         return f"note: {lines} of {self.path} left out; the file as it was is kept in {kept}"
 
     def keep_until(self, step: int) -> list[tuple[int, str, float]]:
-        """Drop what came after a checkpoint's step, and results of a test that did not finish; returns what stays."""
+        """Drop rows after the step of a checkpoint, and results of an unfinished test; returns the other rows."""
         rows = [row for row in self.rows() if row[0] <= step and not row[1].startswith(("test/", "test_paper_rule/"))]
         lines = [",".join(HEADER)] + [f"{at},{name},{value!r}" for at, name, value in rows]
         write_text(self.path, "\n".join(lines) + "\n")

@@ -1,12 +1,10 @@
-"""One run from its configuration to its result: train, resume, or show what is finished.
+"""One run from its configuration to its result: train it, resume it, or return the result of a finished one.
 
-Its steps are shared with runs that are trained together (`launch.pack`).
+Runs that are trained together (`launch.pack`) use the same steps.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +23,27 @@ from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import final_test
 from attnlab.run.finished_run import finished_result
 from attnlab.run.fit import fit, train_padding, with_steps
-from attnlab.run.provenance import git_state
 from attnlab.run.read_checkpoints import reached_step, read_checkpoint
 from attnlab.run.resume_checks import check_history, note_hardware, require_same_data
-from attnlab.run.run_context import RunContext
+from attnlab.run.run_context import RunContext, Runtime, Sinks
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.run.runtime import choose_device, make_network, place_data, prepared_task, require_compilation
-from attnlab.run.wandb_mirror import Sinks, WandbMirror
-from attnlab.run.warm_start import begin_with
-from attnlab.tasks.base import Prepared, Task
+from attnlab.run.wandb_mirror import WandbMirror
+from attnlab.run.warm_start import load_warm_start
 
 
 def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
-    """Train, resume or show one run.
+    """Train or resume a run, or read the result of a finished one.
 
     Args:
-        stop: listens for signals.
-        label: stands before every line of progress.
+        stop: receives the signals.
+        label: printed before every line of progress.
 
     Returns:
-        the result, and whether it was there already.
+        the result, and whether the run was finished before.
 
     Raises:
-        RunError, DataError, NonFiniteLoss, Stopped: recorded in status.json before they leave here.
+        RunError, DataError, NonFiniteLoss, Stopped: recorded in status.json first.
     """
     quiet_lightning()
     folder = RunFolder(job.folder)
@@ -56,45 +52,36 @@ def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[
         if (result := finished_result(folder, job)) is not None:
             return result, True
         reporter = Reporter(job.typed.trainer.progress, label)
-        with _status_of(folder):
-            begin(folder, reporter)
+        try:
+            record_start(folder, reporter)
             result = _train(job, folder, reporter, stop)
+        except BaseException as error:
+            record_end(folder, error)
+            raise
+        record_end(folder, None)
         return result, False
 
 
-@contextmanager
-def _status_of(folder: RunFolder) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        ended(folder, error)
-        raise
-    ended(folder, None)
-
-
 def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest) -> dict[str, Any]:
-    device = device_of(job.typed)
-    task, prepared = prepared_task(job.typed)
-    prepared = place_data(prepared, device, job.typed.trainer.data_on_device)
-    session = open_session(job, folder, (task, prepared), device, reporter, stop)
-    reporter.say(size_line(session.run.network, device))
+    run = open_run(job, folder, open_runtime(job.typed), reporter, stop)
+    reporter.say(size_line(run.network, run.device))
     failed = True
     try:
-        if session.step < session.run.config.train.max_steps:
-            session.evaluator.try_longest()
-            fit(session.run, session.sinks, session.evaluator, session.step)
+        if run.step < run.config.train.max_steps:
+            run.evaluator.try_longest()
+            fit(run)
             # Lightning moves the network back to the CPU when it is done.
-            session.run.network.to(device)
-        result = record_result(session)
+            run.network.to(run.device)
+        result = record_result(run)
         failed = False
     finally:
-        session.close(failed)
+        run.close(failed)
     return result
 
 
-def begin(folder: RunFolder, reporter: Reporter) -> None:
-    """Record the start and every commit the run was trained under; say when a resume is under another one."""
-    status, now = folder.status(), git_state()
+def record_start(folder: RunFolder, reporter: Reporter) -> None:
+    """Record the start, and every commit that the run is trained under; report a resume under another commit."""
+    status, now = folder.status(), provenance.git_state()
     commits = status.get("commits", [])
     if folder.checkpoint.exists():
         reporter.say(f"resuming {folder.path}")
@@ -106,8 +93,8 @@ def begin(folder: RunFolder, reporter: Reporter) -> None:
     folder.set_status("running", started=started, commits=commits)
 
 
-def ended(folder: RunFolder, error: BaseException | None) -> None:
-    """How the run ended, in status.json."""
+def record_end(folder: RunFolder, error: BaseException | None) -> None:
+    """Record in status.json how the run ended."""
     match error:
         case None:
             folder.set_status("finished")
@@ -118,10 +105,10 @@ def ended(folder: RunFolder, error: BaseException | None) -> None:
 
 
 def device_of(config: Config) -> torch.device:
-    """The device that a run is trained on.
+    """Returns the device that a run is trained on, and sets it up.
 
     Raises:
-        RunError: there is none as wanted, or it has not the precision.
+        RunError: the device is not available, or does not support the precision or `trainer.compile`.
     """
     device = choose_device(config.trainer.device, config.trainer.threads, config.train.tf32)
     if device.type == "cpu" and config.train.precision == "16-mixed":
@@ -132,38 +119,27 @@ def device_of(config: Config) -> torch.device:
     return device
 
 
-@dataclass(frozen=True)
-class Session:
-    """step: optimiser steps already done, as in last.ckpt."""
+def open_runtime(config: Config) -> Runtime:
+    """Returns the device of a job, and its task with prepared data.
 
-    run: RunContext
-    sinks: Sinks
-    evaluator: Evaluator
-    step: int
-
-    def close(self, failed: bool) -> None:
-        """Finish the wandb run."""
-        self.sinks.mirrored(lambda mirror: mirror.finish(int(failed)))
+    Raises:
+        RunError, DataError: there is no such device, or the data is not available.
+    """
+    device = device_of(config)
+    task, prepared = prepared_task(config)
+    return Runtime(device, task, place_data(prepared, device, config.trainer.data_on_device))
 
 
-def open_session(
-    job: JobConfig,
-    folder: RunFolder,
-    data: tuple[Task, Prepared],
-    device: torch.device,
-    reporter: Reporter,
-    stop: StopRequest,
-) -> Session:
-    """Network, metrics and wandb run; with a checkpoint, metrics as they were at its step.
+def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Reporter, stop: StopRequest) -> RunContext:
+    """Opens network, metrics and wandb run; with a checkpoint, metrics are cut back to its step.
 
     Args:
         folder: the run folder, locked.
-        data: the task, and its data where batches are gathered.
 
     Raises:
-        RunError: data or weights are not those the run was begun with.
+        RunError: the data or the weights are not the ones that the run started with.
     """
-    task, prepared = data
+    device, task, prepared = runtime.device, runtime.task, runtime.prepared
     job = job.with_typed(with_steps(job.typed, prepared))
     config = job.typed
     note_hardware(folder, device, reporter)
@@ -172,39 +148,39 @@ def open_session(
     step = reached_step(folder)
     network = make_network(config, prepared.spec)
     if config.from_run is not None and not step:
-        folder.set_status("running", from_run=begin_with(network, Path(config.from_run), job.raw))
-    run = RunContext(
+        folder.set_status("running", from_run=load_warm_start(network, Path(config.from_run), job.raw))
+    network = network.to(device)
+    file = MetricsFile(folder.metrics_file)
+    check_history(folder, file, step, config.train.log_every, reporter)
+    rows = file.keep_until(step if step else -1)
+    return RunContext(
+        **vars(runtime),
         job=job,
         folder=folder,
         reporter=reporter,
         stop=stop,
-        device=device,
-        task=task,
-        prepared=prepared,
-        network=network.to(device),
+        network=network,
+        sinks=Sinks(file, _open_mirror(job, file, rows, step, reporter), reporter.say),
+        evaluator=Evaluator(config.train, prepared, network, reporter),
+        step=step,
     )
-    file = MetricsFile(folder.metrics_file)
-    check_history(folder, file, step, config.train.log_every, reporter)
-    rows = file.keep_until(step if step else -1)
-    sinks = Sinks(file, _open_mirror(run, rows, step), reporter.say)
-    return Session(run, sinks, Evaluator(config.train, prepared, run.network, reporter), step)
 
 
 def size_line(network: torch.nn.Module, device: torch.device) -> str:
-    """What is known of a run as soon as it has a network."""
+    """Number of parameters and hardware, as one line of progress."""
     made = provenance.hardware(device)
-    place = f"GPU {made['gpu']}" if made["gpu"] else f"CPU {made['cpu']}, threads: {made['threads']}"
-    return f"{count_parameters(network):,} parameters, on {place}"
+    hardware = f"GPU {made['gpu']}" if made["gpu"] else f"CPU {made['cpu']}, threads: {made['threads']}"
+    return f"{count_parameters(network):,} parameters, on {hardware}"
 
 
-def record_result(session: Session, **more: Any) -> dict[str, Any]:
-    """Test the trained network and write result.json; `more` is recorded in it too."""
-    run, config = session.run, session.run.config
+def record_result(run: RunContext, **more: Any) -> dict[str, Any]:
+    """Test the trained network and write result.json, with the entries of `more`."""
+    config = run.config
     max_steps = config.train.max_steps
     saved = read_checkpoint(run.folder.checkpoint)
-    found, selected = final_test(session.evaluator, run.folder.path, saved)
-    # One point each: in wandb they stand in the summary, not as seventy charts of one dot.
-    session.sinks.file.log(max_steps, found.metrics)
+    found, selected = final_test(run.evaluator, run.folder.path, saved)
+    # One value each: in wandb they are part of the summary, instead of seventy charts with one point.
+    run.sinks.file.log(max_steps, found.metrics)
     seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
     status, spec = run.folder.status(), run.prepared.spec
     commits = status["commits"]
@@ -219,24 +195,25 @@ def record_result(session: Session, **more: Any) -> dict[str, Any]:
         "parameters": count_parameters(run.network),
         "state_size": run.network.state_size(spec.max_output_length or spec.max_input_length),
         "data": status["data"] | {"about": run.prepared.about},
-        **session.evaluator.debug(),
+        **run.evaluator.debug(),
         **({"from_run": status["from_run"]} if "from_run" in status else {}),
         **more,
         **provenance.origin(run.device),
         "git": commits[-1] | {"earlier": commits[:-1]},
     }
-    session.sinks.mirrored(lambda mirror: mirror.summarise(result))
+    run.sinks.mirrored(lambda mirror: mirror.summarise(result))
     run.folder.write_result(result)
     return result
 
 
-def _open_mirror(run: RunContext, rows: list[tuple[int, str, float]], step: int) -> WandbMirror | None:
-    """The wandb run; None, with one line, where wandb cannot start: metrics.csv has everything."""
-    if run.config.logger.name == "csv":
+def _open_mirror(
+    job: JobConfig, file: MetricsFile, rows: Sequence[tuple[int, str, float]], step: int, reporter: Reporter
+) -> WandbMirror | None:
+    """The wandb run; None, with one line, if wandb cannot start: metrics.csv has everything."""
+    if job.typed.logger.name == "csv":
         return None
     try:
-        drawn = drawn_figures(run.folder.path, step)
-        return WandbMirror(run.folder.path, run.job, rows, drawn)
+        return WandbMirror(job.folder, job, rows, drawn_figures(job.folder, step))
     except Exception as error:
-        run.reporter.say(f"wandb did not start ({error}); metrics go to {run.folder.metrics_file} only")
+        reporter.say(f"wandb did not start ({error}); metrics go to {file.path} only")
         return None

@@ -1,11 +1,10 @@
-"""From a checked configuration to the objects of a run: device, task, network."""
+"""Makes the objects of a run from its configuration: device, task with data, network."""
 
-import copy
 import os
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,19 +20,19 @@ from attnlab.run import memory_use
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
 
-# As torch or OMP_NUM_THREADS set it; a job of a sweep must not inherit what an earlier one chose.
+# As set by torch or OMP_NUM_THREADS; a job of a sweep must not inherit the number that an earlier job chose.
 DEFAULT_THREADS = torch.get_num_threads()
 
 SHARE_OF_FREE = 0.25
-"""of a GPU's free memory that data may take by itself; the rest is for the network, and for other runs there"""
+"""of the free memory of a GPU; larger data stays on the CPU, since the network and other runs need the rest"""
 
 
 def choose_device(wanted: str, threads: int | None, tf32: bool | None = None) -> torch.device:
-    """The device of a run; what the whole process shares is set on the way, for each job of a sweep anew.
+    """Returns the device of a run, and sets the number of threads and the precision of this process for it.
 
     Args:
-        threads: on a CPU; None = as torch or OMP_NUM_THREADS says.
-        tf32: whether a GPU computes float32 products in TensorFloat-32; means nothing on a CPU.
+        threads: on a CPU; None = as set by torch or OMP_NUM_THREADS.
+        tf32: whether a GPU computes float32 products in TensorFloat-32; not used on a CPU.
 
     Raises:
         RunError: trainer.device=cuda without a usable GPU.
@@ -43,12 +42,12 @@ def choose_device(wanted: str, threads: int | None, tf32: bool | None = None) ->
     if wanted == "cuda" and not available:
         raise RunError("trainer.device=cuda, but torch sees no usable GPU here; use trainer.device=cpu or auto")
     on_gpu = wanted != "cpu" and available
-    # Torch's own default is exact for matrix products and TensorFloat-32 for convolutions; ours is one for both.
+    # The default of torch is float32 for matrix products and TensorFloat-32 for convolutions; here both are equal.
     torch.set_float32_matmul_precision("high" if on_gpu and tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = bool(on_gpu and tf32)
     if not on_gpu:
         return torch.device("cpu")
-    # Equal seeds give equal numbers: kernels that cannot promise it say so. cuBLAS promises it with a fixed workspace.
+    # Equal seeds give equal numbers: nondeterministic kernels warn, and cuBLAS needs a fixed workspace.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
@@ -56,7 +55,7 @@ def choose_device(wanted: str, threads: int | None, tf32: bool | None = None) ->
 
 
 def require_compilation(device: torch.device) -> None:
-    """Try what `trainer.compile` needs on a function of one line, before anything long begins.
+    """Check that torch can compile here, with a function of one line, before data is prepared.
 
     Raises:
         RunError: no working compiler.
@@ -76,41 +75,37 @@ def _first_line(error: Exception) -> str:
 
 
 def seed_everything(seed: int) -> None:
-    """Initialisation and dropout; the order of data has a generator of its own."""
+    """Seed initialisation and dropout; the order of batches has another generator."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
 
 
 def prepare(task: Task, paths: Paths) -> Prepared:
-    """Data ready to use; waits for another process that prepares the same."""
+    """Prepare the data of a task; waits for another process that prepares the same data."""
     return task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
 
 
-class _Kept:
-    """What the last run of this process was trained on."""
-
-    options: Any = None
-    task: tuple[Task, Prepared] | None = None
+_last_task: dict[str, tuple[Task, Prepared]] = {}
+"""task and data of the last run of this process, by its options"""
 
 
 def prepared_task(config: Config) -> tuple[Task, Prepared]:
-    """The task of a run and its data, ready to use.
+    """Returns the task of a run and its prepared data.
 
-    Jobs of a sweep that differ in model or seed only read the same data: it is handed on from one to the next, which
-    may read it and nothing else.
+    The next job of a sweep gets the same objects if its task and paths are equal. They must not be changed.
     """
-    wanted = (config.task, config.paths.data, config.paths.cache)
-    if _Kept.task is None or _Kept.options != wanted:
-        # The former is let go first: two tasks at once may be more than fits in memory.
-        _Kept.task = None
+    wanted = repr((config.task, config.paths.data, config.paths.cache))
+    if wanted not in _last_task:
+        # Freed first: two tasks at once may be more than fits in memory.
+        _last_task.clear()
         task = make_task(config.task)
-        _Kept.options, _Kept.task = copy.deepcopy(wanted), (task, prepare(task, config.paths))
-    return _Kept.task
+        _last_task[wanted] = task, prepare(task, config.paths)
+    return _last_task[wanted]
 
 
 def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal["auto"]) -> Prepared:
-    """The task with its data on the device, where batches are then gathered (`trainer.data_on_device`)."""
+    """Moves the data of a task to the device if `trainer.data_on_device` says so; batches are then gathered there."""
     if wanted == "auto":
         free = memory_use.free_memory_bytes(device) if device.type == "cuda" else 0
         wanted = held_bytes(prepared.subsets.values()) <= SHARE_OF_FREE * free
@@ -118,10 +113,10 @@ def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal[
 
 
 def make_network(config: Config, spec: TaskSpec) -> nn.Module:
-    """A freshly initialised network, a function of config and seed.
+    """Returns a newly initialised network, which depends on the configuration and its seed only.
 
     Raises:
-        RunError: options of a class that do not go together.
+        RunError: options of a class that exclude each other.
     """
     seed_everything(config.seed)
     try:

@@ -1,6 +1,6 @@
-"""Types of what a run folder's files hold: what every reader relies on, whichever version of attnlab wrote them.
+"""Types of the files of a run folder: entries that every reader relies on, in files of any version of attnlab.
 
-They are checked when a file is read. Entries with a default may be missing, others may stand beside them.
+They are checked when a file is read. Entries with a default may be missing, and a file may hold further entries.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class StoredModel(Record):
 
 @dataclass(frozen=True)
 class StoredConfig(Record):
-    """config.yaml, whose values are checked by `config.check`."""
+    """config.yaml; its values are checked by `config.check`."""
 
     task: StoredTask
     backbone: dict
@@ -69,7 +69,7 @@ class Status(Record):
 
 @dataclass(frozen=True)
 class Selection(Record):
-    """Which weights were tested."""
+    """The weights that were tested."""
 
     rule: str = ""
     step: Integral = 0
@@ -77,7 +77,7 @@ class Selection(Record):
 
 @dataclass(frozen=True)
 class Git(Record):
-    """The code's commit."""
+    """Commit of the code."""
 
     commit: str | None = None
 
@@ -102,7 +102,7 @@ class Result(Record):
 
 @dataclass(frozen=True)
 class Checkpoint(Record):
-    """last.ckpt, which Lightning writes."""
+    """last.ckpt, written by Lightning."""
 
     global_step: Integral
     state_dict: dict

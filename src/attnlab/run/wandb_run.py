@@ -1,4 +1,4 @@
-"""Opening a wandb run: offline unless asked, never a prompt, one id for what lies in one folder."""
+"""Opens wandb runs: offline by default, never with a prompt, one id for each folder."""
 
 import os
 import re
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 ID_FILE = "wandb_id.txt"
 OWNER_FILE = "attnlab_run.txt"
-"""in a folder of wandb's: which run folder it shows, seen from paths.runs"""
+"""in a folder of wandb: the run folder that it shows, relative to paths.runs"""
 
 
 def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> "Run":
-    """Begin the wandb run of a folder, or begin it again under its id.
+    """Open the wandb run of a folder, under the id that the folder keeps.
 
     Args:
-        folder: what the run shows; its id is drawn once and kept there. An id that was copied from another folder is
-            drawn anew: wandb would take the two for one run.
-        root: paths.runs; all runs share the `wandb` folder in it.
-        about: name, group, job_type, tags and config, as `wandb.init` takes them.
+        folder: the folder that the run shows. Its id is drawn once and kept there; an id that was copied from another
+            folder is replaced, since wandb would show both as one run.
+        root: paths.runs; all runs share its `wandb` folder.
+        about: name, group, job_type, tags and config, as in `wandb.init`.
 
     Raises:
         RuntimeError: online without a login.
@@ -62,12 +62,11 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
 
 
 def _remove_earlier(root: Path, run_id: str) -> None:
-    """Remove what an earlier part of an offline run left: this run says all of it again, so that there is one history.
+    """Remove earlier parts of an offline run: this run logs everything again, so that there is one history.
 
-    Nothing outside `<runs>/wandb` is removed, nor where that is a link to another place.
+    Nothing outside `<runs>/wandb` is removed, also if that folder is a link.
     """
-    place = root.resolve() / "wandb"
-    for old in sorted(place.glob(f"offline-run-*-{run_id}")):
+    for old in sorted((root.resolve() / "wandb").glob(f"offline-run-*-{run_id}")):
         if old.resolve() == old and old.is_dir():
             shutil.rmtree(old, ignore_errors=True)
         else:
@@ -75,20 +74,18 @@ def _remove_earlier(root: Path, run_id: str) -> None:
 
 
 def _run_id(folder: Path, root: Path, owner: str) -> str:
-    """The id in the folder; a new one where there is none, a text that is none, or another folder's."""
-    file, found = folder / ID_FILE, ""
-    with suppress(Unreadable):
-        found = (plain_bytes(file, "remove it") or b"").decode(errors="replace").strip()
-    if not re.fullmatch("[0-9a-f]{8}", found) or _owners(root, found) - {owner}:
+    """The id in the folder; a new id if there is none, it is malformed, or it belongs to another folder."""
+    found = _text(folder / ID_FILE) or ""
+    valid = re.fullmatch("[0-9a-f]{8}", found)
+    owners = set(map(_text, (root / "wandb").glob(f"*run-*-{found}/{OWNER_FILE}"))) if valid else set()
+    if not valid or owners - {owner, None}:
         found = secrets.token_hex(4)
-        write_text(file, found)
+        write_text(folder / ID_FILE, found)
     return found
 
 
-def _owners(root: Path, run_id: str) -> set[str]:
-    """The folders that wandb's runs of an id say they show."""
-    owners = set()
-    for file in (root / "wandb").glob(f"*run-*-{run_id}/{OWNER_FILE}"):
-        with suppress(Unreadable):
-            owners.add((plain_bytes(file, "remove it") or b"").decode(errors="replace").strip())
-    return owners
+def _text(file: Path) -> str | None:
+    """The text of a small file, empty if there is no file; None if it cannot be read."""
+    with suppress(Unreadable):
+        return (plain_bytes(file, "remove it") or b"").decode(errors="replace").strip()
+    return None

@@ -1,4 +1,4 @@
-"""Warm start: a run begins with the weights of another run (`from_run`)."""
+"""Warm start: loads the weights of another run into a network before training (`from_run`)."""
 
 from pathlib import Path
 from typing import Any
@@ -10,46 +10,48 @@ from attnlab.run.run_folder import RunError, read_config
 from attnlab.run.warm_start_check import fit_problem
 
 
-def begin_with(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[str, Any]:
-    """Load a run's weights into the embedding and the layers of a network, whose task and outputs may be others.
+def load_warm_start(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[str, Any]:
+    """Load the weights of another run into the embedding and the layers of a network; task and outputs may differ.
 
     Args:
-        folder: the run that gives them.
-        own: the configuration of the run that takes them.
+        folder: folder of the run that the weights are from.
+        own: configuration of the run that is trained.
 
     Returns:
-        where they are from: folder, checkpoint, step, and how many numbers of the network they fill (`share`).
+        folder, checkpoint and step of the weights, and the share of the numbers of the network that they fill.
 
     Raises:
-        RunError: it does not fit (`fit_problem`), or has another vocabulary or longest sequence.
+        RunError: the networks differ (`fit_problem`), or the vocabulary or the longest sequence does.
     """
     given = read_config(folder / "config.yaml")
     if problem := fit_problem(folder, given, own):
         raise RunError(problem)
     weights, where = run_weights(folder, "selected", given["train"]["selection"])
-    there = {_place(name): value for name, value in weights.items() if _in_body(name)}
+    there = {_without_prefix(name): value for name, value in weights.items() if _in_body(name)}
     mine = {name: value for name, value in network.state_dict().items() if _in_body(name)}
-    unfit = [name for name, value in mine.items() if getattr(there.get(_place(name)), "shape", None) != value.shape]
-    unfit += sorted(there.keys() - set(map(_place, mine)))
+    unfit = [
+        name for name, value in mine.items() if getattr(there.get(_without_prefix(name)), "shape", None) != value.shape
+    ]
+    unfit += sorted(there.keys() - set(map(_without_prefix, mine)))
     if unfit:
         raise RunError(f"from_run={folder}: its weights do not fit this network ({unfit[0]}){_cause(unfit[0])}")
-    loaded = {name: there[_place(name)] for name in mine}
+    loaded = {name: there[_without_prefix(name)] for name in mine}
     network.load_state_dict(network.state_dict() | loaded)
     total = sum(value.numel() for value in network.state_dict().values())
     return {"run": str(folder), **where, "share": sum(value.numel() for value in loaded.values()) / total}
 
 
 BODY = ("embedding", "source_embedding", "target_embedding", "encoder", "decoder")
-"""Parts of networks that other tasks can go on with; the rest is made for one task's answers."""
+"""Parts of a network that other tasks can use; the rest depends on the outputs of one task."""
 
 
-def _place(name: str) -> str:
-    """The name of a weight without the part of a classifier that holds embedding and encoder."""
+def _without_prefix(name: str) -> str:
+    """Name of a weight without the prefix that embedding and encoder have in a classifier."""
     return name.removeprefix("sequence.")
 
 
 def _in_body(name: str) -> bool:
-    return _place(name).split(".")[0] in BODY
+    return _without_prefix(name).split(".")[0] in BODY
 
 
 def _cause(name: str) -> str:

@@ -1,6 +1,7 @@
-"""Whether a run can begin with the weights of another one, as far as both configurations say; needs no torch."""
+"""Checks from two configurations whether a run can start with the weights of another run; imports no torch."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +17,32 @@ SHAPING = (
     *("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_feed_forward", "share_layers", "norm_placement"),
     *("final_norm", "layer_norm", "feed_forward", "positions", "embedding", "attention_bias"),
 )
-"""Keys of the backbone that decide what the body computes; dropout and what belongs to the output do not."""
+"""Keys of the backbone on which the computation of the layers depends; not dropout and options of the output."""
 
 
 def from_run_problems(jobs: Sequence[JobConfig]) -> list[str]:
-    """Problems of jobs that begin with a run which is not there or does not fit; a table of the jobs needs none."""
-    takers: dict[str, list[Mapping[str, Any]]] = {}
+    """Problems of jobs whose `from_run` is missing or does not fit."""
+    given = cache(_given)
+    problems: list[str | None] = []
     for job in jobs:
-        if job.typed.from_run is not None:
-            takers.setdefault(job.typed.from_run, []).append(job.raw)
-    problems = []
-    for folder, own in takers.items():
-        try:
-            given = _given(folder)
-        except RunError as error:
-            problems.append(str(error))
-        else:
-            problems += dict.fromkeys(filter(None, (fit_problem(folder, given, job) for job in own)))
-    return problems
+        if (folder := job.typed.from_run) is not None:
+            try:
+                problems.append(fit_problem(folder, given(folder), job.raw))
+            except RunError as error:
+                problems.append(str(error))
+    return list(dict.fromkeys(filter(None, problems)))
 
 
 def fit_problem(folder: str | Path, given: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
-    """Why the weights of a run mean something else in the network of another one; None where they fit.
+    """Why weights of one run cannot be used in the network of another run; None if they fit.
 
-    They do not where the run has another network (mechanism, widths, norms, positions), or names classes that are not
+    The networks may differ (mechanism, widths, norms, positions), or the configuration names classes that are not
     allowed.
 
     Args:
-        folder: the run that gives its weights.
+        folder: folder of the run that the weights are from.
         given: its configuration.
-        own: the configuration of the run that takes them.
+        own: configuration of the run that is trained.
     """
     if foreign := foreign_targets(given):
         return f"from_run={folder}: {foreign[0]}"
@@ -55,10 +52,10 @@ def fit_problem(folder: str | Path, given: Mapping[str, Any], own: Mapping[str, 
 
 
 def _given(folder: str) -> dict[str, Any]:
-    """The configuration of the run that gives its weights.
+    """Configuration of the run that the weights are from.
 
     Raises:
-        RunError: it is not there, with the experiment that trains it if one does, or is damaged.
+        RunError: it is missing or damaged; names the experiment that trains it, if there is one.
     """
     experiment = trained_by(folder)
     if experiment is None or (Path(folder) / "config.yaml").exists():
@@ -68,6 +65,6 @@ def _given(folder: str) -> dict[str, Any]:
 
 
 def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides on a network's body, with or without weights that would show it."""
+    """Options that the layers of a network depend on, also those that change no weight."""
     model = {key: value for key, value in config["model"].items() if key not in ("name", "ortho", "embedding_dropout")}
     return {"backbone": {key: config["backbone"].get(key) for key in SHAPING}, "model": model}

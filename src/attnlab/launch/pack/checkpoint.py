@@ -1,4 +1,4 @@
-"""Checkpoints of runs that are trained together: one file a run, such as the run by itself writes and reads."""
+"""Checkpoints of packed runs: one file for each run, as the same run alone would write and read it."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -10,64 +10,64 @@ import torch
 from pytorch_lightning.plugins import CheckpointIO
 from torch import Tensor
 
-from attnlab.launch.pack.member import Member
+from attnlab.launch.pack.member import PackMember
 from attnlab.launch.pack.network_stack import NetworkStack
-from attnlab.launch.pack.packed_module import PackModule
+from attnlab.launch.pack.packed_module import PackedModule
 from attnlab.learn.atomic_write import IDENTITY, save_together
 from attnlab.learn.callbacks import RandomState, Saving
 from attnlab.learn.optimizers import schedule_of
 from attnlab.run.fit import after_saving
 
 COMMON = ("epoch", "global_step", "pytorch-lightning_version", "loops")
-"""what is the same in the checkpoints of all runs of a step"""
+"""entries that are equal in the checkpoints of all runs"""
 TOGETHER = "together"
-"""beside a run's own random states: those of the pack, and the runs they belong to"""
+"""entry with the random states of the pack and the names of its runs, in addition to the states of the run alone"""
 
 
 class PackSaving(Saving):
-    """Saves every run that lives to its own folder, all of a step or none."""
+    """Saves the runs that are still trained to their own folders, all of them or none."""
 
     def __init__(self, checkpoints: "PackCheckpoints", *options: Any) -> None:
         super().__init__(*options)
         self.checkpoints = checkpoints
 
-    def save(self, trainer: pl.Trainer, module: PackModule, step: int) -> None:
-        living = []
+    def save(self, trainer: pl.Trainer, module: PackedModule, step: int) -> None:
+        active = []
         for member in module.members:
-            if member.lives:
+            if member.active:
                 with member.guarded():
                     member.module.require_finite_weights()
-                    living.append(member)
-        if not living:
+                    active.append(member)
+        if not active:
             return
-        trainer.save_checkpoint(living[0].run.folder.checkpoint)
-        states = {member.run.folder.checkpoint: self.checkpoints.of(member) for member in living}
+        trainer.save_checkpoint(active[0].run.folder.checkpoint)
+        states = {member.run.folder.checkpoint: self.checkpoints.of(member) for member in active}
         save_together({path: partial(torch.save, state) for path, state in states.items()})
-        for member in living:
+        for member in active:
             after_saving(member.run, member.callbacks, step)
 
 
 class PackCheckpoints(CheckpointIO):
-    """Between Lightning's checkpoint of the pack, which is written nowhere, and those of its runs.
+    """Converts between Lightning's checkpoint of the pack, which is not written to a file, and checkpoints of runs.
 
     Args:
-        members: the runs, in the order of the stack's rows.
-        saved: their checkpoints, to go on from; empty to begin.
+        members: the runs, in the order of the rows of the stack.
+        saved: their checkpoints, to resume from; empty at the start.
     """
 
-    def __init__(self, members: Sequence[Member], stack: NetworkStack, saved: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, members: Sequence[PackMember], stack: NetworkStack, saved: Sequence[dict[str, Any]]) -> None:
         self.members, self.stack, self.saved = list(members), stack, list(saved)
         self.current: dict[str, Any] = {}
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Keeps what `of` takes apart."""
+        """Keep the checkpoint of the pack for `of`."""
         self.current = checkpoint
 
     def remove_checkpoint(self, path: Any) -> None:
-        """Nothing: Lightning is asked to keep none."""
+        """Does nothing: Lightning keeps no checkpoint."""
 
-    def of(self, member: Member) -> dict[str, Any]:
-        """The kept checkpoint's part of a run."""
+    def of(self, member: PackMember) -> dict[str, Any]:
+        """Returns the checkpoint of one run."""
         row = self.members.index(member)
         callbacks = {each.state_key: each.state_dict() for each in member.callbacks}
         callbacks = {name: state for name, state in callbacks.items() if state}
@@ -81,7 +81,7 @@ class PackCheckpoints(CheckpointIO):
         }
 
     def _optimizer_state(self, row: int) -> dict[str, Any]:
-        """That of an optimiser of the run's network alone: the moments of every parameter by itself."""
+        """State of an optimiser for the network of one run, with moments for every parameter."""
         together = self.current["optimizer_states"][0]
         state = together["state"].get(row, {})
         parts = {name: self.stack.parts(value) for name, value in state.items() if value.ndim}
@@ -93,8 +93,8 @@ class PackCheckpoints(CheckpointIO):
         group = together["param_groups"][row] | {"params": list(numbers)}
         return {"state": own if state else {}, "param_groups": [group]}
 
-    def _random_state(self, member: Member) -> dict[str, Any]:
-        """States for the run alone, which no other run has, and beside them those of the pack."""
+    def _random_state(self, member: PackMember) -> dict[str, Any]:
+        """Random states for the run alone, from its seed and step, and the states of the pack."""
         together = self.current["callbacks"][RandomState.__qualname__]
         seed = (member.run.config.seed, self.current["global_step"])
         [number] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
@@ -106,7 +106,7 @@ class PackCheckpoints(CheckpointIO):
         return together | alone | {TOGETHER: {"runs": _names(self.members)} | together}
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        """What Lightning reads to go on: the checkpoints of the runs put together; weights are in the stack already."""
+        """Joins the checkpoints of the runs for Lightning; the stack already holds the weights."""
         states = [saved["optimizer_states"][0] for saved in self.saved]
         own = {row: self._joined(state["state"]) for row, state in enumerate(states)}
         groups = [state["param_groups"][0] | {"params": [row]} for row, state in enumerate(states)]
@@ -117,12 +117,12 @@ class PackCheckpoints(CheckpointIO):
             "state_dict": {},
             "optimizer_states": [{"state": {k: v for k, v in own.items() if v}, "param_groups": groups}],
             "lr_schedulers": _joined_schedules([saved["lr_schedulers"] for saved in self.saved], groups),
-            # Other runs beside these than before: they draw from states of their own, as if they had begun.
+            # If the pack has changed, its random states start from a seed again.
             "callbacks": {RandomState.__qualname__: random[0]} if same else {},
         }
 
     def _joined(self, state: Mapping[int, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """The moments of all parameters of a run as one row; those of a parameter that was never moved are 0."""
+        """Moments of all parameters of a run as one row; 0 for a parameter without moments."""
         if not state:
             return {}
         joined = {}
@@ -138,23 +138,23 @@ class PackCheckpoints(CheckpointIO):
         return joined
 
 
-def _names(members: Sequence[Member]) -> list[str]:
+def _names(members: Sequence[PackMember]) -> list[str]:
     return ["/".join(member.run.folder.path.parts[-2:]) for member in members]
 
 
-def _scheduled(member: Member) -> bool:
-    """Whether a run by itself has a schedule."""
+def _scheduled(member: PackMember) -> bool:
+    """Whether a run alone has a learning rate schedule."""
     train = member.run.config.train
     return schedule_of(member.run.config.optim, train.max_steps) is not None
 
 
 def _schedule_state(together: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """That of one run: its entry of every list."""
+    """State of the schedule of one run: its entry of every list."""
     return {key: [value[row]] if isinstance(value, list) else value for key, value in together.items()}
 
 
 def _joined_schedules(states: Sequence[list], groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One state of all schedules; a run without one keeps its rate."""
+    """State of all schedules; a run without a schedule keeps its learning rate."""
     first = next((state[0] for state in states if state), None)
     if first is None:
         return []

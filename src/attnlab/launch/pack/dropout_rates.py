@@ -1,4 +1,4 @@
-"""Dropout rates that differ between runs trained together: numbers in a network, tensors in a stack of networks."""
+"""Dropout rates that differ between packed runs: turned into buffers, so that a stack holds one rate per network."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from attnlab.attention.core.softmax_core import dropped
 
 
 class RatedDropout(nn.Module):
-    """nn.Dropout whose rate is a tensor, so that each member of a stack has its own."""
+    """nn.Dropout with a tensor as rate, so that each member of a stack has its own rate."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -20,13 +20,13 @@ class RatedDropout(nn.Module):
 
 
 def different_rates(template: nn.Module, networks: Sequence[nn.Module]) -> dict[str, list[float]]:
-    """Makes buffers of the dropout rates in which the networks differ.
+    """Replaces dropout rates that differ between networks by buffers.
 
     Args:
         template: a copy of a network, changed in place.
 
     Returns:
-        by the name of each new buffer of `template`, the rates of all networks.
+        the rates of all networks, by the name of the new buffer of `template`.
     """
     found = {}
     for path, module in list(template.named_modules()):

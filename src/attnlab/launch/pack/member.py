@@ -1,5 +1,6 @@
-"""One of the runs that are trained together: its own folder, metrics, weights, callbacks and end."""
+"""Members of a pack: runs that are trained together, each with its own folder, metrics, callbacks and end."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,39 +8,57 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
+from attnlab.launch.pack.pending_run import PendingRun
 from attnlab.learn.callbacks import Clock
-from attnlab.learn.training_module import NonFiniteLoss, TrainingModule
+from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.training_progress import Reporter
-from attnlab.run.fit import batch_order, own_callbacks
+from attnlab.run.fit import TrainingOver, batch_order, own_callbacks
 from attnlab.run.read_checkpoints import network_weights
-from attnlab.run.run_lifecycle import Session
+from attnlab.run.run_context import RunContext
 
 
-class Member:
-    """A run in a pack.
+class SharedTime:
+    """Clock of the runs of a pack: each run has an equal share of the time."""
+
+    def __init__(self) -> None:
+        self.seconds, self.seen = 0.0, time.monotonic()
+
+    def __call__(self) -> float:
+        """Seconds of a run that was trained from the start until now."""
+        return self.seconds
+
+    def pass_on(self, sharing: int) -> None:
+        """Divide the time since the last call among a number of runs."""
+        now = time.monotonic()
+        self.seconds, self.seen = self.seconds + (now - self.seen) / max(sharing, 1), now
+
+
+class PackMember:
+    """A run that is trained together with others.
 
     Args:
-        session: the run, opened.
-        seconds: the clock of its share of the pack's time.
+        pending: its configuration and exit code.
+        run: the run, opened.
+        clock: seconds of training of a run of the pack.
 
     Attributes:
-        error: why it stopped while the others went on, or None.
+        error: the reason why it stopped while the others continue, or None.
     """
 
-    def __init__(self, session: Session, seconds: Callable[[], float]) -> None:
-        self.session, self.run = session, session.run
+    def __init__(self, pending: PendingRun, run: RunContext, clock: SharedTime) -> None:
+        self.pending, self.run = pending, run
         self.error: Exception | None = None
-        self.module = TrainingModule(self.run.config, self.run.network, self.run.prepared.spec)
-        self.order = batch_order(self.run.config, self.run.prepared)
-        own = own_callbacks(self.run, session.sinks, session.evaluator, self.order)
-        self.callbacks: list[pl.Callback] = [Clock(seconds), *own]
+        self.module = TrainingModule(run.config, run.network, run.prepared.spec)
+        self.order = batch_order(run.config, run.prepared)
+        self.callbacks: list[pl.Callback] = [Clock(clock), *own_callbacks(run, self.order)]
 
     @property
-    def lives(self) -> bool:
+    def active(self) -> bool:
+        """Whether the run is still trained."""
         return self.error is None
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Weights and callbacks as they were in a checkpoint."""
+        """Load weights and states of callbacks from a checkpoint."""
         self.run.network.load_state_dict(network_weights(saved))
         for callback in self.callbacks:
             if callback.state_key in saved["callbacks"]:
@@ -47,7 +66,7 @@ class Member:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """An error in this block ends this run only; a signal, or a lack of memory, is everyone's."""
+        """An error in this block ends this run only; a signal, or a lack of memory, ends all runs."""
         try:
             yield
         except torch.OutOfMemoryError:
@@ -57,10 +76,11 @@ class Member:
 
 
 class MemberReporter(Reporter):
-    """What a run says, with its name before it, by the reporter of the pack."""
+    """Prints the lines of a run, with its name in front, through the reporter of the pack."""
 
     def __init__(self, pack: Reporter, name: str) -> None:
         self.pack, self.name = pack, name
+        self.update, self.stop = pack.update, pack.stop
 
     def say(self, text: str) -> None:
         self.pack.say(f"{self.name}: {text}")
@@ -68,33 +88,27 @@ class MemberReporter(Reporter):
     def start(self, what: str, total: int, done: int = 0) -> None:
         self.pack.start(f"{self.name}: {what}", total, done)
 
-    def update(self, done: int, note: str = "") -> None:
-        self.pack.update(done, note)
-
-    def stop(self) -> None:
-        self.pack.stop()
-
 
 class ForMembers(pl.Callback):
-    """Passes what happens in training to the callbacks of every run that lives; leaves training when none does.
+    """Calls the callbacks of every run that is still trained; ends training when there is no such run.
 
     Args:
         members: the runs.
-        pass_time: called after each step with the number of runs that share its time.
+        pass_time: called after each batch with the number of runs that share its time.
     """
 
-    def __init__(self, members: list[Member], pass_time: Callable[[int], None]) -> None:
+    def __init__(self, members: list[PackMember], pass_time: Callable[[int], None]) -> None:
         self.members, self.pass_time = members, pass_time
 
     def _each(self, hook: str, trainer: pl.Trainer, *args: Any) -> None:
         for member in self.members:
-            if member.lives:
+            if member.active:
                 with member.guarded():
                     for callback in member.callbacks:
                         getattr(callback, hook)(trainer, member.module, *args)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        # what came before belongs to no run's training
+        # time before training counts for no run
         self.pass_time(1)
         for member in self.members:
             member.module.trainer = trainer
@@ -105,9 +119,9 @@ class ForMembers(pl.Callback):
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
         self._each("on_train_batch_end", trainer, *args)
-        self.pass_time(sum(member.lives for member in self.members))
-        if not any(member.lives for member in self.members):
-            raise NonFiniteLoss("no run of the pack is left")
+        self.pass_time(sum(member.active for member in self.members))
+        if not any(member.active for member in self.members):
+            raise TrainingOver
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._each("on_train_end", trainer)

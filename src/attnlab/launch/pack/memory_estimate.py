@@ -1,4 +1,4 @@
-"""How many runs fit on a device together: measured with a step of one of them."""
+"""Estimates how many runs fit into memory together, from a training step of one run."""
 
 from collections.abc import Callable
 
@@ -17,15 +17,15 @@ from attnlab.run.runtime import make_network
 from attnlab.tasks.base import Prepared
 
 SHARE = 0.8
-"""of the free memory that runs may fill: evaluations, and what the allocator wastes, need the rest"""
+"""of the free memory that runs may use; evaluations and fragmentation need the rest"""
 STATES = 3
-"""copies of the parameters that training keeps beside them: gradients and two moments"""
+"""copies of the parameters during training: gradients and two moments"""
 
 
 def most_members(config: Config, prepared: Prepared, order: BatchOrder, device: torch.device) -> int:
-    """How many runs fit into the free memory, by a step of one of them on the longest examples.
+    """Returns how many runs fit into the free memory, from a step of one run on the longest examples.
 
-    The random states are left as they were.
+    The random states are restored.
     """
     examples = prepared.subsets["train"]
     size = len(order[0])
@@ -54,9 +54,9 @@ def _peak_on_gpu(losses: Callable[[], Tensor], device: torch.device) -> int:
 
 
 def _peak_on_cpu(losses: Callable[[], Tensor]) -> int:
-    """Twice what is kept for the way back: its gradients come on top.
+    """Twice the size of the tensors saved for the backward pass, since their gradients need as much.
 
-    The process's own memory says nothing here: it may hold what earlier jobs have freed.
+    The memory use of the process cannot be used: it may include memory that earlier jobs have freed.
     """
     kept: dict[int, int] = {}
 

@@ -1,4 +1,4 @@
-"""Batches of many runs that are too large for one pass, in pieces."""
+"""Splits batches of a pack that are too large for one forward pass."""
 
 import torch
 
@@ -6,10 +6,10 @@ from attnlab.data.batch import Batch, cuts
 
 
 def pieces(batch: Batch, members: int, max_tokens: int | None) -> list[Batch]:
-    """A batch of all members, one after another, or several such batches with as many examples of each member.
+    """Splits a batch of all members, one after another, into batches with the same number of examples of each member.
 
-    As `Batch.pieces`, whose limit holds for each member by itself: every member's examples are put in the order of
-    their sizes, and all are cut at the same places.
+    As in `Batch.pieces`, the limit holds for each member: the examples of every member are sorted by size, and all
+    members are cut at the same positions.
     """
     if max_tokens is None or (batch.sequences and len(batch) // members * sum(batch.widths) <= max_tokens):
         return [batch]

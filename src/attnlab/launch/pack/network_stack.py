@@ -1,8 +1,7 @@
-"""Several networks of one shape as one: their parameters side by side, one row a network.
+"""Stack of networks of the same shape: all parameters in one matrix, with one row for each network.
 
-Each network keeps its own tensors, which become views into its row. So a member's weights are read, saved, evaluated
-and redrawn as if it were alone, while all are computed at once by `torch.func`: functional_call with the columns of
-the parameters, under vmap over the rows.
+The parameters of a network become views into its row, so that a network can be read, saved, evaluated and redrawn as
+if it were alone. Together they are computed by `functional_call` of torch.func, under vmap over the rows.
 """
 
 import copy
@@ -18,11 +17,11 @@ from attnlab.launch.pack.dropout_rates import different_rates
 from attnlab.learn.objectives import Objective
 
 ALIGNED = 32
-"""numbers; the values of every parameter begin at a multiple of it, as fast kernels want it"""
+"""the values of every parameter start at a multiple of this number, as fast kernels need it"""
 
 
 class _Computed(nn.Module):
-    """What functional_call calls: the objective of a network."""
+    """Module for functional_call: the objective of a network."""
 
     def __init__(self, network: nn.Module, objective: Objective) -> None:
         super().__init__()
@@ -33,16 +32,16 @@ class _Computed(nn.Module):
 
 
 class NetworkStack:
-    """Networks as rows.
+    """Networks whose parameters are the rows of a matrix.
 
     Args:
         networks: of one shape, on one device; their parameters and buffers become views.
         objective: (network, batch) -> loss, penalty.
-        model: number of the network whose code computes all of them (one without the loss on values skips it).
+        model: number of the network whose code computes all networks (a network without orthogonality loss skips it).
 
     Attributes:
-        flat: [members, numbers], all parameters; a leaf, whose gradient is that of every member by itself.
-        rows: [numbers] of each member, sharing its memory: what optimisers update.
+        flat: [members, numbers], all parameters; a leaf, whose gradient holds the gradients of all members.
+        rows: [numbers] of each member, views of `flat`: the parameters of the optimisers.
     """
 
     def __init__(self, networks: Sequence[nn.Module], objective: Objective, model: int = 0) -> None:
@@ -66,14 +65,14 @@ class NetworkStack:
         }
 
     def parts(self, flat: Tensor) -> list[Tensor]:
-        """A row, or all rows, as the parameters of the network: views."""
+        """Views of a row, or of all rows, with the shapes of the parameters."""
         pieces = flat.split(self.splits, dim=-1)[::2]
         return [piece.view(*flat.shape[:-1], *shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
 
     def losses(
         self, flat: Tensor, buffers: Mapping[str, Tensor], kind: type[Batch], given: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Losses and penalties [members] of the fields of a batch, which begin with [members, batch]."""
+        """Losses and penalties [members] of the fields of a batch, of shape [members, batch, ...]."""
         own = dict(zip(self.names, self.parts(flat), strict=True)) | dict(buffers)
         tensors = {f"network.{name}": value for name, value in own.items()}
 
@@ -83,16 +82,16 @@ class NetworkStack:
         return vmap(one, randomness="different")(tensors, given)
 
     def given(self, batch: Batch) -> dict[str, Tensor]:
-        """The fields of a batch of all members, one after another, as [members, batch, ...]."""
+        """Fields of a batch of all members, one after another, with the shape [members, batch, ...]."""
         return {f.name: getattr(batch, f.name).unflatten(0, (self.size, -1)) for f in fields(batch)}
 
     def of_batch(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Losses and penalties [members] of such a batch."""
+        """Losses and penalties [members] of a batch of all members, one after another."""
         return self.losses(self.flat, self.buffers, type(batch), self.given(batch))
 
 
 def _stacked(name: str, networks: Sequence[nn.Module]) -> Tensor:
-    """A buffer of all networks [members, ...]; theirs become views of it."""
+    """A buffer of all networks [members, ...]; the buffers of the networks become views of it."""
     together = torch.stack([network.get_buffer(name) for network in networks])
     module, _, last = name.rpartition(".")
     for network, own in zip(networks, together, strict=True):

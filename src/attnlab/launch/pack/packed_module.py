@@ -1,4 +1,4 @@
-"""The step of many runs at once."""
+"""LightningModule of a pack: the training step of all its runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
 from attnlab.data.batch import Batch
-from attnlab.launch.pack.member import Member
+from attnlab.launch.pack.member import PackMember
 from attnlab.launch.pack.microbatch import pieces
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.compiled_step import OwnGradients, compiled
@@ -19,8 +19,8 @@ from attnlab.learn.optimizers import make_grouped, optimizer_options, schedule_o
 from attnlab.learn.training_module import NonFiniteLoss
 
 
-class Row(Mapping[str, Tensor]):
-    """The metrics of one member out of those of all: `train/loss` [members] -> its own."""
+class MemberMetrics(Mapping[str, Tensor]):
+    """Metrics of one member, read from the metrics of all members: `train/loss` [members] -> scalar."""
 
     def __init__(self, all_metrics: Mapping[str, Tensor], row: int, hidden: Sequence[str]) -> None:
         self.all_metrics, self.row, self.hidden = all_metrics, row, hidden
@@ -35,17 +35,17 @@ class Row(Mapping[str, Tensor]):
         return sum(1 for _ in self)
 
 
-class PackModule(pl.LightningModule):
-    """Trains the runs of a pack: one forward and backward pass over the stack of their networks, each run with its own
-    loss, clipping and optimiser.
+class PackedModule(pl.LightningModule):
+    """Trains the runs of a pack in one forward and backward pass over the stack of their networks.
 
-    A run whose loss is not finite ends, and nothing of it is saved from there on; the others go on.
+    Loss, gradient clipping and optimiser are separate for each run. A run whose loss is not finite ends and is
+    not saved any more; the others continue.
 
     Args:
         members: the runs; their networks are the rows of `stack`.
     """
 
-    def __init__(self, members: Sequence[Member], stack: NetworkStack) -> None:
+    def __init__(self, members: Sequence[PackMember], stack: NetworkStack) -> None:
         super().__init__()
         self.members, self.stack = list(members), stack
         first = members[0].run
@@ -55,7 +55,7 @@ class PackModule(pl.LightningModule):
         self._own_gradients = OwnGradients([stack.flat]) if compiles and device.type == "cuda" else None
         if self._own_gradients is not None:
             for tensor in (stack.flat, *stack.buffers.values()):
-                # else a CUDA graph copies them before every step
+                # otherwise a CUDA graph copies them before every step
                 torch._dynamo.mark_static_address(tensor)
         self.loss_monitor = LossMonitor(late=device.type == "cuda")
         weights = [member.run.config.model.ortho.weight for member in members]
@@ -66,15 +66,15 @@ class PackModule(pl.LightningModule):
         self._losses: list[Tensor] = []
         self._batch: Batch | None = None
         for row, (member, weight) in enumerate(zip(members, weights, strict=True)):
-            member.module.latest = Row(self.metrics, row, () if weight else ("train/ortho",))
-            # what is saved or validated has been looked at, as in a run by itself
+            member.module.latest = MemberMetrics(self.metrics, row, () if weight else ("train/ortho",))
+            # before saving and validation the loss is checked, as in a run alone
             member.module.check_losses = partial(self._look_at, row)
 
     @property
     def latest(self) -> dict[str, Tensor]:
-        """The mean loss of the runs that live, for the eye."""
-        lives = [row for row, member in enumerate(self.members) if member.lives]
-        return {"train/loss": self.metrics["train/loss"][lives].mean()}
+        """Mean loss of the runs that are still trained, for the progress display."""
+        active = [row for row, member in enumerate(self.members) if member.active]
+        return {"train/loss": self.metrics["train/loss"][active].mean()}
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.spec.kind == "masked_language_model":
@@ -103,15 +103,15 @@ class PackModule(pl.LightningModule):
             self._own_gradients()
         self._look(self.loss_monitor.after(self.global_step, self._batch, self.metrics))
         for row, parameter in enumerate(self.stack.rows):
-            # without a gradient an optimiser leaves a parameter as it is
-            parameter.grad = self.stack.flat.grad[row] if self.members[row].lives else None
+            # an optimiser does not change a parameter without a gradient
+            parameter.grad = self.stack.flat.grad[row] if self.members[row].active else None
 
     def _look(self, due: Sequence[StepLosses]) -> None:
-        """Look at losses; a run whose own is not finite ends."""
+        """Check losses; a run whose loss is not finite ends."""
         for seen in due:
             finite = torch.stack(list(seen.arrive().values())).isfinite().all(0)
             for row, member in enumerate(self.members):
-                if member.lives and not finite[row]:
+                if member.active and not finite[row]:
                     gradients = dict(zip(self.stack.names, self.stack.parts(self.stack.flat.grad[row]), strict=True))
                     own = seen.of_run(row, self.stack.size)
                     member.error = NonFiniteLoss(member.module.describe_non_finite(own, gradients))
@@ -127,7 +127,7 @@ class PackModule(pl.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """As TrainingModule clips, every run by its own limits."""
+        """Clip gradients as in TrainingModule, with separate limits for every run."""
         gradients = self.stack.flat.grad
         if self.clip_value is not None:
             gradients.clamp_(-self.clip_value, self.clip_value)
@@ -161,7 +161,7 @@ class PackModule(pl.LightningModule):
 
 
 def _limits(values: Sequence[float | None], like: Tensor) -> Tensor | None:
-    """Limits [members, 1]; infinite where there is none, None where nobody has one."""
+    """Limits [members, 1], infinite for a member without limit; None if no member has a limit."""
     if all(value is None for value in values):
         return None
     numbers = [float("inf") if value is None else value for value in values]

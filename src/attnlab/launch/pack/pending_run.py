@@ -1,6 +1,5 @@
-"""The runs that a pack is asked for, until they are opened and after they have ended."""
+"""Runs that a pack is asked to train, before they are opened and after they have ended."""
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -11,28 +10,32 @@ from attnlab.launch.run_job import exit_code
 from attnlab.run.finished_run import finished_result
 from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.run_folder import RunFolder
-from attnlab.run.run_lifecycle import ended
+from attnlab.run.run_lifecycle import record_end
 
 
-class Entry:
-    """A run that is asked for: its configuration and folder, and its exit code once it has ended.
+class PendingRun:
+    """A run to train: its job and folder, the step of its checkpoint, and its exit code.
 
     Args:
-        name: what tells it from the others of the pack.
+        name: values that distinguish the run from the others of the pack.
+
+    Attributes:
+        code: the exit code; None until the run has ended.
+        locked: whether this process holds the run folder.
     """
 
     def __init__(self, job: JobConfig, name: str) -> None:
         self.job, self.config, self.name = job, job.typed, name
         self.folder = RunFolder(job.folder)
         self.code: int | None = None
-        self.step, self.held = 0, False
+        self.step, self.locked = 0, False
 
-    def open(self, held: ExitStack) -> None:
-        """Lock the folder until `held` ends; a run that is finished, or cannot begin, gets its exit code."""
+    def open(self, locks: ExitStack) -> None:
+        """Lock the folder until `locks` is closed; a run that is finished, or cannot start, gets its exit code."""
         try:
             self.folder.create()
-            held.enter_context(self.folder.locked())
-            self.held = True
+            locks.enter_context(self.folder.locked())
+            self.locked = True
             if finished_result(self.folder, self.job) is not None:
                 self.code = 0
             else:
@@ -41,48 +44,37 @@ class Entry:
             self.code = exit_code(error, self.folder.path)
 
     def look_up_step(self) -> None:
-        """The step that the last checkpoint holds by now."""
+        """Read the step of the last checkpoint."""
         self.step = reached_step(self.folder)
 
     def end(self, error: BaseException | None) -> None:
-        """Record and say how the run ended; one that was never opened has nothing to record."""
-        if self.held:
-            ended(self.folder, error)
+        """Record and report how the run ended; nothing is recorded in a folder that was never locked."""
+        if self.locked:
+            record_end(self.folder, error)
         self.code = 0 if error is None else exit_code(error, self.folder.path)
 
 
-def entries_of(jobs: Sequence[JobConfig]) -> list[Entry]:
-    """The runs of jobs, with names that tell them apart."""
-    return [Entry(job, name) for job, name in zip(jobs, _names(jobs), strict=True)]
-
-
-def _names(jobs: Sequence[JobConfig]) -> list[str]:
-    """Values in which each job differs from another one, and its seed: `seed=1, lr=0.01`."""
+def pending_runs(jobs: Sequence[JobConfig]) -> list[PendingRun]:
+    """Runs of jobs, named by the seed and the values in which jobs differ: `seed=1, lr=0.01`."""
     columns = {"seed": [show(job.typed.seed) for job in jobs]} | differing(jobs)
-    return [", ".join(f"{k.rpartition('.')[2]}={c[row]}" for k, c in columns.items()) for row in range(len(jobs))]
+    titles = [key.rpartition(".")[2] for key in columns]
+    rows = zip(*columns.values(), strict=True)
+    names = [", ".join(f"{title}={value}" for title, value in zip(titles, row, strict=True)) for row in rows]
+    return [PendingRun(job, name) for job, name in zip(jobs, names, strict=True)]
 
 
-def by_step(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Runs that have not ended, those at the same step together."""
-    left = [entry for entry in entries if entry.code is None]
-    return [[entry for entry in left if entry.step == step] for step in sorted({entry.step for entry in left})]
+def not_ended(runs: Sequence[PendingRun]) -> list[PendingRun]:
+    """Runs without an exit code."""
+    return [run for run in runs if run.code is None]
 
 
-def fail(entries: Sequence[Entry], error: Exception) -> None:
-    for entry in entries:
-        entry.end(error)
+def by_step(runs: Sequence[PendingRun]) -> list[list[PendingRun]]:
+    """Runs that have not ended, in groups of the same step."""
+    left = not_ended(runs)
+    return [[run for run in left if run.step == step] for step in sorted({run.step for run in left})]
 
 
-class SharedTime:
-    """Seconds of a pack, of which each run that lives has an equal share."""
-
-    def __init__(self) -> None:
-        self.seconds, self.seen = 0.0, time.monotonic()
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def pass_on(self, sharing: int) -> None:
-        """The time since the last call, for so many runs."""
-        now = time.monotonic()
-        self.seconds, self.seen = self.seconds + (now - self.seen) / max(sharing, 1), now
+def end_all(runs: Sequence[PendingRun], error: BaseException) -> None:
+    """End the runs that have not ended, with an error."""
+    for run in not_ended(runs):
+        run.end(error)

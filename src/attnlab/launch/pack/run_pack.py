@@ -1,7 +1,7 @@
-"""Many runs trained together in one process, each with its own folder, numbers and end.
+"""Training of many runs together in one process; each run has its own folder, metrics and end.
 
-`hydra/launcher=packed` calls this with jobs that differ in seed and scalar values only (`config.pack_grouping`). The
-files of a run are those of the same run by itself, and either way can go on where the other stopped.
+`hydra/launcher=packed` calls `run_pack` with jobs that differ in seed and scalar values only (`config.pack_grouping`).
+A run folder holds the same files as without packing, so that a packed run can be resumed alone, and the reverse.
 """
 
 import sys
@@ -10,67 +10,65 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from attnlab.config.job_config import JobConfig
-from attnlab.launch.pack.pending_run import Entry, by_step, entries_of, fail
-from attnlab.launch.pack.trainer import Shared
+from attnlab.launch.pack.pending_run import PendingRun, by_step, end_all, pending_runs
+from attnlab.launch.pack.trainer import PackTrainer
 from attnlab.launch.run_job import run_job
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.stop_signals import Stopped, StopRequest
 
 
 def run_pack(jobs: Sequence[JobConfig], max_packed: int | None = None) -> list[int]:
-    """Train, resume or show runs that differ in seed and scalar values only.
+    """Train or resume runs that differ in seed and scalar values only.
 
     Args:
-        max_packed: most runs at once; None: as many as fit into memory.
+        max_packed: maximal number of runs at once; None: as many as fit into memory.
 
     Returns:
-        the exit code of each, as `run_job` gives it; after a signal, of those that had not begun too.
+        the exit code of each run, as from `run_job`; after a signal, also of runs that had not started.
     """
-    entries = entries_of(jobs)
+    runs = pending_runs(jobs)
     quiet_lightning()
-    # Of fused softmax, which has no rule for stacks on the CPU and goes through them one by one.
+    # From fused softmax: on the CPU it has no batching rule and is computed for one network after the other.
     warnings.filterwarnings("ignore", message="There is a performance drop")
     stop = StopRequest()
-    with ExitStack() as held:
-        held.enter_context(stop.listening())
+    with ExitStack() as locks:
+        locks.enter_context(stop.listening())
         try:
-            for entry in entries:
-                entry.open(held)
-            _train_all(entries, max_packed, stop)
+            for run in runs:
+                run.open(locks)
+            _train_all(runs, max_packed, stop)
         except Stopped as stopped:
-            for entry in entries:
-                if entry.code is None:
-                    entry.end(stopped)
+            end_all(runs, stopped)
     stop.pass_on()
-    return _with_the_rest(entries)
+    return _with_the_rest(runs)
 
 
-def _with_the_rest(entries: Sequence[Entry]) -> list[int]:
-    """Exit codes; a run that nobody could share a step with is trained by itself, unless a signal stops it all."""
+def _with_the_rest(runs: Sequence[PendingRun]) -> list[int]:
+    """Exit codes; a run that is alone at its step is trained by itself, unless a signal stops everything."""
     stopped = 0
-    for entry in entries:
-        if entry.code is None and not stopped:
-            print(f"alone: {entry.name}, at step {entry.step}, where no other run is", file=sys.stderr, flush=True)
-            entry.code = run_job(entry.job, quiet=True)
-        if entry.code is None:
-            entry.code = stopped
-        stopped = max(stopped, entry.code if entry.code > 128 else 0)
-    return [entry.code for entry in entries]
+    for run in runs:
+        if run.code is None and not stopped:
+            print(f"alone: {run.name}, at step {run.step}, where no other run is", file=sys.stderr, flush=True)
+            run.code = run_job(run.job, quiet=True)
+        if run.code is None:
+            run.code = stopped
+        stopped = max(stopped, run.code if run.code > 128 else 0)
+    return [run.code for run in runs]
 
 
-def _train_all(entries: Sequence[Entry], max_packed: int | None, stop: StopRequest) -> None:
-    """Train what is not finished: runs that are at the same step together. One that is left alone is left over."""
-    shared: Shared | None = None
-    for group in by_step(entries):
+def _train_all(runs: Sequence[PendingRun], max_packed: int | None, stop: StopRequest) -> None:
+    """Train runs that are at the same step together; a run that is alone at its step is left out."""
+    trainer: PackTrainer | None = None
+    for group in by_step(runs):
         if len(group) < 2:
             continue
         try:
-            shared = shared or Shared(group[0], stop)
-            limit = max_packed or shared.most()
+            trainer = trainer or PackTrainer(group[0], stop)
+            limit = max_packed or trainer.most()
         except Exception as error:
-            fail([entry for entry in entries if entry.code is None], error)
+            end_all(runs, error)
             return
         if limit < len(group):
-            shared.reporter.say(f"{len(group)} runs, {limit} at once (hydra.launcher.max_packed)")
+            trainer.reporter.say(f"{len(group)} runs, {limit} at once (hydra.launcher.max_packed)")
         for first in range(0, len(group), limit):
-            shared.train(group[first : first + limit])
+            trainer.train(group[first : first + limit])
