@@ -1,8 +1,8 @@
 """Flip-flop language modelling (Liu et al. 2023, arXiv 2306.00946): remember one bit while others are to be ignored.
 
 A sequence alternates instructions and bits: w writes its bit, i has a bit to be ignored, r is followed by the bit
-written last. Only the bits after r are determined, and only they count in the loss and the metrics. One example, number
-7 of `train` at length 32 and data_seed 0:
+written last. Only the bits after r are determined, and only they count in the loss and the metrics. One example,
+number 7 of `train` at length 32 and data_seed 0:
 
     sequence  w0 i1 i1 i0 i0 i1 i0 w1 i0 i0 i0 r1 i0 w0 i1 r0
     read      1 0

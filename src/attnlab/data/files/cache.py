@@ -139,23 +139,23 @@ def _entry(path: Path) -> list:
 
 
 def _build(folder: Path, build: Callable[[Path], None], what: str, fault: str) -> None:
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    beside.mkdir()
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
+    unfinished.mkdir()
     try:
-        build(beside)
-        files = [path for path in beside.rglob("*") if path.is_file()]
-        manifest = {path.relative_to(beside).as_posix(): _entry(path) for path in files}
-        (beside / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
-        for path in [*beside.rglob("*"), beside]:
+        build(unfinished)
+        files = [path for path in unfinished.rglob("*") if path.is_file()]
+        manifest = {path.relative_to(unfinished).as_posix(): _entry(path) for path in files}
+        (unfinished / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
+        for path in [*unfinished.rglob("*"), unfinished]:
             _sync(path)
         if folder.exists():
             say(f"{folder} {fault}: {what} is made anew")
             # moved rather than emptied, because another process may have mapped its arrays
-            os.replace(folder, beside.with_name(beside.name + ".old"))
-        os.replace(beside, folder)
+            os.replace(folder, unfinished.with_name(unfinished.name + ".old"))
+        os.replace(unfinished, folder)
         _sync(folder.parent)
     finally:
-        for leftover in (beside, beside.with_name(beside.name + ".old")):
+        for leftover in (unfinished, unfinished.with_name(unfinished.name + ".old")):
             with suppress(OSError):
                 _remove(leftover)
 

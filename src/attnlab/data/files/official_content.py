@@ -1,4 +1,4 @@
-"""Official files that are read into memory whole, each from the first folder or archive that has it, or downloaded."""
+"""Reads official files into memory, each from the first folder or archive that has it, or from a download."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 
 @dataclass(frozen=True)
 class FileContent:
-    """The bytes of a file, where they were read (for messages), and the official file they should be."""
+    """The bytes of a file, their location for messages, and the expected official file."""
 
     where: str
     data: bytes
@@ -45,7 +45,7 @@ def read_contents(
     Args:
         files: by their names below the top folder.
         paths: folders and archives below the data folder, in the order of the search.
-        above: folder inside the top folder that may stand in front of the names.
+        above: folder below the top folder that may contain the files.
 
     Raises:
         DataError: a file is missing and cannot be downloaded.

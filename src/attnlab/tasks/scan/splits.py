@@ -4,7 +4,7 @@
 | simple, length                  | 80 % at random; the shorter 80 %                          | the rest            |
 | simple_p8                       | 8 % at random (1, 2, 4, ... 64)                           | the rest            |
 | addprim_jump, addprim_turn_left | all without the phrase, and often the phrase alone        | all others with it  |
-| addprim_complex_jump_num2_rep1  | 2 commands with `jump` besides (1 to 32, drawn 5 times)   | all others with it  |
+| addprim_complex_jump_num2_rep1  | 2 more commands with `jump` (1 to 32, drawn 5 times)      | all others with it  |
 | template_...                    | all without the phrase (`right`: without `run right` ...) | all with it         |
 | filler_num2                     | `around right` behind 2 verbs (0 to 3) but not `jump`     | `jump around right` |
 | fewshot_num4_rep1               | 4 with `look around right` (1 to 1024), no other verb     | `jump around right` |

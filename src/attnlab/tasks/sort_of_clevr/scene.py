@@ -15,7 +15,7 @@ COLORS = np.array(
 """red, green and blue values of the six objects' colours"""
 SQUARE, DISC = 0, 1
 YES, NO, ANSWER_SQUARE, ANSWER_DISC, COUNT = 0, 1, 2, 3, 4
-"""answers; COUNT + n stands for the number n, 0 to 5"""
+"""answers; COUNT + n means the number n, 0 to 5"""
 N_ANSWERS = 10
 NO_COLOR = 6
 """second colour of a question with one colour"""

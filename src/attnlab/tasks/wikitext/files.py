@@ -4,8 +4,7 @@ Both give the same lines; on the hub, blank lines are empty strings and parts ar
 """
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO, Literal
@@ -105,35 +104,12 @@ CORPORA = {
 }
 
 
-class Text(ABC):
-    """A corpus on this machine.
+class FileText:
+    """A corpus in plain files or the official archive.
 
-    corpus:   the corpus.
     origin:   location for messages.
     where:    origin for results, without folders of this machine.
     identity: part of the cache key; changes when the text may have changed.
-    """
-
-    corpus: Corpus
-    origin: str
-    where: str
-    identity: Sequence[object]
-
-    @abstractmethod
-    def lines(self, part: str) -> Iterator[str]:
-        """The lines of train, val or test without their ends; can be read repeatedly.
-
-        Raises:
-            DataError: the text is not available, cut short or invalid.
-        """
-
-    @abstractmethod
-    def is_official(self, part: str) -> bool:
-        """Whether a part is the published one; reads its text."""
-
-
-class FileText(Text):
-    """A corpus in plain files or the official archive.
 
     Args:
         tree: contains the files of all three parts.
@@ -145,11 +121,17 @@ class FileText(Text):
         self.identity = tree.identity(lambda name: name in corpus.files)
 
     def lines(self, part: str) -> Iterator[str]:
+        """The lines of train, val or test without their ends; can be read repeatedly.
+
+        Raises:
+            DataError: the text is cut short or invalid.
+        """
         for where, file in self._open(part):
             for _, line in text_lines(file, where):
                 yield line
 
     def is_official(self, part: str) -> bool:
+        """Whether a part is the published one; reads its text."""
         digests = [hashlib.file_digest(file, "sha1") for _, file in self._open(part)]
         return [digest.hexdigest() for digest in digests] == [self.corpus.sha1[part]]
 
@@ -159,8 +141,8 @@ class FileText(Text):
             yield where, file
 
 
-class HubText(Text):
-    """A corpus from Hugging Face, through the package `datasets` and its cache."""
+class HubText:
+    """A corpus from Hugging Face, through the package `datasets` and its cache; attributes as in `FileText`."""
 
     origin = where = f"Hugging Face {HUB} at {REVISION[:12]}"
 
@@ -169,10 +151,16 @@ class HubText(Text):
         self.identity = [HUB, REVISION, f"{corpus.name}-v1"]
 
     def lines(self, part: str) -> Iterator[str]:
+        """As in `FileText`.
+
+        Raises:
+            DataError: the hub or the package is not available.
+        """
         for row in self._rows(part):
             yield row.rstrip("\r\n")
 
     def is_official(self, part: str) -> bool:
+        """As in `FileText`."""
         digest = hashlib.sha1()
         for row in self._rows(part):
             # a blank line is a blank in the files, an empty row here
@@ -197,6 +185,9 @@ class HubText(Text):
                 f"{archive.url} ({archive.size / 1e6:.1f} MB) and put it at {self.folders.data / archive.path}, or its "
                 f"files into {self.folders.data / self.corpus.name} (another data folder: paths.data or ATTNLAB_DATA)."
             ) from error
+
+
+Text = FileText | HubText
 
 
 def find_text(name: str, source: Literal["auto", "files", "hub"], folders: Folders) -> Text:

@@ -194,11 +194,11 @@ def _encode(
         words = stack.enter_context(RaggedWriter(folder, f"{part}_words", 255)) if count_words else None
         while some := list(islice(lines, TOGETHER)):
             spelled = chain.from_iterable([*map(vocabulary.spellings.__getitem__, line.split()), end] for line in some)
-            ids, begun = join_spellings(list(spelled))
+            ids, starts = join_spellings(list(spelled))
             tokens.append(ids)
             if words is not None:
-                words.append(begun)
-            facts.update(lines=len(some), tokens=len(ids), words=int(begun.sum()))
+                words.append(starts)
+            facts.update(lines=len(some), tokens=len(ids), words=int(starts.sum()))
     if facts["words"] == facts["lines"]:
         raise DataError(f"{text.origin}: {text.corpus.file(part)} holds no words. Put the official file in its place.")
     return {
