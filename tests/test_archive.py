@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from attnlab.data.files.archive import (
+    DataSource,
+    FileTree,
     Folder,
-    Source,
     Tar,
-    Tree,
     Zip,
     bad_line,
     find_tree,
@@ -62,7 +62,7 @@ def make(folder: Path, way: str, files: dict[str, bytes] = FILES, top: str = "to
     return path
 
 
-def opened(path: Path) -> Tree:
+def opened(path: Path) -> FileTree:
     tree = find_tree(path.parent, [path.name])
     assert tree is not None
     return tree
@@ -371,9 +371,9 @@ def test_identity_changes_with_the_files(tmp_path: Path, way: str) -> None:
         assert len(identity()) == 1
 
 
-SOURCE = Source(
+SOURCE = DataSource(
     what="the set",
-    places=("set.tar.gz", "set", "other/set"),
+    paths=("set.tar.gz", "set", "other/set"),
     archive=OfficialFile(path="set.tar.gz", url="http://127.0.0.1:9/set.tar.gz", size=12_345_678),
     offers=("a clone of https://example.org/set",),
 )
@@ -394,7 +394,7 @@ def test_missing_says_what_from_where_how_large_and_where_to_put_it(tmp_path: Pa
 
 def test_without_a_download_opening_says_the_same(tmp_path: Path) -> None:
     folders = Folders(data=tmp_path / "data", cache=tmp_path / "cache")
-    by_hand = Source(what="the set", places=("set",), offers=("its authors",))
+    by_hand = DataSource(what="the set", paths=("set",), offers=("its authors",))
     assert by_hand.find(folders) is None
     with pytest.raises(DataError) as error:
         by_hand.open(folders)

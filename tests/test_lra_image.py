@@ -16,7 +16,7 @@ from support.real_data import real_data
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import image as lra_image
-from attnlab.tasks.lra.image import BATCHES, CLASSES, PLACES, LraImage, parse_batch, to_grey
+from attnlab.tasks.lra.image import BATCHES, CLASSES, PATHS, LraImage, parse_batch, to_grey
 
 TRAINING = [name for name in BATCHES if name.startswith("data")]
 
@@ -104,7 +104,7 @@ def test_the_spec_and_the_batches(small: Folders) -> None:
     assert prepared.data_hash() == LraImage().prepare(small).data_hash()
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", PATHS)
 def test_official_files_are_read_where_they_lie(small: Folders, place: str) -> None:
     expected = LraImage().prepare(small).data_hash()
     aside = small.data.rename(small.data.with_name("aside")) / "cifar-10-batches-py"

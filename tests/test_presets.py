@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from support.small_runs import ROOT, jobs_of
+from support.small_runs import ROOT
 
 from attnlab.config.compose import CONF
 from attnlab.config.naming import run_label
@@ -101,8 +101,8 @@ def first_job(name: str) -> dict[str, Any]:
     assert words[:2] == ["python", "train.py"] and f"experiment={name}" in words
     given = {word.partition("=")[0] for word in words}
     narrowed = [f"{key}={show(values[0])}" for key, values in swept(name).items() if key not in given]
-    (job,) = jobs_of([*words[2:], *narrowed])
-    return job
+    (job,) = check_command([*words[2:], *narrowed]).jobs
+    return job.raw | {"report": job.report}
 
 
 @cache

@@ -12,7 +12,7 @@ from support.small_runs import ROOT, environment
 
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.job_config import compose_config
-from attnlab.data.files.archive import Source
+from attnlab.data.files.archive import DataSource
 from attnlab.data.files.fetch import Folders, OfficialFile
 from attnlab.launch.task_listing import choices, example
 from attnlab.launch.tasks_cli import main
@@ -41,7 +41,7 @@ from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_ar
 from attnlab.data.files.fetch import OfficialFile
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.files.archive import Source
+from attnlab.data.files.archive import DataSource
 from attnlab.tasks.base import Prepared, Task
 
 
@@ -59,10 +59,11 @@ class Letters(Task):
     ) -> None:
         self.size = size
 
-    def sources(self) -> list[Source]:
-        small = Source(what="the letters", places=("letters", "letters.zip"), offers=("a copy from A. Nobody, 2 kB",))
+    def sources(self) -> list[DataSource]:
+        offers = ("a copy from A. Nobody, 2 kB",)
+        small = DataSource(what="the letters", paths=("letters", "letters.zip"), offers=offers)
         archive = OfficialFile(path="large.tar", url="http://127.0.0.1:9/large.tar", size=2_500_000)
-        large = Source(what="the large letters", places=("large", "large.tar"), archive=archive)
+        large = DataSource(what="the large letters", paths=("large", "large.tar"), archive=archive)
         return {"small": [small], "large": [large], "own": []}[self.size]
 
     def example(self, prepared, subset, number):
@@ -132,7 +133,7 @@ def test_every_shipped_task_can_be_listed(name: str) -> None:
     for option, values in choices(options).items():
         for value in values:
             for source in make_task({**options, option: value}).sources():
-                assert source.places and source.ways(Folders(Path("data"), Path("cache")))
+                assert source.paths and source.ways(Folders(Path("data"), Path("cache")))
 
 
 def test_all_tasks_are_listed_without_preparing_any(
@@ -207,7 +208,7 @@ def test_missing_files_of_a_named_task(
 
 def test_every_way_to_missing_files_is_told() -> None:
     archive = OfficialFile(path="reviews/r.tar", url="https://example.org/r.tar")
-    source = Source(what="reviews", places=("r",), archive=archive, offers=("a copy", "another"))
+    source = DataSource(what="reviews", paths=("r",), archive=archive, offers=("a copy", "another"))
     text = source.missing(Folders(Path("data"), Path("cache")))
     assert "reviews: missing; data has none of r. Where to get it: https://example.org/r.tar, to be put at " in text
     assert "data/reviews/r.tar; or a copy, to be put at data/r; or another, to be put at data/r. " in text

@@ -24,5 +24,5 @@ def test_keys_tell_rows_apart_wherever_they_differ() -> None:
 def test_parts_make_no_difference(monkeypatch: object) -> None:
     table = np.random.default_rng(0).integers(0, 6, (1000, 13), dtype=np.uint8)
     expected = row_keys(table)
-    monkeypatch.setattr(train_test_overlap, "TOGETHER", 7)
+    monkeypatch.setattr(train_test_overlap, "CHUNK", 7)
     np.testing.assert_array_equal(row_keys(table), expected)

@@ -1,4 +1,7 @@
-"""Batches: what a task hands to training. Masks are boolean, True = keep, real positions first."""
+"""Batches of examples, as a task gives them to training.
+
+Padding masks are boolean: True = a real position, and the real positions come first.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,48 +14,48 @@ from torch import Tensor
 
 
 def length_mask(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B N"]:
-    """True at the first `lengths[b]` of `size` places of row b."""
+    """Padding mask: True at the first `lengths[b]` of `size` positions of row b."""
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
 def cuts(sizes: Sequence[Sequence[int]], max_tokens: int) -> list[tuple[int, int]]:
-    """Where to cut examples of these sizes, so that a piece has at most `max_tokens` padded tokens.
+    """Cuts a list of examples into pieces of at most `max_tokens` padded tokens.
 
     Args:
         sizes: lengths of the sequences of each example.
 
     Returns:
-        first example and end of each piece; an example that is longer by itself is a piece by itself.
+        first example and end of each piece; a longer example is a piece by itself.
     """
     starts, longest = [0], [0] * len(sizes[0])
-    for place, lengths in enumerate(sizes):
+    for number, lengths in enumerate(sizes):
         longest = [max(pair) for pair in zip(longest, lengths, strict=True)]
-        if place > starts[-1] and (place + 1 - starts[-1]) * sum(longest) > max_tokens:
-            starts.append(place)
+        if number > starts[-1] and (number + 1 - starts[-1]) * sum(longest) > max_tokens:
+            starts.append(number)
             longest = list(lengths)
     return list(zip(starts, [*starts[1:], len(sizes)], strict=True))
 
 
 @dataclass(kw_only=True)
 class Batch:
-    """Examples of one training step or evaluation; `index` names each by its number in its subset.
+    """Examples of one training step or evaluation; `index` holds their numbers in the subset.
 
-    Not frozen: Lightning converts floating-point fields in place where the precision asks for it.
+    Not frozen, because Lightning converts floating-point fields in place under some precisions.
     """
 
     sequences: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """names of the padded tables [B, length] of each sequence of an example, in the order of `extents`"""
+    """for each sequence of an example the names of its padded tables [B, length], in the order of `extents`"""
 
     index: Int[Tensor, " B"]
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch with every tensor on `device`; itself where it is there."""
+        """The batch with every tensor on `device`; the batch itself if it is there already."""
         if self.index.device == torch.device(device):
             return self
         return type(self)(**{f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)})
 
     def pin_memory(self) -> Self:
-        """The same batch in page-locked memory (called by torch's DataLoader)."""
+        """The batch in page-locked memory (called by torch's DataLoader)."""
         return type(self)(**{f.name: getattr(self, f.name).pin_memory() for f in fields(self)})
 
     def __len__(self) -> int:
@@ -60,27 +63,27 @@ class Batch:
 
     @property
     def extents(self) -> tuple[Int[Tensor, " B"], ...]:
-        """Lengths of the sequences of each example, one entry for each of its sequences; `pieces` counts them."""
+        """Lengths of the sequences of each example: one tensor per sequence, used by `pieces`."""
         return (torch.ones_like(self.index),)
 
     @property
     def counts(self) -> Int[Tensor, " B"]:
-        """What the loss is a mean over, of each example: pieces of a batch count by their sums."""
+        """Number of terms of each example in the mean of the loss; pieces of a batch are weighted by their sums."""
         return torch.ones_like(self.index)
 
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> Self:
-        """Some examples of the batch, as they are padded."""
+        """Some examples of the batch, with the same padding."""
         return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Length that each sequence is padded to; known without waiting for the device."""
+        """Padded length of each sequence; known without waiting for the device."""
         return tuple(getattr(self, names[0]).shape[1] for names in self.sequences)
 
     def pieces(self, max_tokens: int | None) -> list[Self]:
-        """The batch, or several of at most `max_tokens` padded tokens each (a longer example is a piece by itself).
+        """The batch, or pieces of at most `max_tokens` padded tokens each (a longer example is a piece by itself).
 
-        Examples of like size stay together, so that little is padded.
+        Examples of similar size share a piece, so that padding is small.
         """
         if max_tokens is None or (self.sequences and len(self) * sum(self.widths) <= max_tokens):
             return [self]
@@ -92,14 +95,14 @@ class Batch:
         return [self.select(order[start:end]).trimmed() for start, end in found]
 
     def trimmed(self) -> Self:
-        """Without the places that are padding in every example."""
+        """The batch without the positions that are padding in every example."""
         return self._resized([int(lengths.max()) for lengths in self.extents[: len(self.sequences)]], 0)
 
     def padded(self, sizes: Sequence[int], pad_id: int) -> Self:
-        """Every sequence padded to the length at its place in `sizes`; what is padding counts nowhere.
+        """The batch with every sequence padded to its length in `sizes`; no loss or metric counts the padding.
 
         Args:
-            sizes: a length for each entry of `sequences`, at least the present one.
+            sizes: a length for each entry of `sequences`, at least the current one.
             pad_id: fills the token tables.
 
         Raises:
@@ -110,7 +113,7 @@ class Batch:
         return self if tuple(sizes) == self.widths else self._resized(sizes, pad_id)
 
     def _resized(self, sizes: Sequence[int], pad_id: int) -> Self:
-        """The tables of every sequence, cut or padded to its length; nothing is scored in what is new."""
+        """The batch with the tables of every sequence cut or padded; new positions are not scored."""
         resized = {}
         for names, size in zip(self.sequences, sizes, strict=True):
             for name in names:
@@ -121,26 +124,40 @@ class Batch:
 
 
 @dataclass(kw_only=True)
-class SequenceBatch(Batch):
-    """Input and output token sequences, framing tokens included, padded to the longest of the batch.
+class InputBatch(Batch):
+    """Input token sequences, padded to the longest of the batch."""
 
-    Inputs are framed start + tokens + end; targets are tokens + end, and what the decoder reads is the target
-    shifted right by one with the end token in front.
+    sequences = (("inputs",),)
+
+    inputs: Int[Tensor, "B S"]
+    input_lengths: Int[Tensor, " B"]
+
+    @property
+    def input_mask(self) -> Bool[Tensor, "B S"]:
+        """Padding mask of the inputs."""
+        return length_mask(self.input_lengths, self.inputs.shape[1])
+
+    @property
+    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
+        return (self.input_lengths,)
+
+
+@dataclass(kw_only=True)
+class SequenceBatch(InputBatch):
+    """Input and output token sequences with framing tokens, padded to the longest of the batch.
+
+    Inputs are start + tokens + end; targets are tokens + end. The decoder reads the target shifted right by one, with
+    the end token in front.
     """
 
     sequences = (("inputs",), ("targets",))
 
-    inputs: Int[Tensor, "B S"]
-    input_lengths: Int[Tensor, " B"]
     targets: Int[Tensor, "B T"]
     target_lengths: Int[Tensor, " B"]
 
     @property
-    def input_mask(self) -> Bool[Tensor, "B S"]:
-        return length_mask(self.input_lengths, self.inputs.shape[1])
-
-    @property
     def target_mask(self) -> Bool[Tensor, "B T"]:
+        """Padding mask of the targets."""
         return length_mask(self.target_lengths, self.targets.shape[1])
 
     @property
@@ -154,9 +171,9 @@ class SequenceBatch(Batch):
 
 @dataclass(kw_only=True)
 class ImageQuestionBatch(Batch):
-    """Images (red, green, blue), a question vector about each, the right class, and the question's group.
+    """Images (red, green, blue), a question vector for each, the correct class, and the group of the question.
 
-    A group is given by its place in the subset's `groups` (attnlab.data.examples).
+    A group is its number in the order of the subset's `groups` (attnlab.data.examples).
     """
 
     images: UInt8[Tensor, "B height width channels"]
@@ -166,27 +183,15 @@ class ImageQuestionBatch(Batch):
 
 
 @dataclass(kw_only=True)
-class LabelledBatch(Batch):
-    """Token sequences padded to the longest of the batch, and the right class (for a regression: number) of each."""
+class LabelledBatch(InputBatch):
+    """Token sequences padded to the longest of the batch, and the correct class (or number) of each."""
 
-    sequences = (("inputs",),)
-
-    inputs: Int[Tensor, "B S"]
-    input_lengths: Int[Tensor, " B"]
     answers: Num[Tensor, " B"]
-
-    @property
-    def input_mask(self) -> Bool[Tensor, "B S"]:
-        return length_mask(self.input_lengths, self.inputs.shape[1])
-
-    @property
-    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
-        return (self.input_lengths,)
 
 
 @dataclass(kw_only=True)
 class LabelledPairBatch(LabelledBatch):
-    """Pairs of token sequences, each side padded to its longest, and the right class of each pair."""
+    """Pairs of token sequences, each side padded to its longest, and the correct class of each pair."""
 
     sequences = (("inputs",), ("others",))
 
@@ -195,6 +200,7 @@ class LabelledPairBatch(LabelledBatch):
 
     @property
     def other_mask(self) -> Bool[Tensor, "B T"]:
+        """Padding mask of the second sequences."""
         return length_mask(self.other_lengths, self.others.shape[1])
 
     @property
@@ -206,10 +212,10 @@ class LabelledPairBatch(LabelledBatch):
 class LanguageBatch(Batch):
     """Token sequences for a language model, padded to the longest of the batch.
 
-    inputs:  what is read; place n stands before (causal) or under (masked) the token of place n of `targets`.
-    targets: the right token of each place.
-    scored:  which places the loss and the metrics count; none of them is padding.
-    words:   how many words of running text the scored places of each sequence spell.
+    inputs:  input tokens; position n holds the token before (causal) or in place of (masked) `targets[n]`.
+    targets: the correct token of each position.
+    scored:  positions that count in the loss and the metrics; none of them is padding.
+    words:   number of words of running text in the scored positions of each sequence.
     """
 
     sequences = (("inputs", "targets", "scored"),)
@@ -222,6 +228,7 @@ class LanguageBatch(Batch):
 
     @property
     def mask(self) -> Bool[Tensor, "B N"]:
+        """Padding mask."""
         return length_mask(self.lengths, self.inputs.shape[1])
 
     @property

@@ -1,4 +1,4 @@
-"""The order of training examples: a pure function of (seed, step), so a resumed run meets the same batches."""
+"""Order of the training examples: a pure function of (seed, step), so that a resumed run gets the same batches."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,21 @@ class Order(Protocol):
 class BatchOrder:
     """Endless batches of example numbers.
 
-    Each epoch shuffles every group anew; its batches take one batch of each group in turn (sort-of-CLEVR: ternary,
-    binary, unary). The incomplete batch at the end of an epoch is dropped; a group smaller than a batch is one batch.
+    Each epoch shuffles every group and takes one batch of each group in turn (sort-of-CLEVR: ternary, binary, unary).
+    The incomplete batch at the end of an epoch is dropped; a group smaller than a batch is one batch.
 
-    With a window, each part of that many batches is sorted by length before it is cut, and its batches are shuffled:
-    examples of like length meet, and lengths still come in any order. With a budget of tokens, a batch is as large as
-    the budget allows, up to `batch_size` examples, and no example is left out (fairseq's max_tokens and max_sentences,
+    With a window, each window of batches is sorted by length before it is cut, and its batches are shuffled: a batch
+    has similar lengths, and the lengths of successive batches are random. With a token budget, a batch is as large as
+    the budget allows, up to `batch_size` examples, and no example is dropped (fairseq's max_tokens and max_sentences,
     Ott et al. 2019).
 
     Args:
-        groups: example numbers of each group; most tasks have one group, all of them.
-        batch_size: examples a batch; with a budget, the most.
+        groups: example numbers of each group; most tasks have one group of all examples.
+        batch_size: examples per batch; with a budget, the maximum.
         seed: `seed` of the run.
-        extents: [n, sequences of an example] lengths of every example; for a window or a budget.
-        window: batches of `batch_size` that are sorted together; None: nothing is sorted.
-        tokens: padded tokens a batch, all sequences of its examples together; None: no such limit.
+        extents: [n, sequences of an example] lengths of every example; needed for a window or a budget.
+        window: number of batches of `batch_size` that are sorted together; None: no sorting.
+        tokens: padded tokens per batch, over all sequences of its examples; None: no limit.
 
     Raises:
         DataError: an example is longer than the budget, or has no length.
@@ -56,7 +56,7 @@ class BatchOrder:
         self.seed, self.extents, self.window, self.tokens = seed, extents, window, tokens
         if window is not None or tokens is not None:
             self._require_lengths()
-        # batches before each epoch that has been counted
+        # number of batches before each epoch, for the epochs counted so far
         self._before = [0]
         self._epoch, self._planned = -1, []
 
@@ -77,11 +77,11 @@ class BatchOrder:
 
     @property
     def batches_per_epoch(self) -> int:
-        """Batches of an epoch; with a budget of tokens, where epochs differ, of the first one."""
+        """Batches per epoch; with a token budget, where epochs differ, batches of the first epoch."""
         return self.batches_in(1)
 
     def batches_in(self, epochs: int) -> int:
-        """Batches of the first so many epochs."""
+        """Total number of batches of the first `epochs` epochs."""
         if self.tokens is None:
             return epochs * len(self.groups) * (min(map(len, self.groups)) // self.batch_size)
         while len(self._before) <= epochs:
@@ -91,18 +91,18 @@ class BatchOrder:
 
     def __getitem__(self, batch: int) -> np.ndarray:
         """Example numbers [batch_size] of batch number `batch`, counted from 0 over all epochs."""
-        epoch, place = self._place(batch)
-        turn, group = divmod(place, len(self.groups))
+        epoch, offset = self._locate(batch)
+        turn, group = divmod(offset, len(self.groups))
         return self._plan(epoch)[group][turn]
 
     def since(self, batch: int) -> Iterator[np.ndarray]:
-        """Batches from number `batch` on, without end."""
+        """Endless iterator over the batches from number `batch` on."""
         while True:
             yield self[batch]
             batch += 1
 
-    def _place(self, batch: int) -> tuple[int, int]:
-        """Epoch of a batch and its place there."""
+    def _locate(self, batch: int) -> tuple[int, int]:
+        """Epoch of a batch and its number in that epoch."""
         if self.tokens is None:
             return divmod(batch, self.batches_per_epoch)
         while self._before[-1] <= batch:
@@ -111,7 +111,7 @@ class BatchOrder:
         return epoch, batch - self._before[epoch]
 
     def _plan(self, epoch: int) -> list[Sequence[np.ndarray]]:
-        """The batches of each group; the last one that was asked for is kept."""
+        """The batches of each group in an epoch; the last plan is kept."""
         if epoch != self._epoch:
             draw = np.random.default_rng((self.seed, epoch))
             shuffled = [draw.permutation(group) for group in self.groups]
@@ -122,7 +122,7 @@ class BatchOrder:
     def _batches(self, numbers: np.ndarray, draw: np.random.Generator) -> Sequence[np.ndarray]:
         """A shuffled group cut into batches."""
         if self.tokens is None:
-            # what is left over is dropped before anything is sorted: else it were always the longest
+            # the remainder is dropped before sorting; after sorting it would always be the longest examples
             numbers = numbers[: len(numbers) // self.batch_size * self.batch_size]
         if self.window is None:
             return self._cut(numbers)
@@ -131,20 +131,20 @@ class BatchOrder:
             part = numbers[start : start + size]
             part = part[self._by_length(part)]
             batches = self._cut(part)
-            found += [batches[place] for place in draw.permutation(len(batches))]
+            found += [batches[number] for number in draw.permutation(len(batches))]
         return found
 
     def _by_length(self, numbers: np.ndarray) -> np.ndarray:
-        """Places of the examples in ascending order of length; equal ones stay as they are drawn.
+        """Indices that sort examples by length; the sort is stable.
 
-        Where an example has two sequences, the one that is longer for its kind counts first: sorted so, PCFG and
-        Mathematics are padded less than by one of the two, or by their sum, and SCAN hardly more.
+        With two sequences per example, the larger ratio of a length to its mean comes first. PCFG and Mathematics get
+        less padding this way than with one of the lengths or their sum; SCAN gets hardly more.
         """
         sizes = self.extents[numbers]
         return np.lexsort((sizes.sum(1), (sizes / self._mean).max(1)))
 
     def _cut(self, numbers: np.ndarray) -> Sequence[np.ndarray]:
-        """Batches of examples in this order, each as large as it may be, the last two of one size where they can."""
+        """Batches of examples in this order, each as large as allowed; the last two get equal sizes if possible."""
         if self.tokens is None:
             return numbers.reshape(-1, self.batch_size)
         found, start = [], 0
@@ -156,10 +156,10 @@ class BatchOrder:
         last = np.concatenate(found[-2:])
         halves = last[: -(len(last) // 2)], last[-(len(last) // 2) :]
         if len(found) > 1 and all(self._padded(half)[-1] <= self.tokens for half in halves):
-            # else a few examples that are left over were a batch, and as much of a step as any other
+            # otherwise a few remaining examples could be a whole training step
             found[-2:] = halves
         return found
 
     def _padded(self, numbers: np.ndarray) -> np.ndarray:
-        """Padded tokens [n] of a batch of the first 1, 2, ... of these examples."""
+        """Padded tokens [n] of batches of the first 1, 2, ..., n examples."""
         return np.maximum.accumulate(self.extents[numbers]).sum(1) * np.arange(1, len(numbers) + 1)

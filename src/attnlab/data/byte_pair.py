@@ -1,4 +1,4 @@
-"""Byte-pair tokens (Sennrich et al. 2016, on bytes as in GPT-2), trained here or given as a `tokenizer.json`."""
+"""Byte-pair vocabulary (Sennrich et al. 2016, on bytes as in GPT-2), trained here or loaded from `tokenizer.json`."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -10,21 +10,22 @@ import numpy as np
 from attnlab.data.files.fetch import DataError
 
 REMEMBERED = 2**20
-"""words whose ids are kept at a time"""
+"""words in the cache of spellings"""
 SAMPLE = "Zoë , 雪 @-@ 3 <unk> 😀"
-"""a text that only a tokenizer without gaps gives back"""
+"""a text that only a lossless tokenizer reproduces"""
 
 
 class BytePair:
-    """A byte-level byte-pair vocabulary. Ids below 4 are ours: 0 pads, 1 ends, 2 starts, 3 stands for a hidden token;
-    the tokenizer's own ids follow, each 4 higher. No text is outside the vocabulary.
+    """A byte-level byte-pair vocabulary, which covers every text.
 
-    `spellings[word]` are the ids of a word (a run without white space) with a blank in front. GPT-2's rules never join
-    two words, so in a running text of single blanks, one in front too, these are the same ids as the whole text has;
-    word by word they are found several times faster.
+    Ids below 4 are special: 0 padding, 1 end, 2 start, 3 mask; the ids of the tokenizer follow, each 4 higher.
+
+    `spellings[word]` are the ids of a word (without white space) with a blank in front. GPT-2's rules never join two
+    words, so the ids of a text with single blanks, one in front too, are the ids of its words; the lookup by word is
+    several times faster.
 
     Args:
-        tokenizer: of the package `tokenizers`; its special tokens, templates, truncation and padding are not used.
+        tokenizer: from the package `tokenizers`; its special tokens, templates, truncation and padding are not used.
     """
 
     pad_id, end_id, start_id, mask_id = 0, 1, 2, 3
@@ -35,7 +36,7 @@ class BytePair:
         self.tokenizer = tokenizer
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        # `<mask>` or `</s>` in a text is text
+        # `<mask>` or `</s>` in a text counts as text
         tokenizer.encode_special_tokens = True
         self.spellings = _Spellings(tokenizer, self.n_special)
         # ids may have gaps
@@ -43,10 +44,11 @@ class BytePair:
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int) -> Self:
-        """A vocabulary of `size` ids, special ones included, from running text; the same text gives the same one.
+        """Trains a vocabulary of `size` ids on running text; deterministic.
 
         Args:
-            size: at least 260 (4 special ids and all bytes); smaller where the text has no more pairs that repeat.
+            size: with special ids, at least 260 (4 special ids and all bytes); the result is smaller if the text has
+                too few repeated pairs.
         """
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -64,10 +66,10 @@ class BytePair:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """From a `tokenizer.json`.
+        """Loads a `tokenizer.json`.
 
         Raises:
-            DataError: it is missing, none, or one that loses some texts (not on bytes, or changing case).
+            DataError: the file is missing or invalid, or the tokenizer is lossy (not byte-level, or changes case).
         """
         from tokenizers import Tokenizer
 
@@ -76,13 +78,14 @@ class BytePair:
         except OSError as error:
             raise DataError(f"{path}: no tokenizer.json there ({error.strerror})") from None
         except Exception as error:
-            # the package raises bare Exceptions
+            # the package raises plain Exceptions
             raise DataError(f"{path} is no tokenizer.json of the package tokenizers: {error}") from None
         if (again := found.decode(found.encode([SAMPLE])[0])).removeprefix(" ") != SAMPLE:
             raise DataError(f"{path} loses text: {SAMPLE!r} comes back as {again!r}; byte-level pairs are expected")
         return found
 
     def save(self, path: Path) -> None:
+        """Writes a `tokenizer.json`."""
         path.write_text(self.tokenizer.to_str(), encoding="utf-8")
 
     def __len__(self) -> int:
@@ -94,14 +97,14 @@ class BytePair:
         return [np.array(text.ids, dtype=np.int32) + self.n_special for text in found]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; special ones are left out."""
+        """The text of ids, without special ids."""
         return self.tokenizer.decode([int(i) - self.n_special for i in ids if i >= self.n_special])
 
 
 def join_spellings(spellings: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of words one after another, int32, and for each id how many words begin in it, int32.
+    """The concatenated ids of words, and the number of words that begin at each id; both int32.
 
-    A word that a tokenizer leaves out altogether counts for its neighbour.
+    A word without ids counts at the next id.
     """
     ids = np.fromiter(chain.from_iterable(spellings), dtype=np.int32)
     ends = np.cumsum(np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings)))
@@ -111,7 +114,7 @@ def join_spellings(spellings: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.n
 
 
 class _Spellings(dict[str, tuple[int, ...]]):
-    """The ids of each word, found when it is first asked for."""
+    """The ids of each word, computed at its first use."""
 
     def __init__(self, tokenizer: "tokenizers.Tokenizer", shift: int) -> None:
         self.tokenizer, self.shift = tokenizer, shift

@@ -1,4 +1,4 @@
-"""The examples of a subset, in memory: the host's, or a device's."""
+"""Contract of a subset: its examples in the memory of the host or of a device."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -9,23 +9,23 @@ import numpy as np
 import torch
 
 from attnlab.data.batch import Batch
-from attnlab.data.device_cache import DeviceStore
+from attnlab.data.device_cache import DeviceCache
 from attnlab.data.ragged_arrays import Ragged
 
 
 class Examples(ABC):
-    """One subset of a task, in memory: `batch(numbers)` gathers examples by their numbers.
+    """One subset of a task; `batch(numbers)` gathers examples by their numbers.
 
-    lengths: what results are broken down by and evaluation can be restricted to, or None: tokens without framing of the
-             output, of the input where the answer is a class, of the block where text is modelled.
-    length_bins: lower edges of the ranges that lengths are put together in (`length_500_999`, `length_1000_up`),
-             ascending, the first not above the shortest; None = every length by itself (`length_30`).
-    groups: names of parts that get metrics of their own and their example numbers (question kinds), or empty.
-    turns:  names of all groups in the order in which training takes a batch of each; empty = in the order of `groups`.
-    pad_id: fills padded places of token tables.
-    held:   attributes (arrays, `Ragged`) that `batch` gathers from, through `stored`; they can lie on a device. Empty
-             where a batch is more than gathering, so that the host must make it at every visit.
-    store:  the device they lie on; None = the host.
+    lengths: [n] lengths for results by length and for evaluation on some lengths, without framing tokens: length of the
+             output, of the input if the answer is a class, of the block in language modelling. None: no lengths.
+    length_bins: lower edges of the length ranges in results (`length_500_999`, `length_1000_up`), ascending, the first
+             not above the shortest length; None = every length by itself (`length_30`).
+    groups:  example numbers of named parts with metrics of their own (kinds of questions), or empty.
+    turns:   names of all groups in the order of training batches; empty = the order of `groups`.
+    pad_id:  fills padded positions of token tables.
+    held:    names of attributes (arrays, `Ragged`) that `batch` reads through `stored`, so that they can be on a
+             device. Empty if a batch needs more than gathering and must be made on the host.
+    store:   the device copies; None = the host.
     """
 
     lengths: np.ndarray | None = None
@@ -34,20 +34,20 @@ class Examples(ABC):
     turns: Sequence[str] = ()
     pad_id: int = 0
     held: Sequence[str] = ()
-    store: DeviceStore | None = None
+    store: DeviceCache | None = None
 
     def stored(self, name: str) -> Any:
-        """An attribute named in `held` as `batch` gathers from it: where it lies."""
+        """An attribute named in `held`: the array itself, or its copy on the device."""
         value = getattr(self, name)
         return value if self.store is None else self.store.get(value)
 
-    def on(self, store: DeviceStore) -> Self:
-        """The same examples, their batches gathered on a device, all else on the host. Itself if nothing is held."""
+    def on(self, store: DeviceCache) -> Self:
+        """The same examples with batches gathered on a device; the object itself if `held` is empty."""
         if not self.held:
             return self
-        there = copy.copy(self)
-        there.store = store
-        return there
+        moved = copy.copy(self)
+        moved.store = store
+        return moved
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -58,23 +58,23 @@ class Examples(ABC):
 
     @abstractmethod
     def identities(self) -> list[bytes]:
-        """What example i is, input and target: equal for equal examples of any split of the task."""
+        """A key of each example's input and target: equal for equal examples of any split of the task."""
 
     @abstractmethod
     def arrays(self) -> list[np.ndarray]:
-        """Everything that defines the subset, for `data_hash`."""
+        """All arrays that define the subset, for `data_hash`."""
 
     def extents(self) -> np.ndarray | None:
-        """Lengths [n, sequences] as in `Batch.extents`, without reading a token; None for pictures, which have none."""
+        """Lengths [n, sequences] as in `Batch.extents`, without reading tokens; None for pictures."""
         return None
 
     def pictures(self, numbers: np.ndarray) -> np.ndarray | None:
-        """The pictures behind these examples [B, height, width] or [B, height, width, 3], uint8; None without any."""
+        """The pictures of these examples, uint8 [B, height, width] or [B, height, width, 3]; None for other tasks."""
         return None
 
 
 def held_bytes(subsets: Iterable[Examples]) -> int:
-    """Bytes of all that these subsets can put on a device, from sizes alone: nothing is read."""
+    """Bytes of all arrays that these subsets can copy to a device, computed from sizes alone."""
     arrays = {}
     for examples in subsets:
         for name in examples.held:
@@ -85,9 +85,9 @@ def held_bytes(subsets: Iterable[Examples]) -> int:
 
 
 def resident(subsets: Mapping[str, Examples], device: torch.device) -> dict[str, Examples]:
-    """Subsets whose batches are gathered on a device and equal those of the host in every value, type and shape.
+    """Subsets whose batches are gathered on a device, equal to the host's batches in values, types and shapes.
 
-    What cannot lie there stays as it is. The data goes there at the first batch of each subset.
+    Subsets without `held` stay on the host. The data is copied at the first batch of each subset.
     """
-    store = DeviceStore(device)
+    store = DeviceCache(device)
     return {name: examples.on(store) for name, examples in subsets.items()}

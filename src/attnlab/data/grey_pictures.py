@@ -1,4 +1,4 @@
-"""What the tasks on pictures share: grey pictures as sequences of tokens, and a sheet of samples for a reader."""
+"""Grey pictures as token sequences, and a sheet of sample pictures."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from attnlab.data.batch import LabelledBatch
-from attnlab.data.batch_gathering import sent, take
+from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import DataError
 from attnlab.data.task_spec import TaskSpec
@@ -16,20 +16,18 @@ from attnlab.data.task_spec import TaskSpec
 SIDE = 32
 N_GREYS = 256
 PAD_ID = N_GREYS
-"""id of padding: a token is the grey value itself, so that black (0) is a colour like any other"""
+"""id of padding, above the grey values: a token is the grey value itself, and black (0) is a colour"""
 TILE, CAPTION = 128, 14
-"""pixels of a sample's picture (at least) and of its title"""
+"""pixels: minimum size of a sample picture, height of its title"""
 
 
 class GreyPictures(Examples):
-    """Grey pictures read row by row: sequences of 1,024 grey values 0 to 255, each with a class.
-
-    They have one length, so results are not broken down by it.
+    """Grey pictures as sequences of 1,024 grey values 0 to 255, row by row, each with a class; all of one length.
 
     Args:
-        images: [all, 32, 32] uint8, of every subset; may be mapped from a file.
+        images: [all, 32, 32] uint8, pictures of all subsets; may be mapped from a file.
         answers: [all] their classes.
-        rows: [n] which of them are this subset's.
+        rows: [n] rows of this subset.
     """
 
     pad_id = PAD_ID
@@ -46,16 +44,16 @@ class GreyPictures(Examples):
         return self.all_images[self.rows[numbers]]
 
     def batch(self, numbers: np.ndarray) -> LabelledBatch:
-        """The pictures of these numbers [B] as token sequences [B, 1024]; none is padded."""
+        """The pictures of these numbers [B] as token sequences [B, 1024], without padding."""
         numbers = np.array(numbers, dtype=np.int64)
         images = self.stored("all_images")
-        index, rows = sent(images, numbers, self.rows[numbers])
-        tokens = take(images, rows).flatten(1).long()
+        index, rows = index_tensors(images, numbers, self.rows[numbers])
+        tokens = take_rows(images, rows).flatten(1).long()
         return LabelledBatch(
             index=index,
             inputs=tokens,
             input_lengths=torch.full_like(index, tokens.shape[1]),
-            answers=take(self.stored("all_answers"), rows).long(),
+            answers=take_rows(self.stored("all_answers"), rows).long(),
         )
 
     def extents(self) -> np.ndarray:
@@ -71,7 +69,7 @@ class GreyPictures(Examples):
         return [self.pictures(np.arange(len(self))), self.all_answers[self.rows]]
 
     def example(self, number: int, classes: Sequence[str]) -> str:
-        """Picture `number` in words: its first and last grey values, and its class."""
+        """Text about a picture: its first and last grey values and its class."""
         image, answer = self.pictures(np.array([number])).ravel(), int(self.all_answers[self.rows[number]])
         first, last = (" ".join(map(str, part)) for part in (image[:8].tolist(), image[-3:].tolist()))
         values = f"grey values, row by row: {first} ... {last}   ({image.size:,} in all)"
@@ -79,7 +77,7 @@ class GreyPictures(Examples):
 
 
 def grey_spec(n_classes: int) -> TaskSpec:
-    """What a network must know of a task on grey pictures of 32 x 32."""
+    """TaskSpec of a classification of grey pictures of 32 x 32."""
     return TaskSpec(
         kind="classification",
         modality="tokens",
@@ -92,13 +90,13 @@ def grey_spec(n_classes: int) -> TaskSpec:
 
 
 def sample_grid(images: Sequence[np.ndarray], titles: Sequence[str], path: Path) -> None:
-    """Draws pictures in a grid, each above its title, into a PNG file.
+    """Writes a PNG file with a grid of pictures, each above its title.
 
     Args:
         images: each [height, width] (grey) or [height, width, 3] (red, green, blue), uint8, all of one size.
 
     Raises:
-        DataError: torchvision, the extra `vision`, is not installed or does not fit the torch that is.
+        DataError: torchvision (the extra `vision`) is not installed or does not fit the installed torch.
     """
     from PIL import Image
 
@@ -116,7 +114,7 @@ def _make_grid() -> Callable[..., torch.Tensor]:
             "sample grids need torchvision, which is not installed: pip install 'attnlab[vision]'. Nothing else does."
         ) from error
     except RuntimeError as error:
-        # a torchvision built for CUDA beside a torch for the CPU fails so
+        # raised by a torchvision for CUDA with a torch for the CPU
         raise DataError(
             f"sample grids need a torchvision that fits torch {torch.__version__}; the one installed does not "
             f"({error}). Install its build for the same device from where torch came, or remove it."
@@ -125,7 +123,7 @@ def _make_grid() -> Callable[..., torch.Tensor]:
 
 
 def _tile(image: np.ndarray, title: str) -> torch.Tensor:
-    """A picture, enlarged by a whole number, with its title below: [3, height, width] uint8."""
+    """A picture, enlarged by an integer factor, above its title: [3, height, width] uint8."""
     from PIL import Image, ImageDraw
 
     scale = max(1, -(-TILE // max(image.shape[:2])))

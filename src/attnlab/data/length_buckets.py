@@ -1,4 +1,4 @@
-"""How much of a batch is padding, and batches padded up to a few lengths, so that few shapes are compiled."""
+"""Batches padded to a few lengths, so that few shapes are compiled; and the share of padding in batches."""
 
 import numpy as np
 
@@ -7,22 +7,22 @@ from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import Examples
 
 STEPS = 4
-"""lengths from one power of two to the next: a length grows by less than a quarter"""
+"""lengths from one power of two to the next; padding adds less than a quarter to a length"""
 MEASURED = 200
-"""batches that a share of padding is taken over"""
+"""batches in the estimate of the share of padding"""
 
 
 def round_length(length: int, longest: int) -> int:
-    """The next multiple of a quarter of the largest power of two up to `length`, or `longest`, whichever is less."""
+    """`length` rounded up to a multiple of a quarter of its largest power of two, at most `longest`."""
     step = max(1, (1 << max(length.bit_length() - 1, 0)) // STEPS)
     return max(length, min(-(-length // step) * step, longest))
 
 
 class LengthBuckets:
-    """Pads batches up to a few lengths, never above the longest example (where learned positions end).
+    """Pads batches to a few lengths, never above the longest example (where learned positions end).
 
-    Lengths are those of tensors, so nothing waits for a device; several runs' examples gathered as one batch get one
-    shape. What has no lengths (pictures) stays as it is.
+    Only shapes of tensors are read, so nothing waits for a device; a joint batch of several runs gets one shape.
+    Batches without lengths (pictures) do not change.
     """
 
     def __init__(self, examples: Examples) -> None:
@@ -31,7 +31,7 @@ class LengthBuckets:
         self.pad_id = examples.pad_id
 
     def sizes(self, widths: tuple[int, ...]) -> tuple[int, ...]:
-        """Lengths that sequences of these lengths are padded to."""
+        """Padded lengths for sequences of these lengths."""
         return tuple(map(round_length, widths, self.longest))
 
     def __call__(self, batch: Batch) -> Batch:
@@ -46,15 +46,15 @@ def padding_share(
     max_tokens: int | None = None,
     rounded: bool = False,
 ) -> float | None:
-    """Padded places among all places of the first batches, inputs and outputs; from lengths alone, no token is read.
+    """Share of padded positions in the first batches, over inputs and outputs; computed from lengths alone.
 
     Args:
-        batches: how many are looked at.
-        max_tokens: pieces that a batch is computed in (`Batch.pieces`), which are padded by themselves.
-        rounded: batches are padded up to a few lengths (`LengthBuckets`), but for those in pieces.
+        batches: number of batches.
+        max_tokens: size of the pieces of a batch (`Batch.pieces`), each padded by itself; None: whole batches.
+        rounded: whether whole batches are padded by `LengthBuckets`.
 
     Returns:
-        between 0 and 1; None for examples without lengths.
+        a number between 0 and 1; None for examples without lengths.
     """
     extents = examples.extents()
     if extents is None:

@@ -1,4 +1,4 @@
-"""Many sequences of small integers, end to end in one array: no padding is stored, and files of it map into memory."""
+"""Sequences of small integers, concatenated in one array: without padding, and mapped into memory from files."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
-from attnlab.data.batch_gathering import Stored, sent, spans
+from attnlab.data.batch_gathering import Stored, index_tensors, padded_spans
 from attnlab.data.files.cache import save_arrays
 
 Rows = tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]
@@ -17,16 +17,21 @@ Rows = tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]
 
 
 def smallest_dtype(largest: int) -> np.dtype:
-    """The smallest unsigned type (int32 above 16 bits) that holds 0 .. largest."""
+    """The smallest unsigned type for 0 .. largest; int32 above 16 bits."""
     return np.dtype(np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.int32)
+
+
+def offsets_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Starts of concatenated sequences of these lengths, and the end of the last one; int64."""
+    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
 class Ragged:
     """Sequences of integers >= 0.
 
     Args:
-        values: [sum of lengths] all of them, one after another; may lie on a device.
-        offsets: [n + 1] where each begins, on the host; the last entry is len(values).
+        values: [sum of lengths] the concatenated sequences; may be on a device.
+        offsets: [n + 1] start of each sequence, on the host; the last entry is len(values).
     """
 
     def __init__(self, values: Stored, offsets: np.ndarray) -> None:
@@ -34,16 +39,14 @@ class Ragged:
 
     @classmethod
     def of(cls, sequences: Iterable[Sequence[int]]) -> Self:
-        """From sequences in memory."""
+        """Concatenates sequences in memory."""
         sequences = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
-        offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
-        np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
         values = np.concatenate(sequences) if sequences else np.zeros(0, dtype=np.int64)
-        return cls(values.astype(smallest_dtype(int(values.max(initial=0)))), offsets)
+        return cls(values.astype(smallest_dtype(int(values.max(initial=0)))), offsets_of(list(map(len, sequences))))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], name: str) -> Self:
-        """What a `RaggedWriter` of this name wrote, out of `load_arrays(folder)`."""
+        """The sequences that a `RaggedWriter` of this name wrote; `arrays` is the result of `load_arrays(folder)`."""
         return cls(arrays[f"{name}_values"], arrays[f"{name}_offsets"])
 
     def __len__(self) -> int:
@@ -57,35 +60,36 @@ class Ragged:
         return np.diff(self.offsets)
 
     def rows(self, numbers: np.ndarray, pad_id: int) -> Rows:
-        """Sequences of these numbers [B] as one int64 table filled up with `pad_id`, and their lengths."""
+        """Sequences of these numbers [B] as one int64 table padded with `pad_id`, and their lengths."""
         return gather_rows(numbers, pad_id, self)[1]
 
     def arrays(self) -> list[np.ndarray]:
+        """Values and offsets."""
         return [self.values, self.offsets]
 
 
 def gather_rows(numbers: np.ndarray, pad_id: int, *sides: Ragged) -> tuple[Int[Tensor, " B"], *tuple[Rows, ...]]:
-    """The numbers [B], and `rows` of each side for them, where the sequences lie; one copy takes all places there."""
+    """The numbers [B], and the `rows` of each side, on the device of the sequences; one copy moves all indices."""
     # a copy: the caller's array may change while the batch is in use
     numbers = np.array(numbers, dtype=np.int64)
     starts = [side.offsets[numbers] for side in sides]
     lengths = [side.offsets[numbers + 1] - first for side, first in zip(sides, starts, strict=True)]
-    index, *places = sent(sides[0].values, numbers, *starts, *lengths)
+    index, *spans = index_tensors(sides[0].values, numbers, *starts, *lengths)
     found = []
-    for side, first, size, known in zip(sides, places[: len(sides)], places[len(sides) :], lengths, strict=True):
-        found.append((spans(side.values, first, size, int(known.max(initial=0)), pad_id), size))
+    for side, first, size, known in zip(sides, spans[: len(sides)], spans[len(sides) :], lengths, strict=True):
+        found.append((padded_spans(side.values, first, size, int(known.max(initial=0)), pad_id), size))
     return index, *found
 
 
 class RaggedWriter:
-    """Writes a `Ragged` sequence by sequence into a cache folder; memory grows by 8 bytes a sequence.
+    """Writes a `Ragged` into a cache folder, sequence by sequence, with 8 bytes of memory per sequence.
 
-    Use as a context manager inside `build_once`; `Ragged.from_arrays(load_arrays(folder), name)` reads it back.
+    Use it as a context manager inside `build_once`; `Ragged.from_arrays(load_arrays(folder), name)` reads it.
 
     Args:
         folder: an existing folder.
         name: files are `<name>_values.npy` and `<name>_offsets.npy`.
-        largest: no integer is larger.
+        largest: the largest allowed integer.
     """
 
     def __init__(self, folder: Path, name: str, largest: int) -> None:
@@ -98,10 +102,10 @@ class RaggedWriter:
         return self
 
     def append(self, sequence: Sequence[int] | np.ndarray | bytes) -> None:
-        """One sequence more; bytes count as numbers 0 to 255.
+        """Appends a sequence; bytes are numbers 0 to 255.
 
         Raises:
-            ValueError: an integer below 0 or above `largest`, or numbers that are no integers.
+            ValueError: an integer below 0 or above `largest`, or other numbers than integers.
         """
         values = np.frombuffer(sequence, dtype=np.uint8) if isinstance(sequence, bytes) else np.asarray(sequence)
         if len(values) and values.dtype.kind not in "iu":
@@ -112,7 +116,7 @@ class RaggedWriter:
         self.offsets.append(self.offsets[-1] + len(values))
 
     def __exit__(self, *error: object) -> None:
-        # numpy leaves room in the header for the final length
+        # numpy's header has room for the final length
         self.file.seek(0)
         self._header()
         self.file.close()

@@ -1,4 +1,4 @@
-"""Running text as one long array of tokens, cut into the examples of a causal or a masked language model."""
+"""Running text as one long array of tokens, cut into blocks for a causal or a masked language model."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,26 +10,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.data.batch import LanguageBatch, length_mask
-from attnlab.data.batch_gathering import sent, spans, take
+from attnlab.data.batch_gathering import index_tensors, padded_spans, take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.labelled_sequences import digest
+from attnlab.data.sequence_examples import digest
 from attnlab.data.task_spec import TaskSpec
 
 SHARE_MASKED, SHARE_RANDOM = 0.8, 0.1
-"""of the tokens that are predicted: hidden, swapped for a random one; the rest is left as it is (Devlin et al. 2019)"""
+"""shares of the predicted tokens: masked, replaced by a random token; the others do not change (Devlin et al. 2019)"""
 
 
 class TextBlocks(Examples):
-    """Blocks of a stream, each token predicted from those before it: example i scores tokens [i L, (i + 1) L).
+    """Blocks of a token stream for a causal language model: example i scores tokens [i L, (i + 1) L).
 
-    What is read before the first token of the stream is the end of a line. Only the last block may be shorter.
+    An end-of-line token comes before the first token of the stream. Only the last block may be shorter.
 
     Args:
-        tokens: [n] the stream, line ends included; may be mapped from a file.
-        length: tokens L a block scores.
-        spec: pad_id and end_id are used.
-        context: earlier tokens that a block reads besides, where there are as many; they are not scored.
-        words: [n] how many words of the text begin in each token; None: each token is a word.
+        tokens: [n] the stream with line ends; may be mapped from a file.
+        length: number L of scored tokens per block.
+        spec: source of pad_id and end_id.
+        context: number of earlier tokens that a block also reads, as far as they exist; they are not scored.
+        words: [n] number of words that begin at each token; None: each token is a word.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class TextBlocks(Examples):
         return len(self.starts)
 
     def batch(self, numbers: np.ndarray) -> LanguageBatch:
-        """The blocks of these numbers [B], each behind its context; place n reads the token before its target."""
+        """The blocks of these numbers [B], each after its context; position n reads the token before its target."""
         numbers = np.array(numbers, dtype=np.int64)
         stops = self.starts[numbers] + self.lengths[numbers]
         begins = np.maximum(self.starts[numbers] - self.context, 0)
         longest = int((stops - begins).max(initial=0))
         tokens = self.stored("tokens")
-        index, begin, first, stop = sent(tokens, numbers, begins, self.starts[numbers], stops)
+        index, begin, first, stop = index_tensors(tokens, numbers, begins, self.starts[numbers], stops)
         lengths = stop - begin
-        targets = spans(tokens, begin, lengths, longest, self.pad_id)
+        targets = padded_spans(tokens, begin, lengths, longest, self.pad_id)
         inputs = targets.roll(1, 1)
-        before = torch.where(begin > 0, take(tokens, (begin - 1).clamp(min=0)).long(), self.end_id)
+        before = torch.where(begin > 0, take_rows(tokens, (begin - 1).clamp(min=0)).long(), self.end_id)
         inputs[:, :1] = before[:, None]
         real = length_mask(lengths, longest)
         return LanguageBatch(
@@ -68,10 +68,10 @@ class TextBlocks(Examples):
         )
 
     def _words(self, first: Tensor, stop: Tensor) -> Tensor:
-        """How many words begin in each block."""
+        """Number of words that begin in each block."""
         if self.words is None:
             return stop - first
-        return spans(self.stored("words"), first, stop - first, self.length, 0).sum(1)
+        return padded_spans(self.stored("words"), first, stop - first, self.length, 0).sum(1)
 
     def extents(self) -> np.ndarray:
         return (self.lengths + np.minimum(self.starts, self.context))[:, None]
@@ -85,19 +85,19 @@ class TextBlocks(Examples):
 
 
 class MaskedBlocks(Examples):
-    """Blocks of a stream, start token in front, some of whose tokens a model must recover.
+    """Blocks of a token stream for a masked language model, each with a start token in front.
 
-    Either to train on: nothing is hidden yet, `scored` are the places that may be (real, not special), and whoever
-    trains draws anew at every visit. Or to evaluate on: example i has its tokens hidden already, the same at every
-    visit, as RoBERTa hides them (spec.mask_share of the tokens are predicted; of these 80 % read as mask_id, 10 % as a
-    random token, 10 % as they are). Words are not counted.
+    For training, nothing is masked: `scored` are the positions that may be masked (real, not special), and the training
+    loop draws a mask at every visit. For evaluation, each example has a fixed mask, as in RoBERTa (spec.mask_share of
+    the tokens are predicted; of these 80 % become mask_id, 10 % a random token, 10 % do not change). Words are not
+    counted.
 
     Args:
-        tokens: [n] the stream, line ends included; may be mapped from a file.
-        bounds: [number of blocks + 1] where each block begins; the last entry is n.
-        start_id: stands in front of every block.
-        spec: pad_id, mask_id, n_special, input_vocabulary and mask_share are used.
-        draw: what the hidden places are drawn from, with the example's number; None: nothing is hidden.
+        tokens: [n] the stream with line ends; may be mapped from a file.
+        bounds: [number of blocks + 1] start of each block; the last entry is n.
+        start_id: token in front of every block.
+        spec: source of pad_id, mask_id, n_special, input_vocabulary and mask_share.
+        draw: seed of the masks, together with the example's number; None: no mask.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class MaskedBlocks(Examples):
     ) -> None:
         self.tokens, self.bounds, self.start_id, self.spec, self.draw = tokens, bounds, start_id, spec, draw
         self.lengths, self.pad_id = np.diff(bounds), spec.pad_id
-        # hiding is drawn row by row, on the host
+        # masks are drawn row by row, on the host
         self.held = ("tokens",) if draw is None else ()
         longest = int(self.lengths.max(initial=1))
         self.length_bins = [1, *(2**power for power in range(6, longest.bit_length()))]
@@ -114,17 +114,17 @@ class MaskedBlocks(Examples):
         return len(self.lengths)
 
     def batch(self, numbers: np.ndarray) -> LanguageBatch:
-        """The blocks of these numbers [B]; targets are their tokens, start token included."""
+        """The blocks of these numbers [B]; targets are their tokens with the start token."""
         numbers = np.array(numbers, dtype=np.int64)
         sizes, tokens = self.lengths[numbers], self.stored("tokens")
-        index, starts, lengths = sent(tokens, numbers, self.bounds[numbers], sizes)
-        text = spans(tokens, starts, lengths, int(sizes.max(initial=0)), self.pad_id)
+        index, starts, lengths = index_tensors(tokens, numbers, self.bounds[numbers], sizes)
+        text = padded_spans(tokens, starts, lengths, int(sizes.max(initial=0)), self.pad_id)
         targets = F.pad(text, (1, 0), value=self.start_id)
         inputs, scored = targets, targets >= self.spec.n_special
         if self.draw is not None:
             inputs, scored = targets.clone(), torch.zeros_like(scored)
             for row, number in enumerate(numbers.tolist()):
-                self._hide(number, inputs[row, : sizes[row] + 1].numpy(), scored[row].numpy())
+                self._mask(number, inputs[row, : sizes[row] + 1].numpy(), scored[row].numpy())
         return LanguageBatch(
             index=index,
             inputs=inputs,
@@ -137,12 +137,12 @@ class MaskedBlocks(Examples):
     def extents(self) -> np.ndarray:
         return self.lengths[:, None] + 1
 
-    def _hide(self, number: int, inputs: np.ndarray, scored: np.ndarray) -> None:
-        """Hides tokens of one row of inputs in place, and marks in `scored` which are predicted."""
+    def _mask(self, number: int, inputs: np.ndarray, scored: np.ndarray) -> None:
+        """Masks tokens of one row of inputs in place, and marks the predicted positions in `scored`."""
         rng = np.random.default_rng((*self.draw, number))
-        places = np.flatnonzero(inputs >= self.spec.n_special)
-        # rounded up or down at random, so that the share is right over short blocks too (as fairseq does)
-        chosen = rng.permutation(places)[: int(self.spec.mask_share * len(places) + rng.random())]
+        positions = np.flatnonzero(inputs >= self.spec.n_special)
+        # rounded up or down at random, so that the share is correct for short blocks too (as in fairseq)
+        chosen = rng.permutation(positions)[: int(self.spec.mask_share * len(positions) + rng.random())]
         fate = rng.random(len(chosen))
         swapped = chosen[(fate >= SHARE_MASKED) & (fate < SHARE_MASKED + SHARE_RANDOM)]
         inputs[chosen[fate < SHARE_MASKED]] = self.spec.mask_id
@@ -158,15 +158,15 @@ class MaskedBlocks(Examples):
 
 
 def line_bounds(tokens: np.ndarray, end_id: int, longest: int) -> np.ndarray:
-    """Bounds of blocks of complete lines: as many lines a block as fit into `longest` tokens, their ends included.
+    """Bounds of blocks of complete lines: as many lines per block as fit into `longest` tokens with their ends.
 
-    A line that is longer by itself is cut into full blocks; its rest begins a block like any line.
+    A longer line is cut into full blocks; its rest begins a block like any other line.
 
     Args:
-        tokens: [n] a stream in which every line closes with `end_id`.
+        tokens: [n] a stream in which every line ends with `end_id`.
 
     Returns:
-        [number of blocks + 1]; block i has the tokens from entry i up to entry i + 1.
+        [number of blocks + 1]; block i has the tokens from entry i to entry i + 1.
     """
     line_ends = (np.flatnonzero(tokens == end_id) + 1).tolist()
     bounds = [0]

@@ -1,4 +1,4 @@
-"""Words and their numbers."""
+"""Vocabulary of words and their ids."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from attnlab.data.files.fetch import DataError
 
 
 class Vocabulary:
-    """Numbers words from 3 on, in the order given; 0 pads, 1 ends (and starts a decoder), 2 starts an input.
+    """Ids of words from 3 on, in the given order; 0 is padding, 1 the end (and the decoder's start), 2 the start.
 
     Args:
         words: all words, each once.
@@ -27,10 +27,10 @@ class Vocabulary:
         return len(self.words)
 
     def encode(self, words: Iterable[str]) -> list[int]:
-        """The numbers of words, without framing.
+        """The ids of words, without framing.
 
         Raises:
-            DataError: a word that is not in the vocabulary; names it and the nearest one.
+            DataError: a word is not in the vocabulary; names it and the nearest one.
         """
         try:
             return [self._ids[word] for word in words]
@@ -40,7 +40,7 @@ class Vocabulary:
             raise DataError(f"the word {error.args[0]!r} is not in the vocabulary{hint}") from None
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """The words of numbers, up to the first end; padding and start are left out."""
+        """The words of ids up to the first end, without padding and start."""
         words = []
         for number in ids:
             if number == self.end_id:

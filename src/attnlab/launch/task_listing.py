@@ -18,7 +18,7 @@ from rich.text import Text
 from attnlab.config.signatures import read_signature
 from attnlab.config.suggest import braced, listed, show
 from attnlab.data.examples import Examples
-from attnlab.data.files.archive import Source
+from attnlab.data.files.archive import DataSource
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.grey_pictures import sample_grid
 from attnlab.tasks.base import Prepared, Task, make_task
@@ -167,10 +167,10 @@ def _settings(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Task]]:
 
 def _files(settings: Iterable[tuple[str, str, Task]], folders: Folders) -> Iterator[tuple[str, RenderableType]]:
     """A row for each set of official files, with the options that read it if they differ."""
-    groups: dict[tuple, list[tuple[str, str, Sequence[Source]]]] = {}
+    groups: dict[tuple, list[tuple[str, str, Sequence[DataSource]]]] = {}
     for option, value, task in settings:
         sources = task.sources()
-        key = tuple((source.places, source.archive, source.offers) for source in sources)
+        key = tuple((source.paths, source.archive, source.offers) for source in sources)
         groups.setdefault(key, []).append((option, value, sources))
     name = "files"
     for members in groups.values():
@@ -191,7 +191,7 @@ def _readers(members: Iterable[tuple[str, str, Any]]) -> str:
     return "; ".join(f"{option}={listed(braced(found))}" for option, found in values.items()) + ":"
 
 
-def _state(source: Source, folders: Folders, what: str) -> RenderableType:
+def _state(source: DataSource, folders: Folders, what: str) -> RenderableType:
     """Where files were found; for missing files, where to get them and where to put them."""
     if tree := source.find(folders):
         return Text.assemble(what, ("found", "green"), f" at {tree.path}")

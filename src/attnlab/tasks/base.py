@@ -1,12 +1,12 @@
-"""The contract of a task: data, splits and what a model must know of them.
+"""The contract of a task: its data, its splits, and the properties that a model depends on.
 
-A task is a class with explicit, annotated options (they are the keys of `task.*`, checked before anything runs), a yaml
-in `conf/task/` that names it by `_target_`, and a docstring that shows one real example.
+A task is a class with explicit, annotated options (the keys of `task.*`, checked before anything runs), a yaml in
+`conf/task/` that names it in `_target_`, and a module docstring with one real example.
 """
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,23 +16,24 @@ import numpy as np
 from attnlab.config.plugins import load_class
 from attnlab.config.target_validation import TASK_KEYS
 from attnlab.data.examples import Examples
-from attnlab.data.files.archive import Source
+from attnlab.data.files.archive import DataSource
+from attnlab.data.files.cache import build_once, cache_key
 from attnlab.data.files.fetch import Folders
-from attnlab.data.task_spec import Kind, Modality, TaskSpec
+from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.task_spec import SEQUENCE_METRICS, Kind, Modality, TaskSpec
+from attnlab.data.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A task ready to train on.
+    """The data of a task, ready for training.
 
-    spec:    what the model needs to know.
-    subsets: `train`, and any of `val`, `test`, `test/iid`, `test/ood`; the test ones are read after training only.
-    decode_limits: longest output a model may write on a subset, end token included; a property of the split, not of a
-             batch. Empty for classification.
-    train_groups: example numbers of `train` that fill batches in turn (in the order of its `turns`); one group of all
-             by default.
-    about: one sentence on what the numbers are computed on, for every result; says where data is partial or a stand-in.
-    keep: files that the run folder keeps a copy of, by their names there (`tokenizer.json`).
+    spec:    properties that a model depends on.
+    subsets: `train`, and any of `val`, `test`, `test/iid`, `test/ood`; test subsets are read only after training.
+    decode_limits: longest output of a model by subset, with the end token; a property of the split, not of a batch.
+             Empty for classification.
+    about:   one sentence about the data for every result; names partial data and stand-ins.
+    keep:    files that are copied to the run folder, by their names there (`tokenizer.json`).
     """
 
     spec: TaskSpec
@@ -43,11 +44,12 @@ class Prepared:
 
     @property
     def train_groups(self) -> list[np.ndarray]:
+        """Example numbers of the groups of `train`, in the order of its `turns`; one group of all by default."""
         train = self.subsets["train"]
         return [np.asarray(train.groups[name]) for name in train.turns or train.groups] or [np.arange(len(train))]
 
     def data_hash(self) -> str:
-        """sha256 (16 hex digits) over every subset; equal hashes mean equal data."""
+        """sha256 (16 hex digits) of all subsets; equal hashes mean equal data."""
         digest = hashlib.sha256()
         for name in sorted(self.subsets):
             digest.update(name.encode())
@@ -57,18 +59,18 @@ class Prepared:
 
 
 class Task(ABC):
-    """A task. Subclasses set the class attributes and take their options as explicit, annotated arguments.
+    """Base class of tasks; subclasses set class attributes and have explicit, annotated options.
 
-    kind, modality: as in TaskSpec; read without importing the module, to refuse impossible pairs before any work.
-    version:        changes when numbers stop being comparable; recorded with every result.
-    has_validation: whether there is a `val` subset to select weights by.
-    has_groups:     whether examples fall into named parts with metrics of their own.
-    subsets:        names of all that `prepare` can give; a wrong `subset=` is refused by them before anything loads.
-    subsets_with:   those of certain options, by option and value, where they are others: {"split": {"length": ...}}.
+    kind, modality: as in TaskSpec; read without importing the module, so that the configuration check can use them.
+    version:        changes when results are no longer comparable; stored with every result.
+    has_validation: whether there is a `val` subset for the selection of weights.
+    has_groups:     whether named parts of a subset have metrics of their own.
+    subsets:        names of the subsets; a wrong `subset=` is refused before any data is loaded.
+    subsets_with:   other subsets for some values of an option: {"split": {"length": ...}}.
     published:      subsets and their published sizes, for the list of tasks.
 
     Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval,
-    `attnlab.config.intervals`); `attnlab.config` reads them from the source, without importing the module.
+    `attnlab.config.intervals`); `attnlab.config` reads them from the source without importing the module.
     """
 
     kind: ClassVar[Kind]
@@ -80,32 +82,79 @@ class Task(ABC):
     subsets_with: ClassVar[Mapping[str, Mapping[Any, Sequence[str]]]] = {}
     published: ClassVar[str]
 
-    def sources(self) -> Sequence[Source]:
-        """The official files that these options read; none for what is generated."""
+    def sources(self) -> Sequence[DataSource]:
+        """Sources of the official files for these options; empty for generated data."""
         return ()
 
     @abstractmethod
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
-        """Example `number` of a subset for a reader: input and target, in a few lines."""
+        """Input and target of an example as text of a few lines."""
 
     def token_names(self) -> tuple[Sequence[str], Sequence[str]] | None:
-        """What input ids and output ids are called at the axes of figures; None where they have no short names."""
+        """Names of the input ids and output ids for the axes of figures; None without short names."""
         return None
 
     @abstractmethod
     def prepare(self, folders: Folders) -> Prepared:
-        """Generate or fetch the data once (safe when several processes start together) and load it.
+        """Generates or downloads the data once (safe for concurrent processes) and loads it.
 
         Raises:
-            attnlab.data.files.fetch.DataError: files missing, cut short or changed: what, where, what to do.
+            attnlab.data.files.fetch.DataError: files are missing, cut short or changed; says what to do.
         """
+
+    def cached(
+        self, cache: Path, name: str, options: Mapping[str, object], build: Callable[[Path], None], what: str = ""
+    ) -> Path:
+        """The cache folder for these options and this version, filled by `build` unless an earlier build exists.
+
+        Args:
+            name: beginning of the folder's name.
+            what: names the data in messages; the folder's name by default.
+        """
+        folder = cache / cache_key(name, self.version, options)
+        return build_once(folder, build, what or folder.name)
+
+
+class SequenceTask(Task):
+    """Base class of tasks from one framed token sequence to another.
+
+    inputs, outputs: vocabularies of all splits, so that a model can be evaluated on any other split.
+    longest:         longest input and output of all splits, without framing.
+    """
+
+    kind = "encoder_decoder"
+    modality = "tokens"
+    inputs: ClassVar[Vocabulary]
+    outputs: ClassVar[Vocabulary]
+    longest: ClassVar[tuple[int, int]]
+
+    def token_names(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.inputs.words, self.outputs.words
+
+    def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared:
+        """The task with its TaskSpec and the longest target of each test subset as its decode limit."""
+        spec = TaskSpec(
+            kind=self.kind,
+            modality=self.modality,
+            input_vocabulary=len(self.inputs),
+            output_vocabulary=len(self.outputs),
+            pad_id=self.inputs.pad_id,
+            end_id=self.inputs.end_id,
+            never_targets=self.outputs.never_targets,
+            max_input_length=self.longest[0] + 2,
+            max_output_length=self.longest[1] + 1,
+            metrics=SEQUENCE_METRICS,
+        )
+        tests = {name: pairs for name, pairs in subsets.items() if name != "train"}
+        limits = {name: int(pairs.targets.lengths.max()) for name, pairs in tests.items()}
+        return Prepared(spec=spec, subsets=subsets, decode_limits=limits, about=about)
 
 
 def make_task(options: Mapping[str, Any]) -> Task:
-    """The task that `task._target_` names, with the other keys of a configuration's `task` as its arguments.
+    """The task of a configuration's `task` node: `_target_` is its class, the other keys are its arguments.
 
     Raises:
-        TargetError: the class may not be named (`config.plugins`), or is no task.
+        TargetError: the class is not allowed (`config.plugins`), or is not a task.
     """
     task_class = load_class(options["_target_"], Task)
     return task_class(**{key: value for key, value in options.items() if key not in TASK_KEYS})

@@ -1,21 +1,21 @@
 """Flip-flop language modelling (Liu et al. 2023, arXiv 2306.00946): remember one bit while others are to be ignored.
 
-A sequence is instructions and bits in turn: w writes its bit, that of i is to be ignored, r is followed by the bit
-written last. Only the bits after r can be known, and only they are learned and counted. One example, number 7 of
-`train` at length 32 and data_seed 0:
+A sequence alternates instructions and bits: w writes its bit, i has a bit to be ignored, r is followed by the bit
+written last. Only the bits after r are determined, and only they count in the loss and the metrics. One example,
+number 7 of `train` at length 32 and data_seed 0:
 
     sequence  w0 i1 i1 i0 i0 i1 i0 w1 i0 i0 i0 r1 i0 w0 i1 r0
     read      1 0
 
 FFL(p): the first instruction is w, the last one r; the others are drawn independently, i with probability p, w and r
-with (1 - p) / 2 each; bits after w and i are fair coins (section 3.1). Trained on FFL(0.8), tested on FFL(0.8)
-(`test/iid`), FFL(0.98) (`test/sparse`: what is read was written long ago) and FFL(0.1) (`test/dense`: many writes and
-reads, few to ignore), at the length of training or at another one (`eval_length`).
+with (1 - p) / 2 each; bits after w and i are fair coins (section 3.1). Training is on FFL(0.8); tests are on FFL(0.8)
+(`test/iid`), FFL(0.98) (`test/sparse`: the bit was written long before) and FFL(0.1) (`test/dense`: many writes and
+reads, few ignored bits), at the training length or at `eval_length`.
 
-The published sequences (huggingface.co/datasets/synthseq/flipflop) follow the same law and are not needed: ours are
-drawn here, as many of them. There is no validation set: Opper et al. 2025, whose settings are the defaults, train for
-one epoch and test the last step. Of short sequences there are few, so that tests are trained on too (99.7 % of
-`test/iid` at 16 tokens and the default number of sequences, none at 512): every result says how many.
+The published sequences (huggingface.co/datasets/synthseq/flipflop) have the same distribution and are not needed: the
+same number is drawn here. There is no validation set: Opper et al. 2025, whose settings are the defaults, train for one
+epoch and test the last step. There are few different short sequences, so that test sequences are also in the training
+set (99.7 % of `test/iid` at 16 tokens and the default number of sequences, none at 512); every result says how many.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ import torch
 from torch import Tensor
 
 from attnlab.data.batch import LanguageBatch
-from attnlab.data.batch_gathering import sent, take
+from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.files.cache import build_once, cache_key, load_arrays
+from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.task_spec import TaskSpec
@@ -42,14 +42,14 @@ WORDS = ("<pad>", "<end>", "w", "r", "i", "0", "1")
 PAD, END, WRITE, READ, IGNORE, ZERO, ONE = range(len(WORDS))
 INSTRUCTIONS = (WRITE, READ, IGNORE)
 TOKENS = np.array([(instruction, bit) for instruction in INSTRUCTIONS for bit in (ZERO, ONE)])
-"""[6, 2]: the two tokens of each code; a code is 2 * (place in INSTRUCTIONS) + bit"""
+"""[6, 2]: the two tokens of each code; a code is 2 * (index in INSTRUCTIONS) + bit"""
 STREAMS = {"train": 0, "test/iid": 1, "test/sparse": 2, "test/dense": 3}
 CHUNK = 1024
-"""sequences drawn together, from a stream of their own"""
+"""sequences drawn together from one random stream"""
 
 
 def draw(rng: np.random.Generator, sequences: int, length: int, ignore_probability: float) -> np.ndarray:
-    """Codes [sequences, length / 2], uint8, of sequences of FFL(ignore_probability)."""
+    """Draws sequences of FFL(ignore_probability) as codes [sequences, length / 2], uint8."""
     shape = (sequences, length // 2)
     uniform = rng.random(shape, dtype=np.float32)
     bits = rng.integers(0, 2, shape, dtype=np.uint8)
@@ -57,7 +57,7 @@ def draw(rng: np.random.Generator, sequences: int, length: int, ignore_probabili
     # numbers of INSTRUCTIONS: write below the first bound, read below the second, ignore above both
     instructions = (uniform >= write).astype(np.uint8) + (uniform >= 2 * write)
     instructions[:, 0], instructions[:, -1] = INSTRUCTIONS.index(WRITE), INSTRUCTIONS.index(READ)
-    # place and bit of each write in one number, so that the largest so far is the last write
+    # position and bit of each write in one number, so that the running maximum is the last write
     writes = np.where(instructions == INSTRUCTIONS.index(WRITE), 2 * np.arange(shape[1], dtype=np.int32) + bits, 0)
     remembered = (np.maximum.accumulate(writes, axis=1) % 2).astype(np.uint8)
     return 2 * instructions + np.where(instructions == INSTRUCTIONS.index(READ), remembered, bits)
@@ -66,10 +66,10 @@ def draw(rng: np.random.Generator, sequences: int, length: int, ignore_probabili
 def generate(
     subset: str, sequences: int, length: int, ignore_probability: float, data_seed: int
 ) -> Iterator[np.ndarray]:
-    """The codes of a subset, at most `CHUNK` sequences at a time.
+    """The codes of a subset in chunks of at most `CHUNK` sequences.
 
-    Every chunk is drawn whole from a stream of its own, (data_seed, subset, chunk): more sequences in a subset leave
-    its first ones and every other subset as they are.
+    Every chunk has its own random stream, (data_seed, subset, chunk): a larger subset keeps its first sequences and
+    does not change the other subsets.
     """
     for chunk, start in enumerate(range(0, sequences, CHUNK)):
         rng = np.random.default_rng((data_seed, STREAMS[subset], chunk))
@@ -80,7 +80,7 @@ class FlipFlopSequences(Examples):
     """A subset: sequences of one length.
 
     Args:
-        codes: [n, length / 2] uint8, a code for an instruction and its bit; may be mapped from a file.
+        codes: [n, length / 2] uint8, one code for an instruction and its bit; may be mapped from a file.
     """
 
     pad_id = PAD
@@ -98,11 +98,11 @@ class FlipFlopSequences(Examples):
         return self._tokens(torch.from_numpy(np.asarray(numbers))).cpu().numpy()
 
     def _tokens(self, index: Tensor) -> Tensor:
-        return take(self.stored("pairs"), take(self.stored("codes"), index).long()).flatten(1)
+        return take_rows(self.stored("pairs"), take_rows(self.stored("codes"), index).long()).flatten(1)
 
     def batch(self, numbers: np.ndarray) -> LanguageBatch:
-        """The sequences of these numbers [B], to be continued at every place; places that read r are scored."""
-        (index,) = sent(self.stored("codes"), np.array(numbers, dtype=np.int64))
+        """The sequences of these numbers [B] as inputs and next tokens; positions that read r are scored."""
+        (index,) = index_tensors(self.stored("codes"), np.array(numbers, dtype=np.int64))
         tokens = self._tokens(index)
         inputs = tokens[:, :-1].contiguous()
         return LanguageBatch(
@@ -128,14 +128,14 @@ class FlipFlop(Task):
     """Flip-flop language modelling, generated on first use and kept in the cache folder (456 MB at the default sizes).
 
     Args:
-        ignore_probability: of `train` and `test/iid`.
-        sparse_probability, dense_probability: the same of `test/sparse` and `test/dense`.
+        ignore_probability: probability of i in `train` and `test/iid`.
+        sparse_probability, dense_probability: the same in `test/sparse` and `test/dense`.
         length: tokens of a training sequence, even.
         eval_length: tokens of a test sequence, even; None = length.
-        train_sequences: 1,600,000 in the published data, which 25,000 steps of 64 see once.
-        test_sequences: of `test/iid`; `test/sparse` has ten times as many and `test/dense` a quarter, as in the
-            published data, so that each asks for about half a million bits.
-        data_seed: draws the sequences.
+        train_sequences: 1,600,000 in the published data: one epoch of 25,000 steps of 64.
+        test_sequences: sequences of `test/iid`; `test/sparse` has ten times as many and `test/dense` a quarter, as in
+            the published data, so that each has about half a million bits to read.
+        data_seed: seed of the sequences.
     """
 
     kind = "language_model"
@@ -189,7 +189,7 @@ class FlipFlop(Task):
             pad_id=PAD,
             end_id=END,
             never_targets=(PAD, END),
-            # that of training: a network evaluated at another length is the one that was trained
+            # the training length, so that an evaluation at another length builds the same network
             max_input_length=self.length - 1,
             max_output_length=self.length - 1,
             metrics=("accuracy", "sequence_accuracy"),
@@ -206,20 +206,20 @@ class FlipFlop(Task):
         return Prepared(spec=spec, subsets=subsets, about=about)
 
     def _shared(self, subsets: Mapping[str, FlipFlopSequences], cache: Path) -> str:
-        """What part of each test the training set holds too, in words; counted once for these sequences."""
+        """Text about the share of each test set in the training set; counted once per options."""
         options = {subset: self._options(subset) for subset in STREAMS}
-        folder = cache / cache_key("flip_flop_overlap", self.version, options)
 
-        def build(place: Path) -> None:
+        def build(folder: Path) -> None:
             keys = row_keys(subsets["train"].codes)
             shared = {name: count_shared(subsets[name].codes, keys) for name in STREAMS if name != "train"}
-            (place / "shared.json").write_text(json.dumps(shared))
+            (folder / "shared.json").write_text(json.dumps(shared))
 
-        shared = json.loads((build_once(folder, build, folder.name) / "shared.json").read_text())
+        folder = self.cached(cache, "flip_flop_overlap", options, build)
+        shared = json.loads((folder / "shared.json").read_text())
         return shared_in_words(shared, {name: len(subsets[name]) for name in shared})
 
     def _options(self, subset: str) -> dict[str, float]:
-        """What the sequences of a subset depend on."""
+        """All options that the sequences of a subset depend on."""
         return {
             "sequences": self.sequences[subset],
             "length": self.length if subset == "train" else self.eval_length,
@@ -229,10 +229,9 @@ class FlipFlop(Task):
 
     def _build(self, subset: str, cache: Path) -> Path:
         options = self._options(subset)
-        folder = cache / cache_key(f"flip_flop_{subset.replace('/', '_')}", self.version, options)
 
-        def build(place: Path) -> None:
-            with (place / "codes.npy").open("wb") as file:
+        def build(folder: Path) -> None:
+            with (folder / "codes.npy").open("wb") as file:
                 shape = options["sequences"], options["length"] // 2
                 header = {"descr": "|u1", "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
@@ -240,7 +239,7 @@ class FlipFlop(Task):
                 for codes in track(chunks, f"drawing flip-flop {subset}", -(-shape[0] // CHUNK)):
                     file.write(codes.data)
 
-        return build_once(folder, build, folder.name)
+        return self.cached(cache, f"flip_flop_{subset.replace('/', '_')}", options, build)
 
 
 def _require_even(**lengths: int) -> None:

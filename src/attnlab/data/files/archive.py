@@ -1,6 +1,6 @@
-"""Reads official files where they lie: in a folder or in an archive, which is never unpacked.
+"""Reads official files from a folder, or from an archive without unpacking it.
 
-Refused are files that claim or expand to more than `archive_safety.LARGEST` bytes, and archives that are cut short.
+Refuses archives that are cut short, and files that claim or expand to more than `archive_safety.LARGEST` bytes.
 """
 
 import gzip
@@ -18,14 +18,14 @@ from attnlab.data.files.archive_safety import REPLACE, Header, limited, members,
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 
 LONGEST_LINE = 2**24
-"""bytes; the longest official ones, of two papers of the AAN, have some 100,000"""
+"""bytes; the longest official lines, with two papers of the AAN each, have about 100,000"""
 
 Entry = tuple[str, str, BinaryIO]
-"""name below the top, where it lies in words (for messages), the open file"""
+"""name below the top folder, location for messages, the open file"""
 
 
-class Tree(ABC):
-    """Official files below one top folder, whatever that is called.
+class FileTree(ABC):
+    """Official files below one top folder of any name.
 
     Args:
         path: the folder or archive.
@@ -36,25 +36,26 @@ class Tree(ABC):
 
     @abstractmethod
     def walk(self, wanted: Callable[[str], bool]) -> Iterator[Entry]:
-        """The files whose name (below the top folder, `/` between folders) is wanted, each to be read before the next.
+        """The files whose name (below the top folder, `/` between folders) is wanted; read each before the next one.
 
-        Order: by name in a folder, as stored in an archive.
+        The order is by name in a folder, and as stored in an archive.
 
         Raises:
-            DataError: an archive that is none, is cut short, or has a link or an absurd size under a wanted name; also
-                while a file is read. A file or folder that cannot be read.
+            DataError: no archive, an archive cut short, a link or an absurd size under a wanted name, a file or folder
+                that cannot be read; also raised while a file is read.
         """
 
     def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
-        """Names, sizes and times of the last change (ns) of the wanted files, of the archive where it is one: another
-        value where what they hold may have changed, for the key of a cache.
+        """Name, size and time of the last change (ns) of each wanted file, or of the whole archive; for cache keys.
+
+        The value changes when the content of the files may have changed.
         """
         with reading(self.path):
             found = self.path.stat()
         return [[self.path.name, found.st_size, found.st_mtime_ns]]
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Contents of those of the named files that are there.
+        """Contents of the named files, without the missing ones.
 
         Raises:
             DataError: as in `walk`; a file of more than `LARGEST_WHOLE` bytes.
@@ -67,12 +68,12 @@ class Tree(ABC):
         return found
 
 
-class Folder(Tree):
-    """A folder; a file that is there only with `.gz` behind its name is read through gzip under its plain name."""
+class Folder(FileTree):
+    """A folder; `name.gz` is decompressed and read as `name` where `name` is missing."""
 
     def walk(self, wanted: Callable[[str], bool]) -> Iterator[Entry]:
         for name, path in self._files(wanted):
-            # opening a pipe would wait for ever
+            # opening a pipe would block
             if not os.path.isfile(path):
                 raise DataError(f"{path} is no file. Put the official one in its place.")
             packed = path.endswith(".gz") and not name.endswith(".gz")
@@ -90,7 +91,7 @@ class Folder(Tree):
         return found
 
     def _files(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-        """Names of the wanted files, and where each lies; no `Path`s, as there may be 200,000 of them."""
+        """Name and path of each wanted file; strings, as there may be 200,000 of them."""
         for folder, folders, files in os.walk(self.path, onerror=_refuse):
             folders.sort()
             above = "" if Path(folder) == self.path else Path(folder).relative_to(self.path).as_posix() + "/"
@@ -107,11 +108,11 @@ def _refuse(error: OSError) -> None:
 
 
 def _below_top(stored: str) -> str:
-    """A member's name without the top folder; empty where it lies in none."""
+    """A member's name without the top folder; empty for a member outside of one."""
     return stored.removeprefix("./").partition("/")[2]
 
 
-class Tar(Tree):
+class Tar(FileTree):
     """A tar archive, compressed or not; the top folder is left out of names."""
 
     def walk(self, wanted: Callable[[str], bool]) -> Iterator[Entry]:
@@ -120,13 +121,13 @@ class Tar(Tree):
                 name, where = _below_top(member.name), f"{self.path}: {member.name}"
                 if not name or member.isdir() or not wanted(name):
                     continue
-                # tarfile reads nothing of devices, looks for links elsewhere, and can turn in circles in sparse files
+                # tarfile reads nothing from devices, follows links, and may never end in a sparse file
                 if not member.isreg() or member.issparse():
                     raise DataError(f"{where} is a link, a device or a sparse file, not a plain one. {REPLACE}")
                 yield name, where, limited(tar.extractfile(member), where, member.size)
 
 
-class Zip(Tree):
+class Zip(FileTree):
     """A zip archive; the top folder is left out of names."""
 
     def walk(self, wanted: Callable[[str], bool]) -> Iterator[Entry]:
@@ -139,10 +140,9 @@ class Zip(Tree):
                     yield name, where, limited(opened, where, member.file_size)
 
 
-def find_tree(data: Path, places: Sequence[str]) -> Tree | None:
-    """The first of these places below the data folder that is there: a folder with files, a tar or a zip archive."""
-    for place in places:
-        path = data / place
+def find_tree(data: Path, paths: Sequence[str]) -> FileTree | None:
+    """The first of these paths below the data folder that is a folder with files or an archive; None without one."""
+    for path in (data / path for path in paths):
         if path.is_dir() and _holds_files(path):
             return Folder(path)
         if path.is_file():
@@ -151,44 +151,44 @@ def find_tree(data: Path, places: Sequence[str]) -> Tree | None:
 
 
 def _holds_files(folder: Path) -> bool:
-    """Whether there is more in a folder than a download that failed leaves."""
+    """Whether a folder has files other than the remains of a failed download."""
     found = os.walk(folder, onerror=_refuse)
     return any(not file.endswith((".lock", ".part")) for _, _, files in found for file in files)
 
 
-def open_archive(path: Path) -> Tree:
-    """A tar or zip archive by what it holds, not by its name (LRA's `.gz` is a tar)."""
+def open_archive(path: Path) -> FileTree:
+    """Opens a tar or zip archive, recognised by its content (LRA's `.gz` is a tar archive)."""
     return Zip(path) if zipfile.is_zipfile(path) else Tar(path)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """Official files of a task.
+class DataSource:
+    """Where the official files of a task are found.
 
-    what:     names them in messages.
-    places:   folders or archives below the data folder, the first that is there is read; the first is also where a user
-              is told to put them.
-    archive:  the one file to download where none is there, or None where that cannot be done for the user.
-    offers:   where to get them by hand: addresses, with sizes.
+    what:    names the files in messages.
+    paths:   folders or archives below the data folder; the first that exists is read, and messages name the first one
+             as the destination.
+    archive: the file that is downloaded where none of them exists; None: no automatic download.
+    offers:  addresses for a download by hand, with sizes.
     """
 
     what: str
-    places: tuple[str, ...]
+    paths: tuple[str, ...]
     archive: OfficialFile | None = None
     offers: tuple[str, ...] = ()
 
-    def find(self, folders: Folders) -> Tree | None:
-        """The files, if they are there or were downloaded earlier."""
-        tree = find_tree(folders.data, self.places)
+    def find(self, folders: Folders) -> FileTree | None:
+        """The files, if they are in the data folder or were downloaded earlier; None otherwise."""
+        tree = find_tree(folders.data, self.paths)
         if tree is None and self.archive is not None:
             tree = find_tree(folders.cache / "downloads", (self.archive.path,))
         return tree
 
-    def open(self, folders: Folders) -> Tree:
-        """The files, downloaded if they are nowhere.
+    def open(self, folders: Folders) -> FileTree:
+        """The files, downloaded if they are missing.
 
         Raises:
-            DataError: they are not there and cannot be downloaded: what, from where, how large, where to put them.
+            DataError: they are missing and cannot be downloaded; names the files, addresses, sizes and destination.
         """
         tree = self.find(folders)
         if tree is not None:
@@ -198,18 +198,18 @@ class Source:
         return open_archive(fetch(self.archive, folders.data, folders.cache))
 
     def ways(self, folders: Folders) -> list[tuple[str, Path]]:
-        """From where to get the files, and where to put what comes from there; a download done for the user first."""
-        ways = [(offer, folders.data / self.places[0]) for offer in self.offers]
+        """Pairs of an address and the destination of its files; the automatic download comes first."""
+        ways = [(offer, folders.data / self.paths[0]) for offer in self.offers]
         if self.archive is not None:
             size = f" ({self.archive.size / 1e6:.1f} MB)" if self.archive.size else ""
             ways.insert(0, (f"{self.archive.url}{size}", folders.data / self.archive.path))
         return ways
 
     def missing(self, folders: Folders) -> str:
-        """What is missing, from where to get it and where to put it."""
-        ways = "; or ".join(f"{offer}, to be put at {place}" for offer, place in self.ways(folders))
+        """Message about missing files: their name, addresses and destinations."""
+        ways = "; or ".join(f"{offer}, to be put at {path}" for offer, path in self.ways(folders))
         return (
-            f"{self.what}: missing; {folders.data} has none of {', '.join(self.places)}. Where to get it: {ways}. "
+            f"{self.what}: missing; {folders.data} has none of {', '.join(self.paths)}. Where to get it: {ways}. "
             "Another data folder: paths.data=... or ATTNLAB_DATA."
         )
 
@@ -218,7 +218,7 @@ def text_lines(file: BinaryIO, where: str, encoding: str = "utf-8") -> Iterator[
     """Line numbers from 1, and lines without their ends (LF or CR LF).
 
     Raises:
-        DataError: bytes that are no text, named with file and line.
+        DataError: bytes that are not valid text; names file and line.
     """
     for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
         if len(raw) == LONGEST_LINE:
@@ -230,11 +230,11 @@ def text_lines(file: BinaryIO, where: str, encoding: str = "utf-8") -> Iterator[
 
 
 def bad_line(where: str, number: int, problem: str) -> DataError:
-    """The error for a line that does not parse."""
+    """Error for a line that cannot be parsed."""
     advice = "It is not the official file: put that in its place"
     return DataError(f"{where}, line {number}: {problem}. {advice}.")
 
 
 def natural(name: str) -> list[int | str]:
-    """Sort key by which `sample_10` comes after `sample_9`."""
+    """Sort key that puts `sample_10` after `sample_9`."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]

@@ -1,6 +1,6 @@
 """Limits on sizes inside an archive, and errors for archives that are cut short or damaged.
 
-Archives are read, never unpacked: names of members are compared and nothing else, so they need no check.
+Archives are never unpacked, so names of members need no check: they are only compared.
 """
 
 import gzip
@@ -16,31 +16,31 @@ from typing import BinaryIO, Self, cast
 from attnlab.data.files.fetch import DataError
 
 LARGEST = 16 * 2**30
-"""bytes of the largest file that is read piece by piece; the largest of the LRA release may have several GB"""
+"""bytes: limit for a file that is read in pieces; the largest file of the LRA release may have several GB"""
 LARGEST_WHOLE = 2**28
-"""bytes of the largest file that is taken into memory at once"""
+"""bytes: limit for a file that is read into memory whole"""
 LARGEST_NOTE = 2**20
-"""bytes of the largest note of a tar archive on its next member, a long name for instance; tarfile reads it whole"""
-# zipfile says RuntimeError of a password and NotImplementedError, one of these, of a compression it does not know
+"""bytes: limit for an extended header of a tar archive (a long name, for instance), which tarfile reads whole"""
+# zipfile raises RuntimeError for a password, and its subclass NotImplementedError for an unknown compression
 BROKEN: tuple[type[Exception], ...] = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, gzip.BadGzipFile)
 BROKEN += (RuntimeError,)
 with suppress(ImportError):
-    # a Python may be built without it
+    # Python may be built without lzma
     from lzma import LZMAError
 
     BROKEN += (LZMAError,)
 NOTES = (b"x", b"g", b"X", b"L", b"K")
-"""types of headers that only tell of the next member (pax and GNU)"""
+"""types of extended headers, which describe the next member (pax and GNU)"""
 REPLACE = "Put the official archive in its place."
 
 
 @contextmanager
 def reading(where: Path | str) -> Iterator[None]:
-    """Turns what the readers of archives say of broken ones, and files that cannot be read, into a DataError."""
+    """Turns errors of archive readers, and of files that cannot be read, into a DataError."""
     try:
         yield
     except BROKEN as error:
-        # tarfile lists on further lines what else it tried
+        # tarfile lists its other attempts on further lines
         reason = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
         what = f"{where} is cut short, damaged or no archive ({reason})"
         raise DataError(f"{what}. Put a whole copy in its place.") from error
@@ -49,7 +49,7 @@ def reading(where: Path | str) -> Iterator[None]:
 
 
 class LimitedFile(io.RawIOBase):
-    """A file inside another: reading it raises DataErrors that name it, and brings at most `LARGEST` bytes."""
+    """A file inside an archive; reading raises DataErrors with its name, and stops after `LARGEST` bytes."""
 
     def __init__(self, file: BinaryIO, where: str) -> None:
         super().__init__()
@@ -68,14 +68,14 @@ class LimitedFile(io.RawIOBase):
 
 
 def limited(file: BinaryIO, where: str, claimed: int = 0) -> BinaryIO:
-    """`file`, read through a `LimitedFile`.
+    """Wraps a file in a buffered `LimitedFile`.
 
     Args:
-        where: names it in messages.
-        claimed: bytes that it has according to the archive.
+        where: names the file in messages.
+        claimed: size in bytes according to the archive.
 
     Raises:
-        DataError: it claims more than `LARGEST` bytes.
+        DataError: the claimed size is above `LARGEST`.
     """
     if claimed > LARGEST:
         raise DataError(f"{where} claims {claimed} bytes, above {LARGEST}. {REPLACE}")
@@ -83,13 +83,14 @@ def limited(file: BinaryIO, where: str, claimed: int = 0) -> BinaryIO:
 
 
 class Header(tarfile.TarInfo):
-    """A member's header. tarfile takes any broken one behind the first for the end of the archive; only the mark of the
-    end, a block of zeros, is one here.
+    """A member's header that recognises damage.
+
+    tarfile takes every broken header after the first one for the end of the archive; here only a block of zeros is.
     """
 
     @classmethod
     def frombuf(cls, buf: bytes, encoding: str, errors: str) -> Self:
-        """The header in a block; Raises tarfile.ReadError where tarfile itself would call it the end."""
+        """The header in a block; raises tarfile.ReadError where tarfile itself would see the end of the archive."""
         end = len(buf) == tarfile.BLOCKSIZE and not any(buf)
         try:
             header = super().frombuf(buf, encoding, errors)
@@ -103,30 +104,30 @@ class Header(tarfile.TarInfo):
 
 
 def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The members of an archive opened with `tarinfo=Header`, in the order stored, each forgotten after its turn.
+    """The members of an archive opened with `tarinfo=Header`, in the order stored; tarfile keeps none of them.
 
     Raises:
         tarfile.TarError, EOFError, OSError or what the decompressor raises: the archive is cut short or damaged.
     """
     last = -1
     while (member := tar.next()) is not None:
-        # a size below 0 would lead back to an earlier member, for ever
+        # a negative size would lead back to an earlier member, in an endless loop
         if member.size < 0 or member.offset <= last:
             raise tarfile.ReadError(f"{member.name!r} claims {member.size} bytes")
         last = member.offset
         yield member
-        # the LRA release has millions of them
+        # the LRA release has millions of members
         tar.members.clear()
-    # padding; behind it lies the checksum of a compressed archive, which is checked when it is reached
+    # reads the padding, so that the checksum at the end of a compressed archive is checked
     while tar.fileobj.read(2**20):
         pass
 
 
 def whole(file: BinaryIO, where: str) -> bytes:
-    """All of a file of at most `LARGEST_WHOLE` bytes.
+    """The whole content of a file of at most `LARGEST_WHOLE` bytes.
 
     Raises:
-        DataError: it has more; the largest official file that is read at once has 50 MB.
+        DataError: the file is larger; the largest official file read this way has 50 MB.
     """
     content = file.read(LARGEST_WHOLE + 1)
     if len(content) > LARGEST_WHOLE:

@@ -1,14 +1,13 @@
-"""Data that is made once and kept: built by one process while others wait, whole or not there at all.
+"""Cache of prepared data: one process builds a folder while others wait, and a folder is complete or missing.
 
-A build writes into a folder of its own beside the final one, is flushed to the disk and renamed into place. A build
-that died leaves only such a folder, which the next one removes. Arrays are kept as `.npy`, so that they map into memory
-and processes on one machine share them.
+A build writes into a temporary folder next to the final one, flushes it to the disk and renames it. A build that was
+killed leaves only the temporary folder, which the next build removes. Arrays are stored as `.npy`, so that they can be
+mapped into memory and processes on one machine share them.
 
-A file is not trusted because it is there: its size and content hash are in the manifest, and each process reads every
-file of a build once, at its first use, to compare them. For sort-of-CLEVR's 174 MB that takes 0.16 s of one core of an
-AMD EPYC, files in the page cache (sha256 0.11 s there, more where a processor has no instructions for it; crc32 0.04).
-`Prepared.data_hash` is another pass (0.1 to 0.2 s): it is taken over the arrays of all subsets as they are used,
-whatever files they come from, and stands in results.
+The manifest holds the size and content hash of every file. Each process reads every file of a build once, at its first
+use, to compare them. For sort-of-CLEVR's 174 MB that takes 0.16 s on one core of an AMD EPYC with the files in the page
+cache (sha256 0.11 s there, more on processors without instructions for it; crc32 0.04). `Prepared.data_hash`, which is
+part of every result, is another pass (0.1 to 0.2 s) over the arrays of all subsets.
 """
 
 import hashlib
@@ -29,31 +28,30 @@ MANIFEST = "manifest.json"
 """sizes and content hashes of a finished build's files, by name"""
 ABSENT, CHANGED = "is not there", "was cut short or changed"
 OLD = "was prepared by an earlier attnlab, without content hashes"
-# as fast on any processor, where sha256 needs instructions of its own
+# fast on every processor; sha256 needs special instructions
 HASH = partial(hashlib.blake2b, digest_size=16)
 
 _checked: dict[Path, list[tuple[int, ...]]] = {}
-"""folders whose content this process has compared, and what the file system said of their files before"""
+"""folders whose content this process has compared, with inode, size and time of change of each file"""
 
 
 def cache_key(name: str, version: int, options: Mapping[str, object]) -> str:
-    """Folder name for data that depends on nothing but these; equal for equal options in any order."""
+    """Folder name for data that depends only on the arguments; the order of options does not matter."""
     digest = hashlib.sha256(json.dumps(dict(options), sort_keys=True).encode()).hexdigest()
     return f"{name}-v{version}-{digest[:12]}"
 
 
 def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
-    """`folder`, filled by `build` unless an earlier build did; safe among processes and against kill -9.
+    """`folder`, filled by `build` unless an earlier build exists; safe among processes and against kill -9.
 
-    A finished folder with a file that is missing or not as it was written is built anew (and said so): `build` must
-    only make what can be made again.
+    A finished folder with a missing or changed file is built again, with a message, so a build must be repeatable.
 
     Args:
         build: fills an empty folder, given by its path.
         what: names the data in messages.
 
     Raises:
-        DataError: no space on the disk, or a folder that cannot be written.
+        DataError: no space on the disk, or a folder without permission to write.
     """
     if (fault := _fault(folder)) is None:
         return folder
@@ -61,7 +59,7 @@ def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
     with disk_errors(f"preparing {what}{anew}", folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(folder.with_name(folder.name + ".lock"), what):
-            # whoever held the lock before may have built it; whoever died holding it left these
+            # the process that held the lock before may have finished the build, or died and left these folders
             for leftover in folder.parent.glob(f".{folder.name}.*"):
                 _remove(leftover)
             if (fault := _fault(folder)) is not None:
@@ -72,7 +70,7 @@ def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
 def save_arrays(folder: Path, **arrays: np.ndarray) -> None:
     """Writes each array to `<folder>/<name>.npy`.
 
-    Not by np.save: on a full disk its error carries no error number.
+    np.save is not used, because its error on a full disk has no error number.
     """
     for name, array in arrays.items():
         with (folder / f"{name}.npy").open("wb") as file:
@@ -82,10 +80,10 @@ def save_arrays(folder: Path, **arrays: np.ndarray) -> None:
 
 
 def load_arrays(folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of a folder by name, mapped into memory, read-only; of a finished build, those that it wrote.
+    """The arrays of a folder by name, mapped into memory, read-only; in a finished build only files of its manifest.
 
     Raises:
-        DataError: a file is no array.
+        DataError: a file is not an array.
     """
     manifest = _manifest(folder)
     files = sorted(path for path in folder.glob("*.npy") if manifest is None or path.name in manifest)
@@ -100,7 +98,7 @@ def _load(path: Path) -> np.ndarray:
 
 
 def _manifest(folder: Path) -> dict[str, list] | None:
-    """Size and hash of each file by name; None where there is nothing of the kind."""
+    """Size and hash of each file by name; None without a valid manifest."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError):
@@ -109,7 +107,7 @@ def _manifest(folder: Path) -> dict[str, list] | None:
 
 
 def _fault(folder: Path) -> str | None:
-    """What a sentence about the folder says where it is no finished build; None: it is, with every file as written."""
+    """Why a folder is not a valid finished build, as part of a sentence; None for a valid one."""
     manifest = _manifest(folder)
     if manifest is None:
         return CHANGED if folder.exists() else ABSENT
@@ -119,8 +117,8 @@ def _fault(folder: Path) -> str | None:
 
 
 def _as_written(folder: Path, manifest: Mapping[str, list]) -> bool:
-    """Whether the files of a folder are those of its manifest; their content is compared once in a process."""
-    # ._images.npy, as macOS leaves on a foreign disk, is none of ours
+    """Whether the files of a folder equal its manifest; their content is compared once per process."""
+    # hidden files such as ._images.npy (macOS writes them on other disks) do not count
     if any(path.name not in manifest for path in folder.glob("[!.]*.npy")):
         return False
     try:
@@ -141,29 +139,29 @@ def _entry(path: Path) -> list:
 
 
 def _build(folder: Path, build: Callable[[Path], None], what: str, fault: str) -> None:
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    beside.mkdir()
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
+    unfinished.mkdir()
     try:
-        build(beside)
-        files = [path for path in beside.rglob("*") if path.is_file()]
-        manifest = {path.relative_to(beside).as_posix(): _entry(path) for path in files}
-        (beside / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
-        for path in [*beside.rglob("*"), beside]:
+        build(unfinished)
+        files = [path for path in unfinished.rglob("*") if path.is_file()]
+        manifest = {path.relative_to(unfinished).as_posix(): _entry(path) for path in files}
+        (unfinished / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
+        for path in [*unfinished.rglob("*"), unfinished]:
             _sync(path)
         if folder.exists():
             say(f"{folder} {fault}: {what} is made anew")
-            # moved, not emptied in place: another process may have its arrays mapped
-            os.replace(folder, beside.with_name(beside.name + ".old"))
-        os.replace(beside, folder)
+            # moved rather than emptied, because another process may have mapped its arrays
+            os.replace(folder, unfinished.with_name(unfinished.name + ".old"))
+        os.replace(unfinished, folder)
         _sync(folder.parent)
     finally:
-        for leftover in (beside, beside.with_name(beside.name + ".old")):
+        for leftover in (unfinished, unfinished.with_name(unfinished.name + ".old")):
             with suppress(OSError):
                 _remove(leftover)
 
 
 def _remove(path: Path) -> None:
-    """A folder, or a file that lay in the place of one."""
+    """Removes a folder, or a file at the path of a folder."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,9 +1,9 @@
-"""Official data files: read where they lie, else downloaded once, whole and checked.
+"""Official data files: found in the data folder, else downloaded once and checked.
 
-A file is looked for in the data folder, then among earlier downloads in the cache folder. A download goes to
-`<name>.part` first, is continued where it was cut (HTTP Range), checked against its sha256 and renamed into place, so
-that a file under its own name is always whole. It lands in the data folder, or in the cache where that is read-only.
-A sha256 that nobody has published is written beside the file at its first download and checked from then on.
+A file is searched in the data folder, then among earlier downloads in the cache folder. A download is written to
+`<name>.part`, continued after an interruption (HTTP Range), checked against its sha256 and renamed, so that a file with
+its final name is complete. Downloads go to the data folder, or to the cache where the data folder is read-only. Where
+no sha256 is published, the sha256 of the first download is stored next to the file and checked from then on.
 """
 
 import errno
@@ -23,12 +23,12 @@ CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 
 class DataError(Exception):
-    """A data file is missing, cut short or changed, or a folder cannot be written: what, where, what to do."""
+    """A data file is missing, cut short or changed, or a folder cannot be written; says what to do."""
 
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a task reads official files (`data`, may be read-only) and writes what it derives (`cache`)."""
+    """Folders of a task: official files (`data`, may be read-only) and prepared data (`cache`)."""
 
     data: Path
     cache: Path
@@ -38,10 +38,10 @@ class Folders:
 class OfficialFile:
     """A file that its authors publish.
 
-    path:   where it lies below the data folder, as in the official layout, `/` between folders.
-    url:    where it is downloaded from.
-    size:   bytes, None where unknown.
-    sha256: 64 hex digits, None where unknown.
+    path:   path below the data folder in the official layout, `/` between folders.
+    url:    address of the download.
+    size:   bytes; None if unknown.
+    sha256: 64 hex digits; None if unknown.
     """
 
     path: str
@@ -52,7 +52,7 @@ class OfficialFile:
 
 @contextmanager
 def disk_errors(doing: str, folder: Path) -> Iterator[None]:
-    """Turns a full disk and a folder that cannot be written into a DataError; `doing` reads "writing ..."."""
+    """Turns errors of a full disk and of missing permissions into a DataError; `doing` is such as "writing ..."."""
     try:
         yield
     except OSError as error:
@@ -62,13 +62,13 @@ def disk_errors(doing: str, folder: Path) -> Iterator[None]:
             reason, advice = f"the folder cannot be written ({error.strerror})", "Choose another folder"
         else:
             raise
-        place = "(environment variables ATTNLAB_DATA and ATTNLAB_CACHE, keys paths.data and paths.cache)"
-        raise DataError(f"{doing} in {folder} failed: {reason}. {advice} {place}.") from error
+        options = "(environment variables ATTNLAB_DATA and ATTNLAB_CACHE, keys paths.data and paths.cache)"
+        raise DataError(f"{doing} in {folder} failed: {reason}. {advice} {options}.") from error
 
 
 @contextmanager
 def exclusive(lock: Path, what: str) -> Iterator[None]:
-    """Holds a lock file, free again when its holder dies; says so when another process holds it."""
+    """Holds a lock file, with a message while another process holds it; a lock ends with its process."""
     holder = FileLock(lock)
     try:
         holder.acquire(timeout=0.5)
@@ -88,18 +88,18 @@ def sha256_of(path: Path) -> str:
 
 
 def fetch(file: OfficialFile, data: Path, cache: Path) -> Path:
-    """The path of an official file, downloaded if it is missing; safe when several processes ask together.
+    """The path of an official file, downloaded if it is missing; safe for concurrent processes.
 
     Raises:
-        DataError: the file that is there has another checksum (it is left as it is), the download failed or was
-            wrong (only the download is removed), or there is no place to put it.
+        DataError: the file has another checksum (it is kept), the download failed or was wrong (only the download is
+            removed), or no folder can be written.
     """
-    places = [data / file.path, cache / "downloads" / file.path]
-    for place in places:
-        if place.exists():
-            _check(place, file)
-            return place
-    target = places[0] if _writable(places[0].parent) else places[1]
+    paths = [data / file.path, cache / "downloads" / file.path]
+    for path in paths:
+        if path.exists():
+            _check(path, file)
+            return path
+    target = paths[0] if _writable(paths[0].parent) else paths[1]
     with disk_errors(f"downloading {target.name}", target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(target.with_name(target.name + ".lock"), target.name):
@@ -109,14 +109,14 @@ def fetch(file: OfficialFile, data: Path, cache: Path) -> Path:
     return target
 
 
-def _check(place: Path, file: OfficialFile) -> None:
-    record = place.with_name(place.name + ".sha256")
+def _check(path: Path, file: OfficialFile) -> None:
+    record = path.with_name(path.name + ".sha256")
     expected = file.sha256 or (record.read_text().split()[0] if record.exists() else None)
-    if expected is None or expected == (found := sha256_of(place)):
+    if expected is None or expected == (found := sha256_of(path)):
         return
-    size = f"{place.stat().st_size} bytes" + (f" where {file.size} are expected" if file.size else "")
+    size = f"{path.stat().st_size} bytes" + (f" where {file.size} are expected" if file.size else "")
     raise DataError(
-        f"{place} is not the official file: expected sha256 {expected}, found {found} ({size}). "
+        f"{path} is not the official file: expected sha256 {expected}, found {found} ({size}). "
         f"It was left as it is: move it away and repeat the command, which then downloads it from {file.url}."
     )
 
@@ -132,13 +132,13 @@ def _download(file: OfficialFile, target: Path, by_hand: Path) -> None:
 
     part = target.with_name(target.name + ".part")
     if file.sha256 is None:
-        # without a checksum nothing would show that the rest belongs to another edition of the file
+        # without a checksum, the rest may belong to another edition of the file unnoticed
         part.unlink(missing_ok=True)
     try:
         _receive(file, part)
     except requests.RequestException as error:
         size = f"{file.size / 1e6:.1f} MB" if file.size else "of unknown size"
-        # A server's answer is short; what requests says of a connection nests whole tracebacks, so its kind must do.
+        # an HTTP status is short; messages about connections nest whole tracebacks, so the name of the error is enough
         reason = f"HTTP {error.response.status_code}" if error.response is not None else type(error).__name__
         raise DataError(
             f"{target.name} is missing and could not be downloaded from {file.url} ({reason}). "
@@ -160,7 +160,7 @@ def _download(file: OfficialFile, target: Path, by_hand: Path) -> None:
 
 
 def _receive(file: OfficialFile, part: Path) -> None:
-    """Downloads into `part`; a cut connection is taken up again as long as every attempt brings something."""
+    """Downloads into `part`, with further attempts after a lost connection as long as each brings some bytes."""
     import requests
 
     while True:
@@ -173,7 +173,7 @@ def _receive(file: OfficialFile, part: Path) -> None:
 
 
 def _continue(file: OfficialFile, part: Path) -> None:
-    """One request for what `part` still lacks."""
+    """One request for the rest of `part`."""
     import requests
 
     have = _size(part)
@@ -185,7 +185,7 @@ def _continue(file: OfficialFile, part: Path) -> None:
             part.unlink()
             return _continue(file, part)
         reply.raise_for_status()
-        # a server that does not know Range answers with the whole file
+        # a server without support for Range answers with the whole file
         mode = "ab" if reply.status_code == requests.codes.partial_content else "wb"
         rest = int(reply.headers["Content-Length"]) if "Content-Length" in reply.headers else None
         with part.open(mode) as out:

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, through the package `datasets`, each at one commit of its repository."""
+"""Loads data sets of the Hugging Face hub at one commit of their repository, with the package `datasets`."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -6,25 +6,25 @@ from contextlib import contextmanager
 from typing import Any
 
 PATIENCE = 5
-"""seconds that the hub has for an answer"""
+"""seconds to wait for an answer of the hub"""
 
 
 def load_from_hub(name: str, configuration: str, revision: str) -> Mapping[str, Any]:
-    """The splits of a data set, from the package's own cache where the hub does not answer.
+    """The splits of a data set; from the cache of the package if the hub does not answer.
 
     Args:
-        revision: the commit; another one, in that cache perhaps, is refused.
+        revision: the commit; other commits, as an old cache may hold, are refused.
 
     Raises:
-        ConnectionError: the hub does not answer, and there is no copy of an earlier download.
-        Exception: whatever else the package and the libraries below it let through.
+        ConnectionError: the hub does not answer, and no earlier download is cached.
+        Exception: any other error of the package and its dependencies.
     """
     import datasets
     from huggingface_hub import constants
 
     if problem := _unreachable(constants.ENDPOINT):
         try:
-            # else five attempts and their pauses, half a minute, come before the message
+            # otherwise five attempts with pauses delay the message by half a minute
             with _offline(datasets.config, constants):
                 splits = datasets.load_dataset(name, configuration, revision=revision)
         except ConnectionError as error:
@@ -40,7 +40,7 @@ def load_from_hub(name: str, configuration: str, revision: str) -> Mapping[str, 
 
 
 def _unreachable(endpoint: str) -> str:
-    """Why the hub cannot be reached, in a word; empty where it answers, or may not be asked (`HF_HUB_OFFLINE`)."""
+    """Name of the error if the hub cannot be reached; empty if it answers or `HF_HUB_OFFLINE` is set."""
     import requests
 
     if os.environ.get("HF_HUB_OFFLINE"):
@@ -54,7 +54,7 @@ def _unreachable(endpoint: str) -> str:
 
 @contextmanager
 def _offline(*modules: Any) -> Iterator[None]:
-    """As with `HF_HUB_OFFLINE=1`, which is read only when the libraries are imported."""
+    """Sets `HF_HUB_OFFLINE` in modules; the environment variable is read only at import."""
     before = [module.HF_HUB_OFFLINE for module in modules]
     try:
         for module in modules:

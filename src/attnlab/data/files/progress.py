@@ -1,4 +1,4 @@
-"""What a user sees while data is made or fetched: nothing at first, then a bar, or lines where there is no terminal."""
+"""Progress of slow work: nothing at first, then a bar on a terminal, or lines in a file or pipe."""
 
 import sys
 import time
@@ -13,19 +13,19 @@ LINE_SECONDS = 30.0
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
+    """Prints one line on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def track(
     items: Iterable[T], what: str, total: float | None, size: Callable[[T], float] = lambda item: 1
 ) -> Iterator[T]:
-    """The items; once they take longer than `PATIENCE`, a bar on stderr, or a line now and then where that is a pipe.
+    """The items; shows progress on stderr once they take longer than `PATIENCE`.
 
     Args:
         what: label of the bar and the lines.
-        total: sum of all sizes, None where unknown.
-        size: what an item counts for.
+        total: sum of all sizes; None if unknown.
+        size: share of an item in the total.
     """
     start, done, shown = time.monotonic(), 0.0, None
     try:

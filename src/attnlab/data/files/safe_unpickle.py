@@ -1,8 +1,8 @@
-"""Unpickles a dictionary of arrays and plain values; nothing that the file names is imported or called.
+"""Unpickles a dictionary of arrays and plain values without importing or calling anything named in the file.
 
-A pickle calls whatever it names. Here only the names that numpy writes arrays with are admitted, and a small stand-in
-of this file is called for each: numpy's own functions take as much memory as the file asks for, and trust its types.
-A file made for the purpose can still keep the process busy or crash it (a key of 100,000 nested tuples), no more.
+A pickle may call any function by name. Here only the names in numpy's pickles of arrays are admitted, and a small
+replacement in this module is called for each: numpy's own functions allocate any size and accept any type that the file
+asks for. A malicious file can still keep the process busy or crash it (a key of 100,000 nested tuples), but no more.
 """
 
 import io
@@ -18,20 +18,22 @@ import numpy as np
 from attnlab.data.files.fetch import DataError
 
 MOST_STEPS = 5_000_000
-"""instructions of a pickle; CIFAR-10's batches have some 60,000"""
+"""instructions of a pickle; CIFAR-10's batches have about 60,000"""
 FRAME_BYTES = 9
-"""the instruction that begins a frame, with the length of the frame"""
+"""size of the instruction that begins a frame, with the length of the frame"""
 
 
 def read_pickle(content: bytes, where: str) -> dict[str, Any]:
-    """The dictionary that a pickle of Python 2 (whose text is then bytes) or 3 holds: keys as text; values are arrays
-    of numbers, plain values and containers of plain values. Arrays inside containers stay unread.
+    """The dictionary in a pickle of Python 2 or 3.
+
+    Keys become text; values are arrays of numbers, plain values (text of Python 2 as bytes) and containers of plain
+    values. Arrays inside containers are not read.
 
     Args:
         where: names the file in messages.
 
     Raises:
-        DataError: it names anything but arrays, does not follow the format, is cut short or holds no dictionary.
+        DataError: the pickle names anything but arrays, is damaged or cut short, or holds no dictionary.
     """
     try:
         found = _Unpickler(_bounded(content), where).load()
@@ -41,16 +43,16 @@ def read_pickle(content: bytes, where: str) -> dict[str, Any]:
     except DataError:
         raise
     except Exception as error:
-        # pickle's documentation gives no complete list of what a damaged file raises
+        # a damaged file may raise any exception, as pickle's documentation says
         what = f"{where} is cut short or no pickle of arrays ({error})"
         raise DataError(f"{what}. Put the official file in its place.") from error
 
 
 def _bounded(content: bytes) -> bytes:
-    """The same pickle without frames, across whose ends pickle reads other instructions than the ones checked here.
+    """The same pickle without frames: across the end of a frame, pickle reads other instructions than genops.
 
-    Refuses what would take memory unseen: lengths beyond the end (an error of genops) and large indices of the memo.
-    Also refuses the registry of extensions, as names that it has cached do not pass `find_class`.
+    Refuses hidden allocations: lengths beyond the end (an error of genops) and large memo indices. Also refuses the
+    extension registry, because names in its cache skip `find_class`.
     """
     parts, start = [], 0
     for step, (opcode, argument, position) in enumerate(pickletools.genops(content)):
@@ -65,7 +67,7 @@ def _bounded(content: bytes) -> bytes:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Calls a stand-in for each admitted name, and refuses all others."""
+    """Calls a replacement for each admitted name, and refuses all other names."""
 
     def __init__(self, content: bytes, where: str) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
@@ -85,11 +87,11 @@ class _Unpickler(pickle.Unpickler):
         if known is None:
             what = f"{self.where} asks for {module}.{name}, which an array does not need"
             raise DataError(f"{what}. Nothing was run. Put the official file in its place.")
-        # an object of its own, as a pickle can also set attributes
+        # a new object each time, because a pickle can also set attributes
         return partial(known)
 
     def _encode(self, text: str = "", codec: str = "latin1") -> bytes:
-        # one text that is encoded again and again would fill the memory
+        # encoding one text many times would fill the memory
         self.left -= len(text)
         if codec not in ("latin1", "latin-1") or self.left < 0:
             raise ValueError(f"{len(text)} characters to encode in {codec}")
@@ -97,7 +99,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 class _Type:
-    """Stands for a type of numbers; its state holds the byte order."""
+    """Replacement for a numeric dtype; its state holds the byte order."""
 
     def __init__(self, code: str | bytes, *_: object) -> None:
         if not re.fullmatch("[biuf][1248]", _text(code)):
@@ -109,7 +111,7 @@ class _Type:
 
 
 class _Array:
-    """Stands for an array: empty until its state is set, then a view of the file's bytes."""
+    """Replacement for an array: empty until its state is set, then a view of the file's bytes."""
 
     def __init__(self, *_: object) -> None:
         self.value = np.empty(0)

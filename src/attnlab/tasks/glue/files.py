@@ -1,6 +1,6 @@
-"""Reads the data sets of GLUE where their files lie, and the same rows out of the Hugging Face hub.
+"""Readers of the data sets of GLUE: from files, and from the Hugging Face hub.
 
-Fields are divided by tabs; quotes are text.
+Fields of a file are separated by tabs; quotes are part of the text.
 """
 
 import math
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from attnlab.config.suggest import hint, listed, nearest
-from attnlab.data.files.archive import Folder, Tree, bad_line, text_lines
+from attnlab.data.files.archive import FileTree, Folder, bad_line, text_lines
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.hugging_face import load_from_hub
 from attnlab.data.files.progress import say, track
@@ -18,17 +18,17 @@ HUB = "nyu-mll/glue"
 REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 """commit of the hub's repository"""
 MOST_BROKEN = 0.01
-"""share of a file's lines that may be broken, where the official file has such lines"""
+"""limit for the share of broken lines in a file, where the official file has such lines"""
 
 Row = tuple[tuple[str, ...], float]
-"""one or two texts, and the class (its number) or the score"""
+"""one or two texts, and the number of the class or the score"""
 
 
 def read_rows(file: BinaryIO, where: str, data_set: DataSet) -> Iterator[Row]:
     """The rows of a file; `where` names it in messages.
 
     Raises:
-        DataError: a line that does not parse, named; a header without the columns; no rows at all.
+        DataError: a line that cannot be parsed, a header without the columns, or no rows.
     """
     # MRPC's original files begin with a byte-order mark
     lines = text_lines(file, where, "utf-8-sig")
@@ -68,10 +68,10 @@ def _row(fields: Mapping[str, str], where: str, number: int, data_set: DataSet) 
 
 
 def parse_label(text: str, data_set: DataSet) -> float:
-    """The class or score that a label stands for.
+    """The number of the class, or the score, of a label.
 
     Raises:
-        ValueError: none of the set.
+        ValueError: the label is not valid in this data set.
     """
     if data_set.classes:
         labels = data_set.classes if data_set.spelled else tuple(map(str, range(len(data_set.classes))))
@@ -90,15 +90,15 @@ def parse_label(text: str, data_set: DataSet) -> float:
 class FileRows:
     """The rows of a data set in a folder or archive.
 
-    identity: another one where the files may have changed.
-    whole:    they are GLUE's own files, in GLUE's division.
-    where:    what they are read from, without this machine's folders; for results.
+    identity: part of the cache key; changes when the files may have changed.
+    whole:    whether they are GLUE's files in GLUE's division.
+    where:    origin for results, without folders of this machine.
 
     Raises:
-        DataError: files are missing from it.
+        DataError: files are missing.
     """
 
-    def __init__(self, tree: Tree, data_set: DataSet) -> None:
+    def __init__(self, tree: FileTree, data_set: DataSet) -> None:
         self.tree, self.data_set = tree, data_set
         wanted = {name for files in data_set.files for name in files.values()}
         there = [name for name, _, _ in tree.walk(wanted.__contains__)]
@@ -121,10 +121,10 @@ class FileRows:
 
 
 class HubRows:
-    """The same rows through the package `datasets`; taken as they are at the first use.
+    """The rows of a data set from the hub, through the package `datasets`.
 
     Args:
-        advice: what to do where the hub cannot be reached.
+        advice: end of the message if the hub cannot be reached.
     """
 
     whole = True
@@ -138,12 +138,12 @@ class HubRows:
         """Rows by subset.
 
         Raises:
-            DataError: the hub or the package cannot be had, or a label is none of the set.
+            DataError: the hub or the package is not available, or a label is not valid.
         """
         try:
             splits = load_from_hub(HUB, self.name, REVISION)
         except Exception as error:
-            # the package lets through errors of many kinds from the libraries below it
+            # the package passes on many kinds of errors of its dependencies
             reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise DataError(f"{HUB} ({self.name}) could not be loaded ({reason}). {self.advice}") from error
         subsets = self.data_set.files[0]
@@ -162,10 +162,10 @@ class HubRows:
 
 
 def open_rows(name: str, where: str, folders: Folders) -> FileRows | HubRows:
-    """The rows of a data set; `where` is files, hub, or auto: the files where they are there, else the hub.
+    """The rows of a data set; `where` is files, hub, or auto: files if they exist, else the hub.
 
     Raises:
-        DataError: they cannot be had from there.
+        DataError: they are not available there.
     """
     data_set = DATA_SETS[name]
     source = data_set.source()

@@ -17,12 +17,12 @@ One example, number 0 of `train` of `dataset=cola`, whose line in the official f
 | rte      | premise, hypothesis  | entailment, none                      | accuracy                            |
 | wnli     | sentence, reading    | none, entailment                      | accuracy                            |
 
-`sst2_sentences` is SST-2 without the phrases that GLUE trains on: 6,920 whole sentences. Inputs are framed as in
-RoBERTa (Liu et al. 2019): start a end, or start a end end b end.
+`sst2_sentences` is SST-2 without GLUE's training phrases: 6,920 whole sentences. Inputs are framed as in RoBERTa (Liu
+et al. 2019): start a end, or start a end end b end.
 
-The labels of GLUE's test sets are not public. `test` is the official development set here (of mnli `test/matched` and
-`test/mismatched`), as in published tables (Qin et al. 2022, table 5, which gives QQP's accuracy, not its F1); learning
-rates chosen by it, as they do, make its numbers a little too good. There is no other validation set.
+The labels of GLUE's test sets are not public. `test` is the official development set (for mnli `test/matched` and
+`test/mismatched`), as in published tables (Qin et al. 2022, table 5, which reports QQP's accuracy, not its F1). They
+choose learning rates by it, which makes its numbers slightly too good. There is no other validation set.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from attnlab.data.byte_pair import BytePair
-from attnlab.data.files.archive import Source
-from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.archive import DataSource
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.labelled_sequences import LabelledSequences
@@ -48,11 +48,11 @@ from attnlab.tasks.glue.files import FileRows, HubRows, Row, open_rows
 TOKENIZER = "tokenizer.json"
 LENGTH_BINS = (0, 8, 16, 32, 64, 128, 256)
 CHUNK = 4096
-"""rows that are cut into tokens together"""
+"""rows that are tokenized together"""
 
 
 def cut(first: int, second: int, longest: int) -> tuple[int, int]:
-    """How much of two texts is kept where together they have at most `longest` tokens: the longer loses first."""
+    """Lengths of two texts cut to `longest` tokens in all; the longer text is cut first."""
     if first + second <= longest:
         return first, second
     kept = min(first, max((longest + 1) // 2, longest - second))
@@ -60,7 +60,7 @@ def cut(first: int, second: int, longest: int) -> tuple[int, int]:
 
 
 def framed(texts: Sequence[np.ndarray], longest: int) -> np.ndarray:
-    """start a end, or start a end end b end, cut to `longest` tokens in all."""
+    """One or two texts with framing tokens, cut to `longest` tokens in all."""
     start, end = [BytePair.start_id], [BytePair.end_id]
     if len(texts) == 1:
         return np.concatenate((start, texts[0][: longest - 2], end))
@@ -72,14 +72,14 @@ class Glue(Task):
     """One data set of GLUE.
 
     Args:
-        dataset: which.
-        source: `files`: official files in the data folder, downloaded where missing; `hub`: `nyu-mll/glue` through the
-            package `datasets`; `auto`: files where they are there, else the hub.
-        from_run: folder of a run that kept its `tokenizer.json` (a masked model's), whose tokens are used; without it
-            byte pairs are trained on the training sentences.
-        vocabulary_size: ids of byte pairs trained here.
-        max_length: longest input, framing included, also for the model; longer ones are cut, the longer text first.
-            Learned positions of another run fit only at its length.
+        dataset: name of the data set.
+        source: `files`: official files in the data folder, downloaded if missing; `hub`: `nyu-mll/glue` through the
+            package `datasets`; `auto`: files if they exist, else the hub.
+        from_run: folder of a run (of a masked model) with a `tokenizer.json` to use; null: byte pairs are trained on
+            the training sentences.
+        vocabulary_size: size of the byte-pair vocabulary that is trained here.
+        max_length: longest input with framing, also for the model; longer inputs are cut, the longer text first. The
+            learned positions of another run fit only at its length.
     """
 
     kind = "classification"
@@ -107,14 +107,14 @@ class Glue(Task):
         self.vocabulary_size, self.max_length = vocabulary_size, max_length
         self.data_set = DATA_SETS[dataset]
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DataSource]:
         return [self.data_set.source()]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part, tokens = prepared.subsets[subset], BytePair.load(prepared.keep[TOKENIZER])
         ids, answer = part.inputs[number], part.answers[number]
         pieces = np.split(ids, np.flatnonzero(ids == BytePair.end_id))
-        # between the two ends of a pair lies an empty piece, behind the last one another
+        # an empty piece is between the two end tokens of a pair, and another one after the last end token
         texts = [tokens.decode(piece) for piece in pieces[:-1:2]]
         names = self.data_set.hub_texts or self.data_set.texts
         lines = [f"{name}: {text}" for name, text in zip(names, texts, strict=True)]
@@ -124,9 +124,10 @@ class Glue(Task):
     def prepare(self, folders: Folders) -> Prepared:
         rows, given = open_rows(self.dataset, self.source, folders), self._given()
         vocabulary = hashlib.sha256(given.read_bytes()).hexdigest() if given else self.vocabulary_size
-        key = {"rows": rows.identity, "vocabulary": vocabulary, "max_length": self.max_length}
-        folder = folders.cache / cache_key(f"glue_{self.dataset}", self.version, key)
-        build_once(folder, lambda place: self._build(place, rows.read(), given), folder.name)
+        options = {"rows": rows.identity, "vocabulary": vocabulary, "max_length": self.max_length}
+        folder = self.cached(
+            folders.cache, f"glue_{self.dataset}", options, lambda path: self._build(path, rows.read(), given)
+        )
         tokens, arrays = BytePair.load(folder / TOKENIZER), load_arrays(folder)
         subsets = {subset: self._subset(arrays, subset) for subset in self.data_set.sizes}
         spec = TaskSpec(
@@ -143,10 +144,10 @@ class Glue(Task):
         return Prepared(spec=spec, subsets=subsets, about=about, keep={TOKENIZER: folder / TOKENIZER})
 
     def _given(self) -> Path | None:
-        """The tokenizer of `from_run`.
+        """Path of the tokenizer of `from_run`; None without it.
 
         Raises:
-            DataError: it kept none.
+            DataError: the folder has no valid tokenizer.
         """
         if self.from_run is None:
             return None

@@ -1,7 +1,7 @@
-"""What the sequence tasks of the Long Range Arena (Tay et al. 2021) share: finding, reading, caching, describing.
+"""Shared code of the tasks of the Long Range Arena (Tay et al. 2021): files, cache, descriptions.
 
-LRA's release is one archive, `lra_release.gz` (7.7 GB; a gzipped tar in spite of its name), for ListOps, the retrieval
-pairs and Pathfinder. It is read as it is, or any of its folders where that was unpacked.
+LRA's release is one archive, `lra_release.gz` (7.7 GB; a gzipped tar in spite of its name), with ListOps, the retrieval
+pairs and Pathfinder. It is read without unpacking; unpacked folders are read as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,32 +13,41 @@ import numpy as np
 
 from attnlab.config.suggest import listed
 from attnlab.data.examples import Examples
-from attnlab.data.files.archive import Source, Tree
+from attnlab.data.files.archive import DataSource, FileTree
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError
 from attnlab.data.files.progress import say
 from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.task_spec import Modality, TaskSpec
+from attnlab.tasks.base import Task
 
 RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz (7.7 GB, a tar archive, read as it is"
 SIDES = ("inputs", "others")
 TEXT_BINS = (0, 250, 500, 750, 1000, 1500, 2000, 3000, 4000, 8000)
-"""ranges of lengths, in bytes, that results on texts are broken down by"""
+"""lower edges of the length ranges in results on texts, in bytes"""
 
 
-def release_source(what: str, folder: str, *elsewhere: str) -> Source:
-    """One folder of the release: in the archive, unpacked with all of it, by itself, or at a place of `elsewhere`."""
+class LraTask(Task):
+    """Base class: a classification with training, validation and test set."""
+
+    kind = "classification"
+    modality = "tokens"
+    has_validation = True
+    subsets = ("train", "val", "test")
+
+
+def release_source(what: str, folder: str, *elsewhere: str) -> DataSource:
+    """Source of one folder of the release: in the archive, unpacked, or at one of the paths `elsewhere`."""
     archives = ("lra_release.gz", "lra_release.tar.gz", "lra_release/lra_release.gz")
-    above = ("lra_release/lra_release/lra_release/", "lra_release/lra_release/", "lra_release/", "")
-    unpacked = (*(f"{place}{folder}" for place in above), *elsewhere)
-    # 7.7 GB are not downloaded unasked
+    unpacked = (*(f"{'lra_release/' * depth}{folder}" for depth in (3, 2, 1, 0)), *elsewhere)
+    # no automatic download of 7.7 GB
     offer = f"{RELEASE}; of an unpacked copy the folder {folder} is enough)"
-    return Source(what=what, places=archives + unpacked, offers=(offer,))
+    return DataSource(what=what, paths=archives + unpacked, offers=(offer,))
 
 
 def named(files: Iterable[str], folder: str) -> Callable[[str], bool]:
-    """Which names in a tree are one of these files, at its top or directly in a folder of that name."""
+    """Condition for names in a FileTree: one of these files, at the top or directly in a folder of that name."""
     files = set(files)
 
     def wanted(name: str) -> bool:
@@ -48,14 +57,14 @@ def named(files: Iterable[str], folder: str) -> Callable[[str], bool]:
     return wanted
 
 
-def announce(tree: Tree) -> None:
-    """Says so before an archive of the size of the release is read."""
+def announce(tree: FileTree) -> None:
+    """Prints a message before a large archive such as the release is read."""
     if tree.path.is_file() and (size := tree.path.stat().st_size) > 2**30:
         say(f"reading {tree.path} ({size / 1e9:.1f} GB) once; this takes some minutes")
 
 
 def byte_spec(modality: Modality, max_length: int) -> TaskSpec:
-    """What a network must know of a task with two classes of texts, read byte by byte (`byte_tokens`)."""
+    """TaskSpec of a classification of texts, read as bytes (`byte_tokens`), into two classes."""
     return TaskSpec(
         kind="classification",
         modality=modality,
@@ -66,11 +75,11 @@ def byte_spec(modality: Modality, max_length: int) -> TaskSpec:
     )
 
 
-def each_file(tree: Tree, folder: str, files: Mapping[str, str]) -> Iterator[tuple[str, str, BinaryIO]]:
-    """Subset, where it lies in words, and the open file, of each of the files (name: subset), as stored.
+def each_file(tree: FileTree, folder: str, files: Mapping[str, str]) -> Iterator[tuple[str, str, BinaryIO]]:
+    """Subset, location for messages, and the open file, for each of the files (name: subset), in the order stored.
 
     Raises:
-        DataError: one of them is not there.
+        DataError: a file is missing.
     """
     left = dict(files)
     announce(tree)
@@ -84,10 +93,10 @@ def each_file(tree: Tree, folder: str, files: Mapping[str, str]) -> Iterator[tup
 
 
 def write_subset(folder: Path, subset: str, rows: Iterable[tuple[Sequence[bytes], int]], n_sides: int = 1) -> None:
-    """Writes sequences (one or two a row) and their classes into a cache folder, one row after another.
+    """Writes rows of one or two sequences and a class into a cache folder, one row at a time.
 
     Raises:
-        DataError: no row.
+        DataError: there are no rows.
     """
     answers = []
     with ExitStack() as stack:
@@ -103,7 +112,7 @@ def write_subset(folder: Path, subset: str, rows: Iterable[tuple[Sequence[bytes]
 
 
 def read_subsets(folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int]) -> dict[str, Examples]:
-    """What `write_subset` wrote, mapped into memory."""
+    """The subsets that `write_subset` wrote, mapped into memory."""
     arrays, found = load_arrays(folder), {}
     for subset in subsets:
         sides = [
@@ -115,7 +124,7 @@ def read_subsets(folder: Path, subsets: Iterable[str], pad_id: int, length_bins:
 
 
 def counted(sizes: Mapping[str, int], official: Mapping[str, int], otherwise: str) -> str:
-    """Sizes in words; with `otherwise` in front and the official size behind where one is another."""
+    """Text about the sizes of subsets; names other official sizes, and then begins with `otherwise`."""
     other = {name: f" (official: {official[name]:,})" for name, size in sizes.items() if size != official[name]}
     return (otherwise if other else "") + ", ".join(
         f"{name} {size:,}{other.get(name, '')}" for name, size in sizes.items()
@@ -123,10 +132,10 @@ def counted(sizes: Mapping[str, int], official: Mapping[str, int], otherwise: st
 
 
 def shortened(text: str, most: int = 300) -> str:
-    """A text for a reader, its middle left out when long."""
+    """A text without its middle if it is long."""
     return text if len(text) <= most else f"{text[: most - 60]} ... {text[-60:]}"
 
 
 def byte_tokens(text: bytes, max_length: int) -> bytes:
-    """The first bytes of a text, each its own token id; 0 pads, so that a NUL byte, should there be one, is a blank."""
+    """The first bytes of a text as token ids; 0 is padding, so a NUL byte becomes a blank."""
     return text[:max_length].replace(b"\0", b" ")

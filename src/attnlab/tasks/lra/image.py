@@ -5,10 +5,10 @@ One example, the first of `train` in the copy of CIFAR-10 that the tests read (i
     grey values, row by row: 185 183 181 181 182 183 184 184 ... 114 109 120   (1,024 in all)
     class: 8 (ship)
 
-Read are the official pickled batches (Krizhevsky 2009), in the official archive or unpacked. A grey value is LRA's, of
-`tf.image.rgb_to_grayscale`: (0.2989 red + 0.5870 green + 0.1140 blue) / 255 times 255.5, rounded down. It is computed
-here in whole numbers; in float32 one colour in 70,000 comes out one level off. `val` is the last tenth of the training
-batches in their own order; LRA takes the last tenth too, but in the order of tensorflow_datasets.
+The data is the official pickled batches (Krizhevsky 2009), in the official archive or unpacked. A grey value is LRA's,
+from `tf.image.rgb_to_grayscale`: (0.2989 red + 0.5870 green + 0.1140 blue) / 255 times 255.5, rounded down. It is
+computed here with integers; float32 is off by one level for one colour in 70,000. `val` is the last tenth of the
+training batches in the order of the files; LRA uses the last tenth in the order of tensorflow_datasets.
 """
 
 import hashlib
@@ -18,17 +18,18 @@ from typing import Any
 import numpy as np
 
 from attnlab.config.suggest import listed
-from attnlab.data.files.archive import Source, Tree
+from attnlab.data.files.archive import DataSource, FileTree
 from attnlab.data.files.archive_safety import whole
-from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle
 from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
-from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.base import Prepared
+from attnlab.tasks.lra.common import LraTask
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-BATCHES = {  # md5 of the official files, as torchvision.datasets.CIFAR10 has them
+BATCHES = {  # md5 of the official files, as in torchvision.datasets.CIFAR10
     "data_batch_1": "c99cafc152244af753f735de768cd75f",
     "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
     "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
@@ -42,7 +43,7 @@ ARCHIVE = OfficialFile(  # size and sha256 as in keras.datasets.cifar10
     size=170498071,
     sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
 )
-PLACES = (
+PATHS = (
     "cifar-10-python.tar.gz",
     "cifar-10-batches-py",
     "cifar10/cifar-10-python.tar.gz",
@@ -53,7 +54,7 @@ PLACES = (
 def to_grey(pixels: np.ndarray) -> np.ndarray:
     """Grey values [n, 32, 32] uint8 of pictures [n, 3072] uint8: all red, then all green, then all blue values."""
     red, green, blue = np.moveaxis(pixels.reshape(-1, 3, SIDE, SIDE).astype(np.int32), 1, 0)
-    # 255.5 / 255 of the weighted sum, as a fraction; the largest numerator is 1.31e9
+    # 255.5 / 255 of the weighted sum as a fraction; the largest numerator is 1.31e9
     return ((2989 * red + 5870 * green + 1140 * blue) * 511 // 5_100_000).astype(np.uint8)
 
 
@@ -61,7 +62,7 @@ def parse_batch(content: bytes, where: str) -> tuple[np.ndarray, np.ndarray]:
     """Grey pictures [n, 32, 32] and classes [n], uint8, of a pickled batch.
 
     Raises:
-        DataError: it is no batch of CIFAR-10: what is wrong, and where.
+        DataError: it is not a batch of CIFAR-10; names the file and the problem.
     """
     batch = read_pickle(content, where)
     pixels, labels = batch.get("data"), batch.get("labels")
@@ -90,11 +91,11 @@ def _no_batch(where: str, problem: str) -> DataError:
     return DataError(f"{where} is no batch of CIFAR-10: {problem}. Put the official file in its place.")
 
 
-def read_batches(tree: Tree) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], bool]:
-    """Pictures and classes of every batch by its name, and whether all are the official files byte for byte.
+def read_batches(tree: FileTree) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], bool]:
+    """Pictures and classes of every batch by name, and whether all files are the official ones byte for byte.
 
     Raises:
-        DataError: batches are missing, cut short, or none.
+        DataError: batches are missing, cut short, or invalid.
     """
     found, official = {}, True
     walk = tree.walk(BATCHES.__contains__)
@@ -108,32 +109,29 @@ def read_batches(tree: Tree) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], 
     return found, official
 
 
-class LraImage(Task):
-    """CIFAR-10 in grey as sequences of 1,024 tokens; the division is fixed, so there is nothing to choose."""
+class LraImage(LraTask):
+    """CIFAR-10 in grey as sequences of 1,024 tokens, with a fixed division and no options."""
 
-    kind = "classification"
-    modality = "tokens"
     version = 1
-    has_validation = True
-    subsets = ("train", "val", "test")
     published = "pictures: train 45,000, val 5,000, test 10,000"
 
-    def sources(self) -> list[Source]:
-        return [Source(what="CIFAR-10, Python version", places=PLACES, archive=ARCHIVE)]
+    def sources(self) -> list[DataSource]:
+        return [DataSource(what="CIFAR-10, Python version", paths=PATHS, archive=ARCHIVE)]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         return prepared.subsets[subset].example(number, CLASSES)
 
     def prepare(self, folders: Folders) -> Prepared:
         tree = self.sources()[0].open(folders)
-        key = cache_key("lra_image", self.version, {"files": tree.identity(BATCHES.__contains__)})
-        arrays = load_arrays(build_once(folders.cache / key, lambda place: _build(tree, place), "CIFAR-10 in grey"))
+        options = {"files": tree.identity(BATCHES.__contains__)}
+        folder = self.cached(folders.cache, "lra_image", options, lambda path: _build(tree, path), "CIFAR-10 in grey")
+        arrays = load_arrays(folder)
         n_train, n_all = int(arrays["n_train"][0]), len(arrays["answers"])
         n_val = n_train // 10
-        ends = {"train": (0, n_train - n_val), "val": (n_train - n_val, n_train), "test": (n_train, n_all)}
+        rows = np.split(np.arange(n_all), [n_train - n_val, n_train])
         subsets = {
-            name: GreyPictures(arrays["images"], arrays["answers"], np.arange(start, end))
-            for name, (start, end) in ends.items()
+            name: GreyPictures(arrays["images"], arrays["answers"], part)
+            for name, part in zip(self.subsets, rows, strict=True)
         }
         if not n_val:
             raise DataError(f"{tree.path}: {n_train} training pictures; validation needs a tenth, so at least 10.")
@@ -142,12 +140,12 @@ class LraImage(Task):
         )
 
 
-def _build(tree: Tree, place: Path) -> None:
+def _build(tree: FileTree, folder: Path) -> None:
     batches, official = read_batches(tree)
     pictures, answers = zip(*(batches[name] for name in BATCHES), strict=True)
     n_train = sum(map(len, answers[:-1]))
     save_arrays(
-        place,
+        folder,
         images=np.concatenate(pictures),
         answers=np.concatenate(answers),
         n_train=np.array([n_train]),

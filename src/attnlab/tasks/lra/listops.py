@@ -4,14 +4,14 @@ One example, number 26 of `train` as generated with `min_length=5, max_length=30
 
     [SM [MED 3 1 7 6 4 7 ] [SM 6 4 2 7 1 8 3 ] ]  ->  6
 
-Operators are MIN, MAX, MED (median, rounded down) and SM (sum modulo 10). In the official files every bracketing of the
-printed tree stands as well, `( ( ( [MAX 2 ) 9 ) ...`; as in LRA's own pipeline these round brackets are left out, and
-what is longer than `max_length` is cut (its value stays that of the whole expression). Published lengths are 501 to
-1,999 tokens. The values are uneven: 0 and 9 have 17 % each, the others 7 to 9 %. More than 1,000 operations inside one
-another (the published trees have at most 9) are refused.
+Operators are MIN, MAX, MED (median, rounded down) and SM (sum modulo 10). The official files also have the brackets of
+the printed tree, `( ( ( [MAX 2 ) 9 ) ...`; as in LRA's pipeline, these round brackets are removed, and expressions
+longer than `max_length` are cut (the label is the value of the whole expression). Published lengths are 501 to 1,999
+tokens. The values are not uniform: 0 and 9 have 17 % each, the others 7 to 9 %. More than 1,000 nested operations are
+refused (the published trees have at most 9).
 
-The official files were drawn at random without a recorded seed; ours (`source=generated`) have the same distribution
-(tasks/lra/listops_generator.py) and need no download.
+The official files were drawn at random without a recorded seed; `source=generated` draws from the same distribution
+(tasks/lra/listops_generator.py) without a download.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
-from attnlab.data.files.archive import Source, Tree, bad_line, text_lines
-from attnlab.data.files.cache import build_once, cache_key
+from attnlab.data.files.archive import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.task_spec import TaskSpec
-from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import (
+    LraTask,
     counted,
     each_file,
     named,
@@ -51,7 +51,7 @@ def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[Row]:
     """The expressions of an official file, each evaluated, cut to `max_length`, and their values.
 
     Raises:
-        DataError: names `where` and the number of the first line that is wrong, and how.
+        DataError: names `where`, the number of the first wrong line, and the problem.
     """
     for number, line in text_lines(file, where, "ascii"):
         if number == 1:
@@ -69,7 +69,7 @@ def parse_line(line: str) -> tuple[bytes, int]:
     """Token ids and value of a line `<expression><TAB><digit>`.
 
     Raises:
-        ValueError, DataError: it is none, or the expression means something else.
+        ValueError, DataError: the line is invalid, or the expression has another value.
     """
     source, _, target = line.partition("\t")
     if target not in DIGITS:
@@ -80,23 +80,19 @@ def parse_line(line: str) -> tuple[bytes, int]:
     return tokens, value
 
 
-class LraListops(Task):
+class LraListops(LraTask):
     """ListOps of the Long Range Arena.
 
     Args:
         source: `generated`: drawn here; `official`: LRA's files.
-        max_length: what is longer is cut; generated expressions are shorter.
-        min_length: generated expressions are longer.
-        max_depth, max_args: of generated expressions: depth of the tree, arguments of an operator.
-        train_size, val_size, test_size: generated expressions of each subset; none is repeated, also across subsets.
-        data_seed: draws generated expressions.
+        max_length: maximum number of tokens; generated expressions are shorter, official ones are cut.
+        min_length: generated expressions are longer than this.
+        max_depth, max_args: depth of the tree and arguments of an operator in generated expressions.
+        train_size, val_size, test_size: number of generated expressions; all differ, also across subsets.
+        data_seed: seed of generated expressions.
     """
 
-    kind = "classification"
-    modality = "tokens"
     version = 1
-    has_validation = True
-    subsets = ("train", "val", "test")
     published = "train 96,000, val 2,000, test 2,000"
 
     def __init__(
@@ -115,7 +111,7 @@ class LraListops(Task):
         self.shape = Shape(min_length=min_length, max_length=max_length, max_depth=max_depth, max_args=max_args)
         self.sizes = {"train": train_size, "val": val_size, "test": test_size}
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DataSource]:
         return [] if self.source == "generated" else [release_source("LRA's ListOps", FOLDER, "lra_listops", "listops")]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
@@ -150,14 +146,13 @@ class LraListops(Task):
 
     def _official(self, folders: Folders) -> Path:
         tree = self.sources()[0].open(folders)
-        files = tree.identity(named(FILES, FOLDER))
-        key = cache_key("lra_listops_official", self.version, {"files": files, "max_length": self.shape.max_length})
-        return build_once(folders.cache / key, partial(self._read, tree), "LRA's ListOps")
+        options = {"files": tree.identity(named(FILES, FOLDER)), "max_length": self.shape.max_length}
+        return self.cached(folders.cache, "lra_listops_official", options, partial(self._read, tree), "LRA's ListOps")
 
-    def _read(self, tree: Tree, place: Path) -> None:
+    def _read(self, tree: FileTree, folder: Path) -> None:
         for subset, where, file in each_file(tree, FOLDER, FILES):
             rows = track(parse(file, where, self.shape.max_length), f"reading {where}", None)
-            write_subset(place, subset, rows)
+            write_subset(folder, subset, rows)
 
     def _generated(self, cache: Path) -> Path:
         if self.shape.max_length - self.shape.min_length < 2:
@@ -166,14 +161,13 @@ class LraListops(Task):
                 "than the one and less than the other"
             )
         options = {**vars(self.shape), **self.sizes, "data_seed": self.data_seed}
-        folder = cache / cache_key("lra_listops_generated", self.version, options)
-        return build_once(folder, self._generate, folder.name)
+        return self.cached(cache, "lra_listops_generated", options, self._generate)
 
-    def _generate(self, place: Path) -> None:
+    def _generate(self, folder: Path) -> None:
         seen: set[bytes] = set()
-        # the test set first: how many others are drawn never changes it
+        # the test set comes first, so that it does not depend on the other sizes
         for subset in ("test", "val", "train"):
             size = self.sizes[subset]
             drawn = islice(expressions(self.shape, self.data_seed, STREAMS[subset], seen), size)
             rows = (((tokens,), evaluate(tokens)) for tokens in drawn)
-            write_subset(place, subset, track(rows, f"drawing ListOps {subset}", size))
+            write_subset(folder, subset, track(rows, f"drawing ListOps {subset}", size))

@@ -1,9 +1,9 @@
-"""Expressions of ListOps: what they mean, and drawing new ones with the distribution of LRA's own generator.
+"""Expressions of ListOps: their values, and a generator with the distribution of LRA's generator.
 
-A tree is drawn from its root down: a node is an operation with probability 1/4 (never at depth `max_depth`) and a digit
-otherwise; an operation has 2 to `max_args` arguments; operators, digits and numbers of arguments are uniform. Trees
-whose length is not wanted are thrown away (github google-research/long-range-arena, lra_benchmarks/data/listops.py).
-Only one tree in twelve survives at the published lengths, so whole blocks of them are drawn level by level.
+A tree is drawn from the root down: a node is an operation with probability 1/4 (never at depth `max_depth`) and a digit
+otherwise; an operation has 2 to `max_args` arguments; operators, digits and numbers of arguments are uniform. Trees of
+other lengths are rejected (github google-research/long-range-arena, lra_benchmarks/data/listops.py). Only one tree in
+twelve is accepted at the published lengths, so blocks of trees are drawn together, level by level.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ TOKENS = Vocabulary([*DIGITS, *OPERATORS, CLOSE])
 ZERO, MIN, CLOSE_ID = TOKENS.encode(["0", "[MIN", CLOSE])
 OPERATION_SHARE = 0.25
 BLOCK = 4096
-"""trees drawn together; another number draws other expressions"""
+"""trees drawn together; another value gives other expressions"""
 FRUITLESS = 100
-"""blocks in a row without a new expression, after which there are no more"""
+"""successive blocks without a new expression, after which the search ends"""
 DEEPEST = 1000
-"""operations inside one another; the official expressions have at most 9"""
+"""limit for nested operations; the official expressions have at most 9"""
 
 
 def _median(digits: Sequence[int]) -> int:
@@ -42,15 +42,15 @@ _APPLY = (min, max, _median, _sum_modulo)
 
 
 def evaluate(tokens: bytes) -> int:
-    """The digit that an expression means, from its token ids; takes time in proportion to their number.
+    """The value of an expression, given as token ids; in linear time.
 
     Raises:
-        ValueError: this is no expression, or one of more than `DEEPEST` operations inside one another.
+        ValueError: the tokens are not an expression, or more than `DEEPEST` operations are nested.
     """
     no_expression = ValueError("no expression: every operator needs arguments and a closing bracket of its own")
     if min(tokens, default=0) < ZERO:
         raise no_expression
-    # operator and arguments of the operation that is read, and those of the operations around it
+    # operator and arguments of the current operation, and a stack of the operations around it
     inner, around = [], []
     for token in tokens:
         if token < MIN:
@@ -73,7 +73,7 @@ def evaluate(tokens: bytes) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Which expressions are drawn: more than `min_length` and fewer than `max_length` tokens, as LRA counts them."""
+    """Limits of drawn expressions: more than `min_length` and fewer than `max_length` tokens, as counted by LRA."""
 
     min_length: int
     max_length: int
@@ -83,9 +83,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class _Level:
-    """The nodes of one depth of many trees; children of one node stand together, in the order of their parents.
+    """The nodes at one depth of many trees; children follow one another in the order of their parents.
 
-    tree: [n] which tree a node is of. value: [n] token id. n_args: [number of operations] how many arguments each has.
+    tree: [n] tree of each node. value: [n] token id. n_args: [number of operations] number of arguments.
     """
 
     tree: np.ndarray
@@ -97,18 +97,18 @@ class _Level:
         return self.value >= MIN
 
     def of(self, wanted: np.ndarray) -> "_Level":
-        """Only the nodes of wanted trees."""
+        """The nodes of some trees; `wanted` is a mask over trees."""
         keep = wanted[self.tree]
         return _Level(self.tree[keep], self.value[keep], self.n_args[keep[self.is_operation]])
 
 
 def expressions(shape: Shape, data_seed: int, stream: int, seen: set[bytes]) -> Iterator[bytes]:
-    """Expressions without end, as token ids; none that is among `seen`, which grows by a digest of each.
+    """Endless iterator over new expressions as token ids; their digests are added to `seen`.
 
-    Those of another `stream` are drawn independently.
+    Expressions of another `stream` are independent.
 
     Raises:
-        DataError: there are no more of these lengths.
+        DataError: no more expressions of these lengths are found.
     """
     fruitless = 0
     for block in count():
@@ -128,7 +128,7 @@ def expressions(shape: Shape, data_seed: int, stream: int, seen: set[bytes]) -> 
 
 
 def _block(shape: Shape, rng: np.random.Generator) -> Iterator[bytes]:
-    """Those of a block of trees whose length is wanted."""
+    """The expressions of a block of trees with accepted lengths."""
     levels, lengths = _draw(shape, rng)
     wanted = (lengths > shape.min_length) & (lengths < shape.max_length)
     values = _write([level.of(wanted) for level in levels])
@@ -139,7 +139,7 @@ def _block(shape: Shape, rng: np.random.Generator) -> Iterator[bytes]:
 
 
 def _draw(shape: Shape, rng: np.random.Generator) -> tuple[list[_Level], np.ndarray]:
-    """A block of trees level by level, and the length of each; one that got too long grows no further."""
+    """A block of trees by level, and the length of each tree; a tree that is too long does not grow further."""
     tree, lengths, levels = np.arange(BLOCK), np.ones(BLOCK, dtype=np.int64), []
     for depth in range(1, shape.max_depth + 1):
         value = rng.integers(ZERO, ZERO + 10, size=len(tree), dtype=np.uint8)
@@ -147,7 +147,7 @@ def _draw(shape: Shape, rng: np.random.Generator) -> tuple[list[_Level], np.ndar
         parents = tree[inner]
         value[inner] = rng.integers(MIN, CLOSE_ID, size=len(parents), dtype=np.uint8)
         n_args = rng.integers(2, shape.max_args + 1, size=len(parents))
-        # an operation is longer than a digit by its arguments and its bracket
+        # an operation has one bracket and its arguments more than a digit
         lengths += np.bincount(parents, n_args + 1, minlength=BLOCK).astype(np.int64)
         n_args[lengths[parents] >= shape.max_length] = 0
         levels.append(_Level(tree, value, n_args))
@@ -158,21 +158,21 @@ def _draw(shape: Shape, rng: np.random.Generator) -> tuple[list[_Level], np.ndar
 
 
 def _write(levels: list[_Level]) -> np.ndarray:
-    """The tokens of whole trees, one tree after another."""
+    """The concatenated tokens of whole trees."""
     sizes = [np.ones(len(level.tree), dtype=np.int64) for level in levels]
     for level, size, below in zip(levels[-2::-1], sizes[-2::-1], sizes[:0:-1], strict=True):
         # every operation has arguments, so no segment is empty
         if len(level.n_args):
             size[level.is_operation] = 2 + np.add.reduceat(below, np.cumsum(level.n_args) - level.n_args)
     tokens = np.full(sizes[0].sum(), CLOSE_ID, dtype=np.uint8)
-    places = np.cumsum(sizes[0]) - sizes[0]
+    starts = np.cumsum(sizes[0]) - sizes[0]
     for number, level in enumerate(levels):
-        tokens[places] = level.value
+        tokens[starts] = level.value
         if not len(level.n_args):
             break
         size = sizes[number + 1]
         before = np.cumsum(size) - size
         firsts = np.cumsum(level.n_args) - level.n_args
-        # a child begins behind its parent's first token and its elder siblings
-        places = before + np.repeat(places[level.is_operation] + 1 - before[firsts], level.n_args)
+        # a child begins after its parent's first token and its earlier siblings
+        starts = before + np.repeat(starts[level.is_operation] + 1 - before[firsts], level.n_args)
     return tokens

@@ -7,45 +7,44 @@ One example, a line of `curv_baseline/metadata/0.npy` in the LRA release, which 
     input: the 1,024 grey values of that picture, row by row
     target: 0 (not joined)
 
-The picture is `curv_baseline/imgs/0/sample_0.png`, the answer the fourth field: 0 not joined, 1 joined. The others are
-the picture's number and how it was drawn; 6 is the length of a curve in dashes.
+The picture is `curv_baseline/imgs/0/sample_0.png`; the label is the fourth field: 0 not joined, 1 joined. The other
+fields are the picture's number and parameters of the drawing; 6 is the length of a curve in dashes.
 
-The release has 200,000 pictures of each difficulty and no division. Here 80 %, 10 % and 10 % are drawn by `data_seed`;
+The release has 200,000 pictures of each difficulty and no division. Here `data_seed` draws 80 %, 10 % and 10 %;
 Skyformer shuffles without a seed, LRA divides in the order of tensorflow_datasets. One picture of the release is an
-empty file and left out. LRA's own code takes grey value 0 for padding and masks it, here black is a colour.
+empty file, which is skipped. LRA's code masks grey value 0 as padding; here black is a colour.
 """
 
 import io
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
 import numpy as np
 
 from attnlab.config.suggest import listed
-from attnlab.data.files.archive import Source, Tree, bad_line, natural, text_lines
-from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.archive import DataSource, FileTree, bad_line, natural, text_lines
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import say, track
 from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
-from attnlab.tasks.base import Prepared, Task
-from attnlab.tasks.lra.common import RELEASE, announce, release_source
+from attnlab.tasks.base import Prepared
+from attnlab.tasks.lra.common import RELEASE, LraTask, announce, release_source
 
 CLASSES = ("not joined", "joined")
 N_PICTURES = 200_000
-"""of each difficulty in the release"""
+"""pictures of each difficulty in the release"""
 MOST_EMPTY = 10
-"""empty pictures that are left out; more of them mean that the copy is not whole"""
+"""limit for skipped empty pictures; with more, the copy is incomplete"""
 LARGEST_PICTURE = 2**16
-"""bytes of a PNG file; the raw pixels are 1,024"""
+"""bytes: limit for a PNG file; the raw pixels have 1,024"""
 
 
 def parse_labels(file: BinaryIO, where: str) -> Iterator[tuple[str, int, int]]:
     """Picture (`imgs/0/sample_0.png`), label, and line number of each line of a metadata file.
 
     Raises:
-        DataError: a line that does not parse, named by `where` and its number.
+        DataError: a line cannot be parsed; names `where` and its number.
     """
     for number, line in text_lines(file, where):
         fields = line.split()
@@ -62,17 +61,17 @@ def read_picture(content: bytes, where: str) -> bytes:
     """The 1,024 grey values of a PNG file, row by row.
 
     Raises:
-        DataError: it is no PNG, cut short, or of another size.
+        DataError: the file is not a PNG, cut short, or of another size.
     """
     from PIL import Image
 
     try:
         with Image.open(io.BytesIO(content), formats=("PNG",)) as picture:
             width, height = picture.size
-            # nothing larger is unpacked
+            # larger pictures are not decompressed
             pixels = picture.convert("L").tobytes() if (width, height) == (SIDE, SIDE) else b""
     except Exception as error:
-        # broken files bring many kinds of exceptions, SyntaxError among them
+        # damaged files raise many kinds of exceptions, SyntaxError among them
         raise DataError(f"{where} is no picture, or cut short ({error}). Put the official one in its place.") from error
     if not pixels:
         size = f"{width} x {height} pixels where {SIDE} x {SIDE} are expected"
@@ -81,13 +80,13 @@ def read_picture(content: bytes, where: str) -> bytes:
 
 
 class Release:
-    """The pictures of a difficulty in the release, read in one pass over it: metadata and pictures in any order.
+    """Reader of the pictures of a difficulty in one pass over the release: metadata and pictures in any order.
 
     Args:
-        tree: the release, or any folder of it from `pathfinder32` to the difficulty's own.
+        tree: the release, `pathfinder32`, or the folder of the difficulty.
     """
 
-    def __init__(self, tree: Tree, difficulty: str) -> None:
+    def __init__(self, tree: FileTree, difficulty: str) -> None:
         self.tree, self.difficulty = tree, difficulty
         above = rf"(?:(?:(?:.*/)?pathfinder32/)?{difficulty}/)?"
         self._list = re.compile(above + r"metadata/\d+\.npy")
@@ -104,8 +103,8 @@ class Release:
         """images [n, 32, 32] and answers [n], both uint8, in the order of names, and n_empty [1].
 
         Raises:
-            DataError: nothing of this difficulty; a line that does not parse; pictures without a label, missing,
-                unreadable or empty beyond `MOST_EMPTY`.
+            DataError: no pictures of this difficulty; a line that cannot be parsed; unlabelled, missing or unreadable
+                pictures, or more than `MOST_EMPTY` empty ones.
         """
         announce(self.tree)
         walk = self.tree.walk(lambda name: self.is_list(name) or self._picture.fullmatch(name) is not None)
@@ -148,20 +147,16 @@ class Release:
         return DataError(f"{self.tree.path} is not whole: {problem}. Put a whole copy in its place, from {RELEASE}).")
 
 
-class LraPathfinder(Task):
+class LraPathfinder(LraTask):
     """Pathfinder at 32 x 32 pixels as sequences of 1,024 tokens.
 
     Args:
-        difficulty: `curv_baseline` (short curves), `curv_contour_length_9`, or `curv_contour_length_14` (the longest,
-            on which LRA's results are reported).
-        data_seed: draws the 80/10/10 division.
+        difficulty: `curv_baseline` (short curves), `curv_contour_length_9`, or `curv_contour_length_14` (the longest
+            curves, used in LRA's results).
+        data_seed: seed of the 80/10/10 division.
     """
 
-    kind = "classification"
-    modality = "tokens"
     version = 1
-    has_validation = True
-    subsets = ("train", "val", "test")
     published = "pictures: train 160,000, val 20,000, test 20,000"
 
     def __init__(
@@ -173,7 +168,7 @@ class LraPathfinder(Task):
     ) -> None:
         self.difficulty, self.data_seed = difficulty, data_seed
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DataSource]:
         folder = f"pathfinder32/{self.difficulty}"
         return [release_source(f"{folder} of the Long Range Arena release", folder, f"pathfinder/{folder}")]
 
@@ -183,11 +178,13 @@ class LraPathfinder(Task):
     def prepare(self, folders: Folders) -> Prepared:
         tree = self.sources()[0].open(folders)
         release = Release(tree, self.difficulty)
-        # of 200,000 files more than the lists of them would take seconds to look at, at every start
+        # only the lists, because the status of 200,000 files would take seconds at every start
         options = {"difficulty": self.difficulty, "files": tree.identity(release.is_list)}
-        key = cache_key("lra_pathfinder", self.version, options)
-        place = build_once(folders.cache / key, lambda place: _build(release, place), f"pathfinder {self.difficulty}")
-        arrays = load_arrays(place)
+        what = f"pathfinder {self.difficulty}"
+        folder = self.cached(
+            folders.cache, "lra_pathfinder", options, lambda path: save_arrays(path, **release.read()), what
+        )
+        arrays = load_arrays(folder)
         subsets = {
             name: GreyPictures(arrays["images"], arrays["answers"], rows)
             for name, rows in self._divide(len(arrays["answers"])).items()
@@ -201,10 +198,6 @@ class LraPathfinder(Task):
         order, tenth = np.random.default_rng(self.data_seed).permutation(n), n // 10
         parts = {"train": order[2 * tenth :], "val": order[:tenth], "test": order[tenth : 2 * tenth]}
         return {name: np.sort(rows) for name, rows in parts.items()}
-
-
-def _build(release: Release, place: Path) -> None:
-    save_arrays(place, **release.read())
 
 
 def _about(difficulty: str, subsets: dict[str, Any], n_empty: int) -> str:

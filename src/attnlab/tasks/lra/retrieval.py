@@ -1,16 +1,16 @@
 """Retrieval of the Long Range Arena (Tay et al. 2021, arXiv 2011.04006): does one paper cite the other? By bytes.
 
-Pairs of papers of the ACL Anthology Network (Radev et al. 2013) in three files of tab-separated lines without header,
-`new_aan_pairs.{train,eval,test}.tsv`: label (1 cites, 0 does not), two paper ids, two texts. One example of that
-layout, line 381 of the stand-in that the tests write (the papers themselves are only in LRA's release):
+The data is pairs of papers of the ACL Anthology Network (Radev et al. 2013) in three files of tab-separated lines
+without header, `new_aan_pairs.{train,eval,test}.tsv`: label (1 cites, 0 does not), two paper ids, two texts. One
+example of this layout, line 381 of the stand-in that the tests write (the papers are only in LRA's release):
 
     1.0<TAB>P00-0380<TAB>W00-0380<TAB>b'jazz, jazz and jazz again.'<TAB>b'On jazz after jazz, with more jazz.'
 
-As in LRA's own pipeline texts are read as they stand, marks around them included; a byte is its own token id (0
-pads), and each side is cut to `max_length` bytes, 4,000 as published.
+As in LRA's pipeline, the texts keep the marks around them; a byte is its own token id (0 is padding), and each side is
+cut to `max_length` bytes, 4,000 as published.
 
-**Published results come in two families, and numbers of one say nothing about the other:** near 57 % with Google's
-code, near 80 % with Skyformer's, which both read these files.
+**Published results form two groups that cannot be compared:** near 57 % with Google's code, near 80 % with Skyformer's;
+both read these files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-from attnlab.data.files.archive import Source, Tree, bad_line
-from attnlab.data.files.cache import build_once, cache_key
+from attnlab.data.files.archive import DataSource, FileTree, bad_line
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.progress import track
-from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import (
     TEXT_BINS,
+    LraTask,
     byte_spec,
     byte_tokens,
     counted,
@@ -49,7 +49,7 @@ def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[tuple[Sequenc
     """Both texts of each pair, cut to `max_length` bytes, and the label.
 
     Raises:
-        DataError: names `where` and the number of the first line that is wrong, and how.
+        DataError: names `where`, the number of the first wrong line, and the problem.
     """
     for number, line in enumerate(file, start=1):
         fields = line.rstrip(b"\r\n").split(b"\t")
@@ -64,24 +64,21 @@ def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[tuple[Sequenc
         yield texts, LABELS[fields[0]]
 
 
-class LraRetrieval(Task):
+class LraRetrieval(LraTask):
     """Document retrieval of the Long Range Arena.
 
     Args:
-        max_length: bytes of each text that are read.
+        max_length: maximum number of bytes of each text.
     """
 
-    kind = "classification"
     modality = "token_pairs"
     version = 1
-    has_validation = True
-    subsets = ("train", "val", "test")
     published = "pairs: train 147,086, val 18,090, test 17,437"
 
     def __init__(self, max_length: Annotated[int, "[1, inf)"] = 4000) -> None:
         self.max_length = max_length
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DataSource]:
         return [release_source("LRA's retrieval pairs (AAN)", FOLDER, "lra_retrieval", "aan")]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
@@ -93,14 +90,14 @@ class LraRetrieval(Task):
     def prepare(self, folders: Folders) -> Prepared:
         tree = self.sources()[0].open(folders)
         options = {"files": tree.identity(named(FILES, FOLDER)), "max_length": self.max_length}
-        folder = folders.cache / cache_key("lra_retrieval", self.version, options)
-        build_once(folder, partial(self._build, tree), "LRA's retrieval pairs")
+        build, what = partial(self._build, tree), "LRA's retrieval pairs"
+        folder = self.cached(folders.cache, "lra_retrieval", options, build, what)
         subsets = read_subsets(folder, FILES.values(), 0, TEXT_BINS)
         spec = byte_spec(self.modality, self.max_length)
         sizes = counted({name: len(subset) for name, subset in subsets.items()}, OFFICIAL, "not the official files: ")
         return Prepared(spec=spec, subsets=subsets, about=f"LRA's retrieval pairs (AAN), {sizes}")
 
-    def _build(self, tree: Tree, place: Path) -> None:
+    def _build(self, tree: FileTree, folder: Path) -> None:
         for subset, where, file in each_file(tree, FOLDER, FILES):
             rows = track(parse(file, where, self.max_length), f"reading {where}", None)
-            write_subset(place, subset, rows, n_sides=2)
+            write_subset(folder, subset, rows, n_sides=2)

@@ -1,15 +1,15 @@
 """Text of the Long Range Arena (Tay et al. 2021, arXiv 2011.04006): is a film review good? Read byte by byte.
 
-The reviews are those of the Large Movie Review Dataset v1.0 (Maas et al. 2011, `aclImdb`), one file each; the folder is
-the answer, and the rating (1 to 4 or 7 to 10) stands behind the number. One example, `train/neg/10962_3.txt`:
+The data is the Large Movie Review Dataset v1.0 (Maas et al. 2011, `aclImdb`) with one file per review; the folder is
+the label, and the rating (1 to 4 or 7 to 10) follows the number. One example, `train/neg/10962_3.txt`:
 
     This movie is terrible but it has some good effects.  ->  negative
 
-A byte is its own token id (0 pads); a review is cut to `max_length` bytes, 4,000 as published, which cuts 3 % of them.
+A byte is its own token id (0 is padding). A review is cut to `max_length` bytes, 4,000 as published, which cuts 3 %.
 
-**There is no official validation set: in LRA's and Skyformer's code the test reviews validate.** Here a tenth of the
-training reviews is held out instead (`validation=held_out`) and the test reviews are read once; the published way is
-`validation=test`, and every result of it says so.
+**There is no official validation set: LRA's and Skyformer's code validate on the test reviews.** Here a tenth of the
+training reviews is held out (`validation=held_out`), and the test reviews are read once. `validation=test` is the
+published way, and its results say so.
 """
 
 import re
@@ -19,13 +19,21 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from attnlab.data.files.archive import Source, Tree
+from attnlab.data.files.archive import DataSource, FileTree
 from attnlab.data.files.archive_safety import whole
-from attnlab.data.files.cache import build_once, cache_key
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 from attnlab.data.files.progress import track
-from attnlab.tasks.base import Prepared, Task
-from attnlab.tasks.lra.common import TEXT_BINS, byte_spec, byte_tokens, counted, read_subsets, shortened, write_subset
+from attnlab.tasks.base import Prepared
+from attnlab.tasks.lra.common import (
+    TEXT_BINS,
+    LraTask,
+    byte_spec,
+    byte_tokens,
+    counted,
+    read_subsets,
+    shortened,
+    write_subset,
+)
 
 ARCHIVE = OfficialFile(
     path="aclImdb_v1.tar.gz",
@@ -36,21 +44,21 @@ ARCHIVE = OfficialFile(
 LABELS = ("neg", "pos")
 OFFICIAL = {"train": 25000, "test": 25000}
 HELD_OUT = 10
-"""one in so many training reviews validates"""
+"""one in this many training reviews is used for validation"""
 
 Reviews = dict[str, list[tuple[bytes, int]]]
 
 
 def is_review(name: str) -> bool:
-    """Whether a file lies where the labelled reviews do; hidden ones, which systems leave behind, do not count."""
+    """Whether a name is in a folder of labelled reviews; hidden files of the system do not count."""
     return re.fullmatch(r"(train|test)/(neg|pos)/[^/.][^/]*", name) is not None
 
 
-def read_reviews(tree: Tree) -> Reviews:
-    """Texts and labels of `train` and `test`, ordered by number and then label, however they are stored.
+def read_reviews(tree: FileTree) -> Reviews:
+    """Texts and labels of `train` and `test`, sorted by number and label.
 
     Raises:
-        DataError: a file that is no review, an empty one, or none at all of a kind.
+        DataError: a file is not a review or empty, or a subset has no review of a label.
     """
     found: dict[str, dict[tuple[int, int], bytes]] = {"train": {}, "test": {}}
     for name, where, file in track(tree.walk(is_review), f"reading {tree.path.name}", sum(OFFICIAL.values())):
@@ -74,28 +82,24 @@ def _fits(label: str, rating: int) -> bool:
 
 
 def held_out(reviews: list[tuple[bytes, int]], data_seed: int) -> np.ndarray:
-    """Which reviews validate, [n] booleans: a tenth of the distinct texts, so that none is on both sides."""
+    """Mask [n] of the reviews for validation: a tenth of the distinct texts, so that equal texts stay together."""
     numbers: dict[bytes, int] = {}
     groups = np.array([numbers.setdefault(text, len(numbers)) for text, _ in reviews])
     chosen = np.random.default_rng(data_seed).permutation(len(numbers))[: max(1, len(numbers) // HELD_OUT)]
     return np.isin(groups, chosen)
 
 
-class LraText(Task):
+class LraText(LraTask):
     """Text classification of the Long Range Arena.
 
     Args:
-        validation: `held_out`: `val` is a tenth of the training reviews, which are not trained on; `test`: `val` is the
-            test set, as published, and all training reviews are trained on.
-        max_length: bytes of a review that are read.
-        data_seed: draws the held-out reviews.
+        validation: `held_out`: `val` is a tenth of the training reviews, not used in training; `test`: `val` is the
+            test set, as published, and all training reviews are used in training.
+        max_length: maximum number of bytes of a review.
+        data_seed: seed of the held-out reviews.
     """
 
-    kind = "classification"
-    modality = "tokens"
     version = 1
-    has_validation = True
-    subsets = ("train", "val", "test")
     published = "train 25,000, test 25,000 (val: the test set); by default val is a tenth of train"
 
     def __init__(
@@ -106,8 +110,8 @@ class LraText(Task):
     ) -> None:
         self.validation, self.max_length, self.data_seed = validation, max_length, data_seed
 
-    def sources(self) -> list[Source]:
-        return [Source(what="IMDB film reviews", places=("aclImdb", ARCHIVE.path, "imdb/aclImdb"), archive=ARCHIVE)]
+    def sources(self) -> list[DataSource]:
+        return [DataSource(what="IMDB film reviews", paths=("aclImdb", ARCHIVE.path, "imdb/aclImdb"), archive=ARCHIVE)]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part = prepared.subsets[subset]
@@ -117,13 +121,12 @@ class LraText(Task):
     def prepare(self, folders: Folders) -> Prepared:
         tree = self.sources()[0].open(folders)
         options = {"files": tree.identity(is_review), "validation": self.validation, "max_length": self.max_length}
+        names = ("train", "test")
         if self.validation == "held_out":
-            options["data_seed"] = self.data_seed
-        folder = folders.cache / cache_key("lra_text", self.version, options)
-        build_once(folder, partial(self._build, tree), "IMDB film reviews")
-        held = self.validation == "held_out"
-        subsets = read_subsets(folder, ("train", "val", "test") if held else ("train", "test"), 0, TEXT_BINS)
-        subsets = {"train": subsets["train"], "val": subsets.get("val", subsets["test"]), "test": subsets["test"]}
+            options["data_seed"], names = self.data_seed, self.subsets
+        folder = self.cached(folders.cache, "lra_text", options, partial(self._build, tree), "IMDB film reviews")
+        subsets = read_subsets(folder, names, 0, TEXT_BINS)
+        subsets = {name: subsets.get(name, subsets["test"]) for name in self.subsets}
         spec = byte_spec(self.modality, self.max_length)
         return Prepared(spec=spec, subsets=subsets, about=self._about({name: len(s) for name, s in subsets.items()}))
 
@@ -136,15 +139,15 @@ class LraText(Task):
             how = "val is the test set, as published: what is selected by it was selected on the test reviews"
         return f"IMDB reviews, {counted(read, OFFICIAL, 'partial: ')}; {how}"
 
-    def _build(self, tree: Tree, place: Path) -> None:
+    def _build(self, tree: FileTree, folder: Path) -> None:
         reviews = read_reviews(tree)
         parts = {"train": np.zeros(len(reviews["train"]), dtype=bool)}
         if self.validation == "held_out":
             validates = held_out(reviews["train"], self.data_seed)
             parts = {"train": validates, "val": ~validates}
         for subset, left_out in parts.items():
-            self._write(place, subset, [row for row, out in zip(reviews["train"], left_out, strict=True) if not out])
-        self._write(place, "test", reviews["test"])
+            self._write(folder, subset, [row for row, out in zip(reviews["train"], left_out, strict=True) if not out])
+        self._write(folder, "test", reviews["test"])
 
-    def _write(self, place: Path, subset: str, reviews: list[tuple[bytes, int]]) -> None:
-        write_subset(place, subset, (((byte_tokens(text, self.max_length),), label) for text, label in reviews))
+    def _write(self, folder: Path, subset: str, reviews: list[tuple[bytes, int]]) -> None:
+        write_subset(folder, subset, (((byte_tokens(text, self.max_length),), label) for text, label in reviews))

@@ -1,9 +1,9 @@
-"""Files of DeepMind Mathematics v1.0, a question and then its answer on lines of their own, as tables of characters.
+"""Reader of the files of DeepMind Mathematics v1.0, in which each question and its answer are two lines.
 
     train-easy/<module>.txt, train-medium/<module>.txt, train-hard/<module>.txt, interpolate/<module>.txt
     extrapolate/<module>_big.txt (or _longer, _more, _more_samples, or the same name), for 15 of the 56 modules
 
-Nothing is decoded line by line: two million questions become arrays in a few seconds.
+Files are decoded whole, not line by line: two million questions take a few seconds.
 """
 
 import re
@@ -14,31 +14,31 @@ from typing import NamedTuple
 import numpy as np
 
 from attnlab.config.suggest import hint, listed, nearest
-from attnlab.data.files.archive import Tree, bad_line
+from attnlab.data.files.archive import FileTree, bad_line
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.fetch import DataError, OfficialFile
 from attnlab.data.files.progress import track
-from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.mathematics.generator import DIFFICULTIES
 
 CHARACTERS = Vocabulary([chr(code) for code in range(32, 127)])
-"""printable ASCII: the same for every module and split, so that any model can be tested on any of them"""
+"""printable ASCII: the same vocabulary for all modules and splits, so that a model can be tested on any of them"""
 LONGEST_QUESTION, LONGEST_ANSWER = 160, 30
-"""characters, the limits of the official files"""
+"""characters: limits of the official files"""
 LINE_END = 10
 OUTSIDE = 255
 
 NUMBERS = np.full(256, OUTSIDE, dtype=np.uint8)
 NUMBERS[32:127] = CHARACTERS.encode(map(chr, range(32, 127)))
-# a line end is the end token: lines come out framed
+# a line end becomes the end token, which frames the lines
 NUMBERS[LINE_END] = CHARACTERS.end_id
 
 MODULE_FILE = re.compile(rf"({'|'.join(DIFFICULTIES)}|interpolate|extrapolate)/(\w+)\.txt")
 
 
 class Questions(NamedTuple):
-    """The questions of a file (start + characters + end) and their answers (characters + end); where they lie."""
+    """The questions of a file (start + characters + end), their answers (characters + end), and its location."""
 
     inputs: Ragged
     targets: Ragged
@@ -53,12 +53,12 @@ def encode(text: bytes, where: str, most: int | None = None, longest_answer: int
 
     Args:
         where: names the file in messages.
-        most: only so many, from the beginning.
-        longest_answer: characters.
+        most: maximum number of questions, from the beginning.
+        longest_answer: limit in characters.
 
     Raises:
-        DataError: names the first line that is empty, too long, cut off or has a character outside the vocabulary, or
-            the last one where it is a question without an answer.
+        DataError: the first line that is empty, too long, cut short or has a character outside the vocabulary, or the
+            last line if it is a question without an answer.
     """
     codes = np.frombuffer(text.replace(b"\r\n", b"\n"), dtype=np.uint8)
     ends = np.flatnonzero(codes == LINE_END) + 1
@@ -96,13 +96,8 @@ def _require_lines(
         raise bad_line(where, len(ends), "a question without the line of its answer")
 
 
-def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Where sequences of these lengths begin, end to end, and where the last one ends."""
-    return np.concatenate(([0], np.cumsum(lengths)))
-
-
 def without_repeats(questions: Questions, seen: set[bytes]) -> Questions:
-    """The questions that do not occur in `seen` nor before them in the file; they are added to `seen`."""
+    """The questions without those in `seen` and without repeats; the others are added to `seen`."""
     fresh = np.ones(len(questions), dtype=bool)
     for number, question in enumerate(as_bytes(questions.inputs)):
         if question in seen:
@@ -113,7 +108,7 @@ def without_repeats(questions: Questions, seen: set[bytes]) -> Questions:
 
 
 def as_bytes(sequences: Ragged) -> Iterator[bytes]:
-    """Each question, or each answer: equal bytes for equal ones."""
+    """Each sequence as bytes."""
     content = sequences.values.tobytes()
     return (content[start:end] for start, end in pairwise(sequences.offsets.tolist()))
 
@@ -123,7 +118,7 @@ def _picked(ragged: Ragged, keep: np.ndarray) -> Ragged:
 
 
 def candidate(name: str, module: str) -> bool:
-    """Whether a file may belong to a module; which extrapolate file does is known once all names are."""
+    """Whether a file may belong to a module; for extrapolate files, all names are needed to decide."""
     match = MODULE_FILE.fullmatch(name)
     if match is None:
         return False
@@ -131,14 +126,14 @@ def candidate(name: str, module: str) -> bool:
     return found.startswith(module) if part == "extrapolate" else found == module
 
 
-def read_module(tree: Tree, module: str, most: int | None, most_test: int | None) -> dict[str, Questions]:
-    """The files of a module by part: the three difficulties, `interpolate`, and `extrapolate` where there is one.
+def read_module(tree: FileTree, module: str, most: int | None, most_test: int | None) -> dict[str, Questions]:
+    """The files of a module by part: the three difficulties, `interpolate`, and `extrapolate` if it exists.
 
     Args:
-        most, most_test: questions that are taken of each training and each test file; None = all.
+        most, most_test: maximum number of questions of each training and each test file; None = all.
 
     Raises:
-        DataError: an unknown module, with the nearest name; a missing file; a line that does not parse.
+        DataError: an unknown module, with the nearest name; a missing file; a line that cannot be parsed.
     """
     names: set[tuple[str, str]] = set()
 
@@ -158,12 +153,12 @@ def read_module(tree: Tree, module: str, most: int | None, most_test: int | None
 
 
 def extrapolated(module: str, names: Iterable[tuple[str, str]]) -> str | None:
-    """The extrapolate file of a module: that of which no longer module name is the beginning.
+    """The extrapolate file of a module, whose name begins with no longer module name.
 
     `arithmetic__mul_div_multiple_longer` begins with `arithmetic__mul`, but belongs to `arithmetic__mul_div_multiple`.
 
     Args:
-        names: part and name of every file there is.
+        names: part and name of every file.
     """
     modules = {name for part, name in names if part != "extrapolate"}
 
@@ -173,7 +168,7 @@ def extrapolated(module: str, names: Iterable[tuple[str, str]]) -> str | None:
     return min((name for part, name in names if part == "extrapolate" and owner(name) == module), key=len, default=None)
 
 
-def _require_module(names: set[tuple[str, str]], module: str, tree: Tree) -> None:
+def _require_module(names: set[tuple[str, str]], module: str, tree: FileTree) -> None:
     modules = sorted({name for part, name in names if part != "extrapolate"})
     if not modules:
         raise DataError(f"{tree.path} has none of the official files (train-easy/<module>.txt and so on)")
@@ -185,8 +180,8 @@ def _require_module(names: set[tuple[str, str]], module: str, tree: Tree) -> Non
             raise DataError(f"{tree.path}: {part}/{module}.txt is missing. Put the official file there.")
 
 
-def origin(tree: Tree, official: OfficialFile) -> str:
-    """The files' name, and whether they can be known for the official ones; those of a folder cannot."""
+def origin(tree: FileTree, official: OfficialFile) -> str:
+    """Name of the files, with a note if they are not, or not known to be, the official ones."""
     if not tree.path.is_file():
         return f"files in {tree.path.name} (unpacked: not known to be the official ones)"
     size = tree.path.stat().st_size

@@ -1,11 +1,11 @@
-"""Questions of two modules of DeepMind Mathematics: the published sentences and sizes, other numbers.
+"""Generator of questions of two modules of DeepMind Mathematics, with the published sentences and sizes.
 
-The size of a question is its entropy, the decimal logarithm of how many choices its numbers are drawn from. Training
-spreads it evenly over a range (easy, medium and hard are the thirds of it), `interpolate` has one value inside the
-range, `extrapolate` values above it (github google-deepmind/mathematics_dataset, modules/arithmetic.py and numbers.py).
+The size of a question is its entropy, the decimal logarithm of the number of choices for its numbers. In training it is
+uniform over a range (easy, medium and hard are thirds of the range), `interpolate` has one value inside the range,
+`extrapolate` values above it (github google-deepmind/mathematics_dataset, modules/arithmetic.py and numbers.py).
 
-    arithmetic__add_or_sub  two numbers, each whole or decimal by a coin, share the entropy at random, at least 1 each
-    numbers__place_value    one positive integer and, evenly, one of its places
+    arithmetic__add_or_sub  two numbers, each an integer or a decimal (1 in 2), share the entropy, at least 1 each
+    numbers__place_value    one positive integer and one of its places, uniformly
 """
 
 import math
@@ -36,7 +36,7 @@ DIFFERENCES = (
     "Work out {p} - {q}.",
     "Subtract {q} from {p}.",
 )
-# asked only where p >= q: the answer has no sign
+# used only where p >= q: the answer has no sign
 GAPS = tuple(
     f"What is the {word} between {pair}?"
     for word, pair in product(("distance", "difference"), ("{p} and {q}", "{q} and {p}"))
@@ -50,7 +50,7 @@ PLACES = (
     "hundreds",
     *(f"{size}{name}s" for name, size in product(POWERS_OF_1000.split(), ("", "ten ", "hundred "))),
 )
-"""names of the places of an integer, the last digit's first"""
+"""names of the decimal places of an integer, from the last digit"""
 
 ENTROPY = {
     "arithmetic__add_or_sub": {"train": (4.0, 16.0), "interpolate": (12.0, 12.0), "extrapolate": (16.0, 20.0)},
@@ -59,9 +59,9 @@ ENTROPY = {
 """lowest and highest published entropy by module"""
 DIFFICULTIES = ("train-easy", "train-medium", "train-hard")
 LARGEST_ENTROPY = 35
-"""no place beyond the 36th has a name"""
+"""the names of decimal places end at the 36th"""
 LONGEST_ANSWER = LARGEST_ENTROPY + 5
-"""characters: two operands split at most one digit more than the entropy; zero before the point, point, sign, carry"""
+"""characters: two operands have at most one digit more than the entropy; zero before the point, point, sign, carry"""
 
 
 def entropy_range(module: str, part: str) -> tuple[float, float]:
@@ -70,19 +70,19 @@ def entropy_range(module: str, part: str) -> tuple[float, float]:
     if part not in DIFFICULTIES:
         return ranges[part]
     low, high = ranges["train"]
-    third, place = (high - low) / len(DIFFICULTIES), DIFFICULTIES.index(part)
-    return low + place * third, low + (place + 1) * third
+    third, number = (high - low) / len(DIFFICULTIES), DIFFICULTIES.index(part)
+    return low + number * third, low + (number + 1) * third
 
 
 def draw_questions(
     module: str, part: str, count: int, data_seed: int, entropy: float | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Questions and their answers; repeats are possible, as in the official files.
+    """Draws questions and their answers; repeats are possible, as in the official files.
 
-    A part has a random stream of its own: more questions of it leave the first ones and every other part as they are.
+    Each part has its own random stream: a larger part keeps its first questions and does not change the other parts.
 
     Args:
-        entropy: of every question, in place of the part's own range; 1 to `LARGEST_ENTROPY`.
+        entropy: entropy of every question, 1 to `LARGEST_ENTROPY`; None: the range of the part.
     """
     draw, ask = Random(f"{module}/{part}/{data_seed}"), ASK[module]
     low, high = entropy_range(module, part) if entropy is None else (entropy, entropy)
@@ -119,7 +119,7 @@ ASK: dict[str, Callable[[Random, float], tuple[str, str]]] = {
 
 
 def _number(draw: Random, entropy: float) -> tuple[int, int]:
-    """A number as an integer and how many of its last digits stand behind the point; none, or not all of them zeros."""
+    """A number as an integer and its decimal places; with decimal places, not all of their digits are zero."""
     largest = math.ceil(10**entropy / 2)
     if draw.random() < 0.5:
         return draw.randint(-largest, largest), 0
@@ -130,7 +130,7 @@ def _number(draw: Random, entropy: float) -> tuple[int, int]:
 
 
 def _written(digits: int, places: int) -> str:
-    """digits / 10**places in decimals, without zeros at the end."""
+    """digits / 10**places in decimal notation without trailing zeros."""
     if not places:
         return str(digits)
     text = str(abs(digits)).zfill(places + 1)

@@ -5,14 +5,14 @@ One example, as in the file `interpolate/arithmetic__add_or_sub.txt` of the offi
     Subtract -16187 from -8928788.
     -8912601
 
-A module is a kind of question, and a task of its own. Trained on are its easy, medium and hard questions together;
+A module is a kind of question, and a separate task. Training uses its easy, medium and hard questions together;
 `test/iid` is the file `interpolate`, `test/ood` the file `extrapolate` (larger numbers or longer expressions than in
-training), which 15 of the 56 modules have. As in the code of Csordas et al. 2021, a question that occurs again, in the
-same file or a later one (in the order above), is dropped where it occurs again: no test question is trained on. There
-is no validation set.
+training), which 15 of the 56 modules have. As in the code of Csordas et al. 2021, repeated questions are dropped, in
+the same file and in later files (in the order above), so that no test question is in the training set. There is no
+validation set.
 
-Two modules can be drawn by a generator of our own instead (tasks/mathematics/generator.py): same sentences, same sizes,
-no download, and `test/ood` with numbers as long as asked for.
+A generator (tasks/mathematics/generator.py) can draw two of the modules: same sentences, same sizes, no download, and
+numbers of any length in `test/ood`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,14 +22,13 @@ from typing import Annotated, Literal
 import numpy as np
 
 from attnlab.config.suggest import hint, listed, nearest
-from attnlab.data.files.archive import Source
-from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.archive import DataSource
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 from attnlab.data.files.progress import say, track
-from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.data.task_spec import SEQUENCE_METRICS, TaskSpec
-from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.base import Prepared, SequenceTask
 from attnlab.tasks.mathematics import generator
 from attnlab.tasks.mathematics.files import (
     CHARACTERS,
@@ -38,7 +37,6 @@ from attnlab.tasks.mathematics.files import (
     as_bytes,
     candidate,
     encode,
-    offsets_of,
     origin,
     read_module,
     without_repeats,
@@ -51,23 +49,23 @@ ARCHIVE = OfficialFile(
     sha256="def638343403cb9ed60437d6b684c859dd23b72779f5cc5661b0a31e67c58576",
 )
 TOP = ARCHIVE.path.removesuffix(".tar.gz")
-SOURCE = Source(
+SOURCE = DataSource(
     what="DeepMind Mathematics v1.0",
-    places=(TOP, f"mathematics/{TOP}", ARCHIVE.path, f"mathematics/{ARCHIVE.path}"),
+    paths=(TOP, f"mathematics/{TOP}", ARCHIVE.path, f"mathematics/{ARCHIVE.path}"),
     archive=ARCHIVE,
 )
 PARTS = {"train": generator.DIFFICULTIES, "iid": ("interpolate",), "ood": ("extrapolate",)}
 SUBSETS = {"train": "train", "iid": "test/iid", "ood": "test/ood"}
 PUBLISHED_TRAIN, PUBLISHED_TEST = 666_666, 10_000
-"""questions of a training file and of a test file, repeats included"""
+"""questions of a training file and of a test file, with repeats"""
 FIRST_DIGIT, LAST_DIGIT = CHARACTERS.encode("09")
 
 
 class CharacterPairs(SequencePairs):
-    """Questions and their answers; `lengths` count the characters of the answer, or the digits of the question.
+    """Questions and answers; `lengths` are the characters of the answer, or the digits of the question.
 
     Args:
-        arrays: as `_save` writes them; may be mapped from files.
+        arrays: the arrays that `_save` writes; may be mapped from files.
         part: train, iid or ood.
         digits: whether lengths are the question's digits.
     """
@@ -80,30 +78,31 @@ class CharacterPairs(SequencePairs):
             self.lengths = np.add.reduceat(is_digit, inputs.offsets[:-1], dtype=np.int64)
 
     def identities(self) -> list[bytes]:
-        # two million hashes would take a quarter of a minute; the vocabulary is one for all splits
+        # without hashes, which would take 15 s for two million questions; all splits share one vocabulary
         pairs = zip(as_bytes(self.inputs), as_bytes(self.targets), strict=True)
         return [question + answer for question, answer in pairs]
 
 
-class Mathematics(Task):
-    """Mathematics. Accuracy by length goes by the characters of the answer; for numbers__place_value, whose answers are
-    single digits, by the digits of the number asked about.
+class Mathematics(SequenceTask):
+    """Mathematics.
+
+    Lengths in results are the characters of the answer; for numbers__place_value, whose answers are single digits, the
+    digits of the number in the question.
 
     Args:
         module: `arithmetic__add_or_sub`, `numbers__place_value`, or with `source=official` any other of the archive.
-        source: `generated`: drawn by our generator; `official`: read from the official archive or its folder, which is
-            downloaded (2.3 GB) where it is missing. Never one in place of the other: they are different data.
-        questions_per_difficulty: of each of the three training files, repeats included; null = the published number,
-            666,666 (`official`: all there are).
-        test_questions: of each test file; null = 10,000, as published (`official`: all there are).
-        ood_entropy: with `source=generated`, the size of `test/ood` in decimal digits: of the number of place_value, of
-            both numbers of add_or_sub together; null = as published, 12 and 16 to 20. Training goes up to 10 and 16.
-        data_seed: draws the questions of `source=generated`.
+        source: `generated`: drawn by the generator; `official`: read from the official archive or its folder, with a
+            download (2.3 GB) if it is missing. They are different data, and one never replaces the other.
+        questions_per_difficulty: questions of each of the three training files, with repeats; null = the published
+            number, 666,666 (`official`: all of the file).
+        test_questions: questions of each test file; null = 10,000, as published (`official`: all of the file).
+        ood_entropy: with `source=generated`, decimal digits of the numbers in `test/ood`: of the number of place_value,
+            of both numbers of add_or_sub together; null = as published, 12 and 16 to 20. Training has up to 10 and 16.
+        data_seed: seed of the questions with `source=generated`.
     """
 
-    kind = "encoder_decoder"
-    modality = "tokens"
     version = 1
+    inputs, outputs, longest = CHARACTERS, CHARACTERS, (LONGEST_QUESTION, generator.LONGEST_ANSWER)
     subsets = ("train", "test/iid", "test/ood")
     published = "a module: train 1,999,998 (666,666 easy, medium, hard), test/iid 10,000, test/ood 10,000"
 
@@ -121,41 +120,22 @@ class Mathematics(Task):
         # 20 and 20.0 are one
         self.ood_entropy = None if ood_entropy is None else float(ood_entropy)
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DataSource]:
         return [SOURCE] if self.source == "official" else []
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
         return "\n".join("".join(CHARACTERS.decode(side[number])) for side in (pairs.inputs, pairs.targets))
 
-    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return CHARACTERS.words, CHARACTERS.words
-
     def prepare(self, folders: Folders) -> Prepared:
         arrays, origin = self._official(folders) if self.source == "official" else self._generated(folders)
         parts = [part for part in PARTS if f"{part}_read" in arrays]
         digits = self.module == "numbers__place_value"
         subsets = {SUBSETS[part]: CharacterPairs(arrays, part, digits) for part in parts}
-        # the vocabulary and the lengths are those of all modules, so that a model can be evaluated on any of them
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
-            input_vocabulary=len(CHARACTERS),
-            output_vocabulary=len(CHARACTERS),
-            pad_id=CHARACTERS.pad_id,
-            end_id=CHARACTERS.end_id,
-            never_targets=CHARACTERS.never_targets,
-            max_input_length=LONGEST_QUESTION + 2,
-            max_output_length=generator.LONGEST_ANSWER + 1,
-            metrics=SEQUENCE_METRICS,
-        )
-        tests = {name: pairs for name, pairs in subsets.items() if name != "train"}
-        limits = {name: int(pairs.targets.lengths.max()) for name, pairs in tests.items()}
-        read = {part: arrays[f"{part}_read"] for part in parts}
-        return Prepared(spec=spec, subsets=subsets, decode_limits=limits, about=_about(origin, read, subsets))
+        return self.prepared(subsets, _about(origin, {part: arrays[f"{part}_read"] for part in parts}, subsets))
 
     def _official(self, folders: Folders) -> tuple[dict[str, np.ndarray], str]:
-        """The arrays of the official files, and where they are from."""
+        """The arrays of the official files, and their origin."""
         if self.ood_entropy is not None:
             raise DataError(
                 f"task.ood_entropy={self.ood_entropy:g}: expected null with task.source=official, where test/ood is "
@@ -169,19 +149,21 @@ class Mathematics(Task):
         most = {"questions_per_difficulty": self.questions_per_difficulty, "test_questions": self.test_questions}
         options = {"module": self.module, "files": tree.identity(lambda name: candidate(name, self.module)), **most}
 
-        def build(place: Path) -> None:
+        def build(folder: Path) -> None:
             say(f"reading {tree.path} (minutes where it is the whole archive)")
             found, seen = read_module(tree, self.module, *most.values()), set()
             for part, names in PARTS.items():
                 if names[0] in found:
-                    _save(place, part, (found.pop(name) for name in names), seen)
+                    _save(folder, part, (found.pop(name) for name in names), seen)
 
-        folder = folders.cache / cache_key("mathematics_official", self.version, options)
-        return load_arrays(build_once(folder, build, folder.name)), origin(tree, ARCHIVE)
+        arrays = load_arrays(self.cached(folders.cache, "mathematics_official", options, build))
+        return arrays, origin(tree, ARCHIVE)
 
     def _generated(self, folders: Folders) -> tuple[dict[str, np.ndarray], str]:
-        """The arrays of generated questions, and how they came about; training and tests lie in folders of their own,
-        so that other tests draw no training questions."""
+        """The arrays of generated questions, and their origin.
+
+        Training and tests have separate cache folders, so that other tests do not draw the training questions again.
+        """
         if self.module not in generator.ENTROPY:
             raise DataError(
                 f"task.module={self.module}: the generator has {listed(generator.ENTROPY)}"
@@ -194,23 +176,21 @@ class Mathematics(Task):
         }
         tests = train | {"test_questions": self.test_questions or PUBLISHED_TEST, "ood_entropy": self.ood_entropy}
 
-        def build_train(place: Path) -> None:
+        def build_train(folder: Path) -> None:
             if tree := SOURCE.find(folders):
                 say(f"note: task.source=generated does not read {tree.path}; task.source=official does")
-            _save(place, "train", (self._drawn(name, train["questions"]) for name in PARTS["train"]), set())
+            _save(folder, "train", (self._drawn(name, train["questions"]) for name in PARTS["train"]), set())
 
-        folder = folders.cache / cache_key("mathematics_train", self.version, train)
-        arrays = load_arrays(build_once(folder, build_train, folder.name))
+        arrays = load_arrays(self.cached(folders.cache, "mathematics_train", train, build_train))
 
-        def build_tests(place: Path) -> None:
+        def build_tests(folder: Path) -> None:
             seen = set(as_bytes(Ragged.from_arrays(arrays, "train_inputs")))
             for part, entropy in (("iid", None), ("ood", self.ood_entropy)):
-                _save(place, part, [self._drawn(PARTS[part][0], tests["test_questions"], entropy)], seen)
+                _save(folder, part, [self._drawn(PARTS[part][0], tests["test_questions"], entropy)], seen)
 
-        folder = folders.cache / cache_key("mathematics_tests", self.version, tests)
         beyond = "" if self.ood_entropy is None else f" and entropy {self.ood_entropy:g} in test/ood"
         origin = f"generated by attnlab with data_seed {self.data_seed}{beyond}, not the official files"
-        return arrays | load_arrays(build_once(folder, build_tests, folder.name)), origin
+        return arrays | load_arrays(self.cached(folders.cache, "mathematics_tests", tests, build_tests)), origin
 
     def _drawn(self, name: str, count: int, entropy: float | None = None) -> Questions:
         drawn = generator.draw_questions(self.module, name, count, self.data_seed, entropy)
@@ -218,10 +198,10 @@ class Mathematics(Task):
         return encode("".join(lines).encode("ascii"), f"{self.module}, {name}", None, generator.LONGEST_ANSWER)
 
 
-def _save(place: Path, part: str, files: Iterable[Questions], seen: set[bytes]) -> None:
-    """Writes the files of a part, end to end and without repeats, and how many questions each had with them.
+def _save(folder: Path, part: str, files: Iterable[Questions], seen: set[bytes]) -> None:
+    """Writes the concatenated files of a part without repeats, and the number of questions of each file with repeats.
 
-    Files are taken one by one, so that of two million questions no second copy is in memory.
+    Files are read one by one, so that there is no second copy of two million questions in memory.
     """
     read, kept = [], []
     for questions in files:
@@ -234,7 +214,7 @@ def _save(place: Path, part: str, files: Iterable[Questions], seen: set[bytes]) 
         tables = [getattr(file, side) for file in kept]
         arrays[f"{part}_{side}_values"] = np.concatenate([table.values for table in tables])
         arrays[f"{part}_{side}_offsets"] = offsets_of(np.concatenate([table.lengths for table in tables]))
-    save_arrays(place, **arrays)
+    save_arrays(folder, **arrays)
 
 
 def _about(origin: str, read: Mapping[str, np.ndarray], subsets: Mapping[str, SequencePairs]) -> str:

@@ -1,13 +1,13 @@
-"""PCFG SET's official files: where they lie, which of them are known byte for byte, and how their lines are read."""
+"""PCFG SET's official files: their repositories, known checksums, and the parser of their lines."""
 
-import hashlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from attnlab.data.files.archive import Source, bad_line, find_tree, text_lines
-from attnlab.data.files.archive_safety import whole
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
+from attnlab.data.files.archive import DataSource, bad_line, text_lines
+from attnlab.data.files.fetch import DataError, OfficialFile
+from attnlab.data.files.official_content import FileContent
 from attnlab.data.files.progress import track
 from attnlab.tasks.pcfg.interpreter import MAX_INPUT, MAX_OUTPUT, WORDS, exceptions, interpret
 
@@ -18,8 +18,8 @@ RAW = "https://raw.githubusercontent.com/"
 class Repository:
     """A public repository that holds PCFG SET files.
 
-    owner, name, commit: of the repository on GitHub.
-    folder: where in it our paths begin.
+    owner, name, commit: owner, name and commit on GitHub.
+    folder: the folder of all paths in this module.
     """
 
     owner: str
@@ -27,13 +27,14 @@ class Repository:
     commit: str
     folder: str
 
-    def places(self) -> tuple[str, ...]:
-        """A clone, what GitHub packs of one, or the data folder out of it."""
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Possible locations below the data folder: a clone, GitHub's archive of it, or its data folder."""
         tops = [self.name, f"{self.name}-master", f"{self.name}.tar.gz", f"{self.name}-master.zip"]
         return (*tops, *(f"pcfg/{top}" for top in tops), self.folder.rpartition("/")[2], "pcfg")
 
     def file(self, path: str) -> OfficialFile:
-        """The file at a path below `folder`, where it belongs in a clone."""
+        """The official file at a path below `folder`."""
         size, sha256 = KNOWN.get(path, (None, None))
         below = f"{self.folder}/{path}"
         url = f"{RAW}{self.owner}/{self.name}/{self.commit}/{below}"
@@ -54,7 +55,8 @@ GENERATOR = Repository(
 )
 
 EQUALLY = "substitutivity/equally_distributed"
-KNOWN = {  # path: bytes, sha256; for the others nobody has published any
+RATIO = "overgeneralisation/test_pcfg_ratio=0.001"
+KNOWN = {  # path: bytes, sha256; the checksums of other files are not published
     "pcfgset/test.src": (863344, "65af9357dc169a22629456be7cf43e97e275e076db10d72202d5389be7d8c0b2"),
     "pcfgset/test.tgt": (321669, "7d23524995eb28a4726b3f1ffc11daec8f13692f7f804f4be20ca1a25c941517"),
     "systematicity/test.src": (1235202, "9c47ccf869899e65c2c2cf530403c8fefdcb5de57787c9ff029dc7d9b8018941"),
@@ -65,22 +67,10 @@ KNOWN = {  # path: bytes, sha256; for the others nobody has published any
     f"{EQUALLY}/test.tgt": (392456, "71c5545a9fed0792389b18d470d78c310d578cdf4fa09913f481983f5dbdd29d"),
     f"{EQUALLY}/test_twin.src": (1139517, "b6111cb54df3f9c44bca73ee97a89006e8dc1fae91803017203ce5623ffe1e40"),
     f"{EQUALLY}/test_twin.tgt": (392456, "71c5545a9fed0792389b18d470d78c310d578cdf4fa09913f481983f5dbdd29d"),
-    "overgeneralisation/test_pcfg_ratio=0.001_exception.src": (
-        8279,
-        "ec5f4bdf1fb4e76b24004c1e27fdc453fdd2576f1fcaab28c28dc17bb40bfc07",
-    ),
-    "overgeneralisation/test_pcfg_ratio=0.001_exception.tgt": (
-        3356,
-        "4b2dbe250003d0133c86209319b9a22c978a8b94cba59feda3d7e5ebb8822cd4",
-    ),
-    "overgeneralisation/test_pcfg_ratio=0.001_original.src": (
-        8279,
-        "ec5f4bdf1fb4e76b24004c1e27fdc453fdd2576f1fcaab28c28dc17bb40bfc07",
-    ),
-    "overgeneralisation/test_pcfg_ratio=0.001_original.tgt": (
-        3496,
-        "75536c3940f51457068c0ccbf66ab8e38b1f39325fff07aec3e963d4f6056c49",
-    ),
+    f"{RATIO}_exception.src": (8279, "ec5f4bdf1fb4e76b24004c1e27fdc453fdd2576f1fcaab28c28dc17bb40bfc07"),
+    f"{RATIO}_exception.tgt": (3356, "4b2dbe250003d0133c86209319b9a22c978a8b94cba59feda3d7e5ebb8822cd4"),
+    f"{RATIO}_original.src": (8279, "ec5f4bdf1fb4e76b24004c1e27fdc453fdd2576f1fcaab28c28dc17bb40bfc07"),
+    f"{RATIO}_original.tgt": (3496, "75536c3940f51457068c0ccbf66ab8e38b1f39325fff07aec3e963d4f6056c49"),
     "10K/random_split/train.src": (680037, "8497b122bb871ac06d8cfae1b3ef65399168a7466c87769de8642710d5722677"),
     "10K/random_split/train.tgt": (238846, "aab46652bfe56b48884ea5a5f038ff605c207027b334be04c9eeb51de124d261"),
     "10K/random_split/test.src": (82248, "1483c649b803f9c6ba3ae7ce61fb0ad7d263df370ec225d2cbe02f84c2bb022d"),
@@ -93,92 +83,46 @@ TRAIN_ROWS = {
     "substitutivity/primitive/train": 82953,
     f"{EQUALLY}/train": 82621,
 }
-"""rows of the official training files, which have no published checksum"""
+"""rows of the official training files, whose checksums are not published"""
 
 
-@dataclass(frozen=True)
-class Content:
-    """A file that was found: where it lies in words, its bytes, and the official file it should be."""
-
-    where: str
-    data: bytes
-    official: OfficialFile
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.data).hexdigest()
-
-    def require_official(self) -> None:
-        """
-        Raises:
-            DataError: another file than the official one, where that is known.
-        """
-        expected = self.official.sha256
-        if expected not in (None, self.sha256):
-            raise DataError(
-                f"{self.where} is not the official file: expected sha256 {expected}, found {self.sha256} ("
-                f"{len(self.data)} bytes where {self.official.size} are expected). Put the official file in its place "
-                f"({self.official.url})."
-            )
-
-
-def source(repository: Repository, what: str) -> Source:
-    """What a user is told of the files."""
+def source(repository: Repository, what: str) -> DataSource:
+    """Location of the files, for messages."""
     address = f"https://github.com/{repository.owner}/{repository.name}"
     offer = f"a clone of {address}, 3 to 13 MB a split (its files are downloaded when they are missing)"
-    return Source(what=what, places=repository.places(), offers=(offer,))
-
-
-def read_files(repository: Repository, paths: Sequence[str], folders: Folders) -> dict[str, Content]:
-    """The files at these paths below the repository's data folder, from the first place that has each, or downloaded.
-
-    Raises:
-        DataError: one is missing and cannot be downloaded.
-    """
-    found: dict[str, Content] = {}
-    for place in repository.places():
-        wanted = {name: path for path in paths if path not in found for name in (path, f"{repository.folder}/{path}")}
-        tree = find_tree(folders.data, [place])
-        for name, where, file in tree.walk(wanted.__contains__) if tree and wanted else ():
-            found[wanted[name]] = Content(where, whole(file, where), repository.file(wanted[name]))
-    for path in paths:
-        if path not in found:
-            official = repository.file(path)
-            place = fetch(official, folders.data, folders.cache)
-            found[path] = Content(str(place), place.read_bytes(), official)
-    return found
+    return DataSource(what=what, paths=repository.paths, offers=(offer,))
 
 
 Readings = Callable[[Sequence[str]], Iterator[list[str]]]
-"""the strings that an input may stand for"""
+"""a function from an input to its possible outputs"""
 
 
 def regular(words: Sequence[str]) -> Iterator[list[str]]:
-    """The one string that the rules give."""
+    """The output by the rules."""
     yield interpret(words)
 
 
 def exceptional(words: Sequence[str]) -> Iterator[list[str]]:
-    """Those that result when exceptional pairs are read as others; none for an input without such a pair."""
+    """The outputs with exceptional pairs of functions replaced; none for an input without such a pair."""
     interpret(words)
     for changed in exceptions(words):
         yield interpret(changed)
 
 
 def regular_or_exceptional(words: Sequence[str]) -> Iterator[list[str]]:
-    """As in training files of the overgeneralisation test: mostly by the rules, now and then an exception."""
+    """The outputs in training files of the overgeneralisation test: by the rules, or as exceptions."""
     yield from regular(words)
     yield from exceptional(words)
 
 
 def read_pairs(
-    inputs: Content, targets: Content, readings: Readings, what: str
+    inputs: FileContent, targets: FileContent, readings: Readings, what: str
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """The pairs of two line-aligned files as numbers of `WORDS`, without framing; every target is checked.
+    """The pairs of two line-aligned files as ids of `WORDS`, without framing; every target is checked.
 
     Raises:
-        DataError: names file and line of the first that is no expression, has an unknown word, is longer than any
-            official one or has a target of another meaning; or the files are empty or of unequal length.
+        DataError: the first line with an invalid expression, an unknown word, more words than any official line, or a
+            wrong target; or the files are empty or of unequal length.
     """
     columns = [list(text_lines(io.BytesIO(content.data), content.where)) for content in (inputs, targets)]
     if len(columns[0]) != len(columns[1]):
@@ -209,11 +153,11 @@ def _encode(words: Sequence[str], longest: int) -> list[int]:
 
 
 def _wrong(words: Sequence[str], symbols: Sequence[str], readings: Readings) -> str:
-    expected = [reading for reading, _ in zip(readings(words), range(3), strict=False)]
+    expected = list(islice(readings(words), 3))
     if not expected:
         return f"{_cut(words)} holds no pair of functions that have an exception"
-    places = range(min(len(symbols), len(expected[0])))
-    first = next((place for place in places if symbols[place] != expected[0][place]), len(places)) + 1
+    shared = range(min(len(symbols), len(expected[0])))
+    first = next((i for i in shared if symbols[i] != expected[0][i]), len(shared)) + 1
     meant = " or ".join(map(_cut, expected))
     return f"{_cut(words)} means {meant}, found {_cut(symbols)} (wrong from symbol {first})"
 

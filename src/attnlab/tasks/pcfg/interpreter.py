@@ -1,7 +1,7 @@
-"""PCFG SET's language: its words, and what an input means by the ten functions of Hupkes et al. 2020.
+"""PCFG SET's language: its words, and an interpreter of the ten functions of Hupkes et al. 2020.
 
 An input is an expression in prefix notation without brackets: a function before its arguments, a comma between the two
-arguments of a binary one, and strings of symbols at the leaves.
+arguments of a binary function, and strings of symbols at the leaves.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,11 +37,11 @@ COMMA = ","
 OPERATORS = {*UNARY, *BINARY, COMMA}
 SYMBOLS = tuple(f"{letter}{number}" for letter in ascii_uppercase for number in range(1, 21))
 WORDS = Vocabulary((*FUNCTIONS, *TWINS, COMMA, *SYMBOLS))
-"""of inputs and outputs alike; the functions' numbers come first"""
+"""vocabulary of inputs and outputs; the ids of functions come first"""
 MAX_INPUT, MAX_OUTPUT = 71, 736
-"""words and symbols of the longest pairs of the official files"""
+"""words of the longest input and symbols of the longest output in the official files"""
 LARGEST = 2**16
-"""symbols that a part of an expression may have: 60 times `repeat` would fill any memory"""
+"""limit for the symbols of a part of an expression: 60 times `repeat` would exhaust any memory"""
 
 EXCEPTIONS = {
     ("reverse", "echo"): ("echo", "copy"),
@@ -49,19 +49,19 @@ EXCEPTIONS = {
     ("echo", "remove_first"): ("copy", "append"),
     ("prepend", "reverse"): ("remove_second", "echo"),
 }
-"""neighbouring functions of the overgeneralisation test, and those in whose stead an exception reads them"""
+"""pairs of neighbouring functions of the overgeneralisation test, and the functions that replace them"""
 
 
 def interpret(words: Sequence[str]) -> Symbols:
-    """The symbols that an input stands for. Any word that is neither function nor comma counts as a symbol.
+    """The output of an expression; any word other than a function or comma counts as a symbol.
 
-    Read from the right, so that the arguments of a function are known when it comes.
+    The words are read from right to left, so that the arguments come before their function.
 
     Raises:
-        ValueError: not an expression, or a part of it is too long.
+        ValueError: the words are not an expression, or a part of it is too long.
     """
     values: list[Symbols] = []
-    complete = False  # whether an argument begins right behind this item
+    complete = False  # whether an argument begins right after this item
     for item in reversed(_items(words)):
         if isinstance(item, list):
             if complete:
@@ -97,14 +97,14 @@ def _small(value: Symbols) -> Symbols:
 
 
 def exceptions(words: Sequence[str]) -> Iterator[list[str]]:
-    """The input with some of its exceptional pairs replaced, for every choice of them; nothing where it has none.
+    """The input with every non-empty choice of its exceptional pairs replaced.
 
-    The paper does not say what becomes of a second pair in an input; beyond the eighth they are left as they are.
+    The paper does not define the case of several pairs in an input; pairs after the eighth are never replaced.
     """
-    places = [place for place in range(len(words) - 1) if tuple(words[place : place + 2]) in EXCEPTIONS][:8]
-    for size in range(1, len(places) + 1):
-        for chosen in combinations(places, size):
+    starts = [start for start in range(len(words) - 1) if tuple(words[start : start + 2]) in EXCEPTIONS][:8]
+    for size in range(1, len(starts) + 1):
+        for chosen in combinations(starts, size):
             changed = list(words)
-            for place in chosen:
-                changed[place : place + 2] = EXCEPTIONS[tuple(words[place : place + 2])]
+            for start in chosen:
+                changed[start : start + 2] = EXCEPTIONS[tuple(words[start : start + 2])]
             yield changed

@@ -18,32 +18,31 @@ Z20.
 | small_10k          | 7,779 random rows of a smaller set                 | 916 other rows                             |
 
 The data is read from a clone of github i-machine-think/am-i-compositional (small_10k: MathijsMul/pcfg-set), from an
-archive of one, or downloaded. Every target is checked by an interpreter (tasks/pcfg/interpreter.py). The official `dev`
-files of iid and small_10k are not read: Csordas et al. 2021 select nothing by them. The paper's localism test is not
-here: it feeds a model's answers to parts of an expression back to it.
+archive of a clone, or downloaded. An interpreter checks every target (tasks/pcfg/interpreter.py). The official `dev`
+files of iid and small_10k are not read, because Csordas et al. 2021 do not select by them. The paper's localism test is
+missing: it feeds a model's outputs for parts of an expression back to the model.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from attnlab.data.files.archive import Source
-from attnlab.data.files.cache import build_once, cache_key, load_arrays
+from attnlab.data.files.archive import DataSource
+from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import Folders
+from attnlab.data.files.official_content import FileContent, read_contents
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.data.task_spec import SEQUENCE_METRICS, TaskSpec
-from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.base import Prepared, SequenceTask
 from attnlab.tasks.pcfg.files import (
     GENERATOR,
     PAPER,
     TRAIN_ROWS,
-    Content,
     Readings,
     exceptional,
-    read_files,
     read_pairs,
     regular,
     regular_or_exceptional,
@@ -52,25 +51,24 @@ from attnlab.tasks.pcfg.files import (
 from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS
 
 LENGTH_BINS = (1, 6, 11, 16, 21, 26, 31, 41, 51, 76, 101, 151, 201, 301)
-"""lower edges of the ranges of output lengths; no official training row of productivity is above 200"""
+"""lower edges of the ranges of output lengths; official training rows of productivity have at most 200 symbols"""
 DEPTHS = {"functions_1_4": 1, "functions_5_8": 5, "functions_9_12": 9, "functions_13_16": 13, "functions_17_35": 17}
-"""groups of test rows by how many functions the input has, from this many on"""
+"""groups of test rows by the number of functions in the input; values are lower edges"""
 
 
-class Pcfg(Task):
+class Pcfg(SequenceTask):
     """PCFG SET.
 
     Args:
-        split: what training leaves out, as in the table above.
-        substitutivity: how training shows the synonyms, for `split=substitutivity`: `primitive` (each only as the sole
-            function of an input; the one that Csordas et al. 2021 use) or `equally_distributed` (half of the time).
-        overgeneralisation: how many exceptions training has, for `split=overgeneralisation`: as a share of how often
-            the rarer function of the pair occurs. The paper has the first four, the repository all six.
+        split: the split, as in the table above.
+        substitutivity: the synonyms in training, for `split=substitutivity`: `primitive` (each only as the sole
+            function of an input, as in Csordas et al. 2021) or `equally_distributed` (in half of the occurrences).
+        overgeneralisation: the number of exceptions in training, for `split=overgeneralisation`, as a share of the
+            occurrences of the rarer function of the pair. The paper has the first four values, the repository all six.
     """
 
-    kind = "encoder_decoder"
-    modality = "tokens"
     version = 1
+    inputs, outputs, longest = WORDS, WORDS, (MAX_INPUT, MAX_OUTPUT)
     has_groups = True
     subsets = ("train", "test")
     subsets_with: ClassVar = {
@@ -92,47 +90,28 @@ class Pcfg(Task):
         self.split, self.substitutivity, self.overgeneralisation = split, substitutivity, overgeneralisation
         self.repository = GENERATOR if split == "small_10k" else PAPER
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DataSource]:
         return [source(self.repository, f"PCFG SET's official split {self.split}")]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
         return "\n".join(" ".join(WORDS.decode(row)) for row in (pairs.inputs[number], pairs.targets[number]))
 
-    def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return WORDS.words, WORDS.words
-
     def prepare(self, folders: Folders) -> Prepared:
         stems = self._stems()
         paths = [stem + ending for stem in stems.values() for ending in (".src", ".tgt")]
-        files = read_files(self.repository, paths, folders)
-        identity = {"subsets": stems, "files": {path: content.sha256 for path, content in files.items()}}
-        folder = folders.cache / cache_key(f"pcfg_{self.split}", self.version, identity)
+        official = {path: self.repository.file(path) for path in paths}
+        files = read_contents(official, self.repository.paths, folders, self.repository.folder)
+        options = {"subsets": stems, "files": {path: files[path].sha256 for path in paths}}
         what = f"PCFG SET, {self.split}"
-        arrays = load_arrays(build_once(folder, lambda place: self._build(place, stems, files), what))
+        build = partial(self._build, stems=stems, files=files)
+        arrays = load_arrays(self.cached(folders.cache, f"pcfg_{self.split}", options, build, what))
         subsets = {name: _pairs(arrays, name) for name in stems}
-        # vocabulary and lengths are those of all splits, so that a model can be evaluated on any other
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
-            input_vocabulary=len(WORDS),
-            output_vocabulary=len(WORDS),
-            pad_id=WORDS.pad_id,
-            end_id=WORDS.end_id,
-            never_targets=WORDS.never_targets,
-            max_input_length=MAX_INPUT + 2,
-            max_output_length=MAX_OUTPUT + 1,
-            metrics=SEQUENCE_METRICS,
-        )
-        return Prepared(
-            spec=spec,
-            subsets=subsets,
-            decode_limits={name: int(pairs.lengths.max()) + 1 for name, pairs in subsets.items() if name != "train"},
-            about=f"{what}: {'; '.join(_about(name, len(subsets[name]), stems[name], files) for name in stems)}.",
-        )
+        found = "; ".join(_about(name, len(subsets[name]), stems[name], files) for name in stems)
+        return self.prepared(subsets, f"{what}: {found}.")
 
     def _stems(self) -> dict[str, str]:
-        """For each subset its files' path without `.src` and `.tgt`."""
+        """Path of each subset's files without `.src` and `.tgt`."""
         match self.split:
             case "substitutivity":
                 folder = f"substitutivity/{self.substitutivity}"
@@ -149,7 +128,7 @@ class Pcfg(Task):
             return regular
         return regular_or_exceptional if subset == "train" else exceptional
 
-    def _build(self, place: Path, stems: Mapping[str, str], files: Mapping[str, Content]) -> None:
+    def _build(self, place: Path, stems: Mapping[str, str], files: Mapping[str, FileContent]) -> None:
         start, end, largest = WORDS.start_id, WORDS.end_id, len(WORDS) - 1
         for subset, stem in stems.items():
             inputs, targets = files[f"{stem}.src"], files[f"{stem}.tgt"]
@@ -174,15 +153,15 @@ def _pairs(arrays: Mapping[str, np.ndarray], subset: str) -> SequencePairs:
 
 
 def by_depth(inputs: Ragged) -> dict[str, np.ndarray]:
-    """Row numbers by how many functions an input has (`DEPTHS`), without empty groups."""
+    """Row numbers by the number of functions in the input (`DEPTHS`), without empty groups."""
     numbers = WORDS.encode((*FUNCTIONS, *TWINS))
     functions = (inputs.values >= min(numbers)) & (inputs.values <= max(numbers))
     group = np.searchsorted(list(DEPTHS.values()), np.add.reduceat(functions, inputs.offsets[:-1]), side="right") - 1
-    return {name: np.flatnonzero(group == place) for place, name in enumerate(DEPTHS) if (group == place).any()}
+    return {name: np.flatnonzero(group == i) for i, name in enumerate(DEPTHS) if (group == i).any()}
 
 
-def _about(subset: str, rows: int, stem: str, files: Mapping[str, Content]) -> str:
-    """What lies under a subset's name, as far as can be known: `test 9,721 official rows`."""
+def _about(subset: str, rows: int, stem: str, files: Mapping[str, FileContent]) -> str:
+    """Origin of a subset's rows, as far as it is known: `test 9,721 official rows`."""
     known, expected = files[f"{stem}.src"].official.sha256, TRAIN_ROWS.get(stem)
     if known:
         return f"{subset} {rows:,} official rows"

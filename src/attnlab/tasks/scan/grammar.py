@@ -1,4 +1,4 @@
-"""SCAN's grammar: its words, what a command means, and all commands there are (Lake & Baroni 2018, figures 6 and 7)."""
+"""SCAN's grammar: words, all commands, and their actions (Lake & Baroni 2018, figures 6 and 7)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -11,7 +11,7 @@ TIMES = {"twice": 2, "thrice": 3}
 INPUTS = Vocabulary((*VERBS, "turn", *SIDES, "opposite", "around", *TIMES, "and", "after"))
 OUTPUTS = Vocabulary((*(f"I_{verb.upper()}" for verb in VERBS), *(f"I_TURN_{side.upper()}" for side in SIDES)))
 MAX_INPUT, MAX_OUTPUT = 9, 48
-"""words and actions of the longest pairs of the grammar"""
+"""words of the longest command, actions of the longest output"""
 
 Pair = tuple[list[str], list[str]]
 """words of a command, actions"""
@@ -21,12 +21,12 @@ def interpret(words: Sequence[str]) -> list[str]:
     """The actions of a command.
 
     Raises:
-        ValueError: not a command of the grammar.
+        ValueError: the words are not a command of the grammar.
     """
     for joint in ("and", "after"):
         if joint in words:
-            place = words.index(joint)
-            first, second = _repeated(words[:place]), _repeated(words[place + 1 :])
+            position = words.index(joint)
+            first, second = _repeated(words[:position]), _repeated(words[position + 1 :])
             return first + second if joint == "and" else second + first
     return _repeated(words)
 

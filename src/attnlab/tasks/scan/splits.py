@@ -1,16 +1,16 @@
-"""SCAN's official splits: their files, and what those must hold where no checksum of them is known.
+"""SCAN's official splits: their files, and rules for the content of files without a known checksum.
 
 | split                           | trained on                                                | tested on           |
 | simple, length                  | 80 % at random; the shorter 80 %                          | the rest            |
 | simple_p8                       | 8 % at random (1, 2, 4, ... 64)                           | the rest            |
 | addprim_jump, addprim_turn_left | all without the phrase, and often the phrase alone        | all others with it  |
-| addprim_complex_jump_num2_rep1  | 2 commands with `jump` besides (1 to 32, drawn 5 times)   | all others with it  |
+| addprim_complex_jump_num2_rep1  | 2 more commands with `jump` (1 to 32, drawn 5 times)      | all others with it  |
 | template_...                    | all without the phrase (`right`: without `run right` ...) | all with it         |
 | filler_num2                     | `around right` behind 2 verbs (0 to 3) but not `jump`     | `jump around right` |
 | fewshot_num4_rep1               | 4 with `look around right` (1 to 1024), no other verb     | `jump around right` |
 
 (README of github brendenlake/SCAN; Lake & Baroni 2018; Loula et al. 2018, arXiv 1807.07545.) No template split has a
-command with `turn` in place of the verb, `turn around right` for instance, in either part.
+command with `turn` as the verb (`turn around right`, for instance) in either part.
 """
 
 import re
@@ -51,7 +51,7 @@ Split = Literal[
     "fewshot_num1024_rep5",
 ]
 # fmt: on
-FILES = {  # part and split: bytes, sha256; the other splits are checked by what they hold
+FILES = {  # part and split: bytes, sha256; other splits are checked by their content
     "train_simple": (3267938, "941bb8a088c5f53ceff12fde902dc008933cf0c4203cc672c47b5f79d73262dd"),
     "test_simple": (812450, "1fe1c8f5a19d0dc40e41bab94278f45f66f3dc415a978bd29855a23440610fc6"),
     "train_length": (2723418, "b034212dc7cf87ce62f3a067dd6ad49c4d5cd18d51d615d13825516bcb1ebbc2"),
@@ -87,7 +87,7 @@ FOLDERS = {
     "filler": "filler_split",
     "fewshot": "few_shot_split",
 }
-"""by the beginning of a split's name; the longest one counts"""
+"""folders by the beginning of a split's name; the longest match counts"""
 
 
 def file_path(split: str, part: str) -> str:
@@ -98,10 +98,10 @@ def file_path(split: str, part: str) -> str:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What the files of a split hold, some of whose training commands were drawn at random.
+    """Content of a split whose training commands were partly drawn at random.
 
-    always: commands that are trained on. pool, counts: from which others are drawn, and how many of them (one number,
-    or two where it is not known how a share was rounded). tested: what is tested; None: what was not drawn.
+    always: commands that are always in training. pool: commands from which others were drawn. counts: possible numbers
+    of drawn commands; two where the rounding of a share is not known. tested: test commands; None: the rest of `pool`.
     """
 
     always: Set[str]
@@ -111,7 +111,7 @@ class Drawing:
 
 
 def drawing(split: str) -> Drawing | None:
-    """The law of a split whose files have no known checksum."""
+    """The content of a split whose files have no known checksum; None for other splits."""
     commands = {" ".join(words) for words, _ in all_pairs()}
     match re.findall(r"\d+|[a-z_]+", split):
         case ["simple_p", percent]:
@@ -133,14 +133,14 @@ def _with(phrase: str, commands: Set[str]) -> set[str]:
 
 
 def require_law(split: str, parts: Mapping[str, Sequence[Pair]], where: str) -> None:
-    """Refuses files that do not hold what the split of this name does; says nothing of splits with checksums.
+    """Checks the files of a split against its `drawing`; does nothing for splits with checksums.
 
     Args:
-        parts: train and test.
+        parts: the pairs of train and test.
         where: names the files in messages.
 
     Raises:
-        DataError: commands that are missing, do not belong there or are tested twice.
+        DataError: commands are missing, do not belong to the split, or are tested twice.
     """
     law = drawing(split)
     if law is None:

@@ -1,4 +1,4 @@
-"""Scenes of sort-of-CLEVR: what is drawn, and the answers to every question that can be asked about it.
+"""Scenes of sort-of-CLEVR: drawing, and the answers to all possible questions.
 
 Written from the description of the published generator (github kimhc6028/relational-networks) and checked against a
 sample of its output, pixel by pixel and question by question. Colours are numbered red, green, blue, orange, grey,
@@ -8,21 +8,21 @@ yellow; kinds unary 0, binary 1, ternary 2; centres are (x, y), x to the right, 
 import numpy as np
 
 SIZE, HALF = 75, 5
-"""pixels: side of an image; half-width of a square and radius of a disc"""
+"""pixels: side of an image; half of the width of a square and radius of a disc"""
 COLORS = np.array(
     [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 156, 0), (128, 128, 128), (255, 255, 0)], dtype=np.uint8
 )
-"""red, green, blue parts of the six objects' colours"""
+"""red, green and blue values of the six objects' colours"""
 SQUARE, DISC = 0, 1
 YES, NO, ANSWER_SQUARE, ANSWER_DISC, COUNT = 0, 1, 2, 3, 4
-"""answers; COUNT + n stands for the number n, 0 to 5"""
+"""answers; COUNT + n means the number n, 0 to 5"""
 N_ANSWERS = 10
 NO_COLOR = 6
-"""second colour of a question that has none"""
+"""second colour of a question with one colour"""
 OWN_DISTANCE = 999
-"""squared pixels; an object's distance to itself in the search for the closest, as published"""
+"""squared pixels: an object's distance to itself in the search for the closest object, as published"""
 BAND = 12
-"""pixels"""
+"""pixels: largest vertical distance to a line"""
 ROUNDED_RIGHT = 1.72e-16
 """largest cosine whose arccos is 90 degrees in double precision"""
 
@@ -35,7 +35,7 @@ def draw_scene(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """One random scene.
 
     Returns:
-        centers [6, 2]: whole numbers 5 to 69, drawn again while nearer than 10 pixels to an earlier object's;
+        centers [6, 2]: integers 5 to 69, drawn again while nearer than 10 pixels to an earlier center;
         shapes [6]: square or disc with equal chance.
     """
     centers: list[tuple[int, int]] = []
@@ -49,7 +49,7 @@ def draw_scene(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 def draw_questions(rng: np.random.Generator, per_kind: int) -> np.ndarray:
     """Random questions [3 * per_kind, 4]: first colour, second colour (or NO_COLOR), kind, subtype; kinds in order.
 
-    As published, the colours of a ternary question come from the first five: yellow is never asked about there.
+    As published, ternary questions use only the first five colours, not yellow.
     """
     questions = np.full((3, per_kind, 4), NO_COLOR, dtype=np.uint8)
     questions[:2, :, 0] = rng.integers(6, size=(2, per_kind))
@@ -95,7 +95,7 @@ def _squared_distances(centers: np.ndarray) -> np.ndarray:
 
 
 def _unary(centers: np.ndarray, shapes: np.ndarray) -> np.ndarray:
-    """[n, 3, 6]: its shape; is it in the left half; is it in the upper half."""
+    """[n, 3, 6]: shape of the object; is it in the left half; is it in the upper half."""
     left, upper = np.moveaxis(np.where(centers < SIZE / 2, YES, NO), -1, 0)
     return np.stack([ANSWER_SQUARE + shapes, left, upper], axis=1)
 
@@ -103,12 +103,12 @@ def _unary(centers: np.ndarray, shapes: np.ndarray) -> np.ndarray:
 def _binary(centers: np.ndarray, shapes: np.ndarray) -> np.ndarray:
     """[n, 3, 6]: shape of the closest; shape of the furthest; number of others of its shape.
 
-    Of equally distant objects the first in the order of colours counts. As published, an object's distance to itself is
-    set to 999 squared pixels in the search for the closest: it is its own closest when no other is within 31.6 pixels.
+    Among equal distances the first object in the order of colours counts. As published, an object's distance to itself
+    is 999 squared pixels in the search for the closest: it is its own closest if no other is within 31.6 pixels.
     """
     far = _squared_distances(centers)
     near = far + OWN_DISTANCE * np.eye(6, dtype=np.int64)
-    closest, furthest = (np.take_along_axis(shapes, place, axis=1) for place in (near.argmin(-1), far.argmax(-1)))
+    closest, furthest = (np.take_along_axis(shapes, index, axis=1) for index in (near.argmin(-1), far.argmax(-1)))
     same = (shapes[:, :, None] == shapes[:, None]).sum(-1) - 1
     return np.stack([ANSWER_SQUARE + closest, ANSWER_SQUARE + furthest, COUNT + same], axis=1)
 
@@ -128,7 +128,7 @@ def _ternary(centers: np.ndarray) -> np.ndarray:
 def _near_line(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """[n, 6, 6, 6]: c within 12 pixels, measured vertically, of the endless line through a and b.
 
-    As published, the slope is dy / (dx + 1e-10) in floating point: on an upright line only objects exactly on it and
+    As published, the slope is dy / (dx + 1e-10) in floating point: for a vertical line, only objects exactly on it and
     within 12 pixels of the first object count, and rounding may exclude a distance of exactly 12.
     """
     slope = (b - a)[..., 1] / ((b - a)[..., 0] + 1e-10)
@@ -139,11 +139,11 @@ def _near_line(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 def _obtuse(centers: np.ndarray) -> np.ndarray:
     """[n, 6, 6, 6]: the largest angle of the triangle of three objects is at least 90 and below 180 degrees.
 
-    As published, cosines come from sides in floating point, so that some right angles are missed: an angle counts when
-    arccos rounds to 90 degrees or more, which is a cosine of at most ROUNDED_RIGHT. Three centres on one line are
-    never counted (their angle is 180). The published code takes arccos of about -1 there, which gives 180, a little
-    less (and counts) or NaN (and is left to the order in which Python's `max` meets it): of 80,000 such questions 244
-    had a line and 70 (0.09 %) got another answer by it; in the reference sample 2 of 798 had one and none differed.
+    As published, cosines are computed from sides in floating point, so that some right angles are missed: an angle
+    counts if arccos rounds to 90 degrees or more, which is a cosine of at most ROUNDED_RIGHT. Three centres on one line
+    never count (their angle is 180). There the published code computes arccos of about -1, which is 180, slightly less
+    (and counts) or NaN (and the result depends on the argument order of Python's `max`): of 80,000 such questions, 244
+    had a line and 70 (0.09 %) got another answer; in the reference sample 2 of 798 had a line and none differed.
     """
     side = np.sqrt(_squared_distances(centers).astype(np.float64))
     sides = np.stack(np.broadcast_arrays(side[:, :, :, None], side[:, :, None, :], side[:, None, :, :]))

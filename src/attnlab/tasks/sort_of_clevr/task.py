@@ -1,6 +1,6 @@
 """Sort-of-CLEVR (Santoro et al. 2017, arXiv 1706.01427): questions about pictures of six coloured squares and discs.
 
-With ternary questions, as in github kimhc6028/relational-networks and sarthmit/Compositional-Attention. One example,
+It has ternary questions, as in github kimhc6028/relational-networks and sarthmit/Compositional-Attention. One example,
 number 13 of `train` at data_seed 1:
 
     picture   75 x 75 pixels: a red square around (35, 38), nearest to it an orange disc around (21, 25), four others
@@ -16,9 +16,9 @@ binary, ternary), subtype. Answers: 0 yes, 1 no, 2 square, 3 disc, 4 to 9 the nu
 | ternary | how many others in the box of    | any other within 12 pixels of  | how many others make an obtuse or     |
 |         | the two                          | the line through the two?      | right triangle with the two           |
 
-Kept on purpose from the published generator: yellow is never asked about in ternary questions; an object is its own
-closest when no other is within 31.6 pixels; distances to the line are measured vertically; some right angles are lost
-to rounding (tasks/sort_of_clevr/scene.py says how each is decided). Pictures are RGB here, BGR there.
+Properties of the published generator that are kept on purpose: ternary questions never ask about yellow; an object is
+its own closest object if no other is within 31.6 pixels; distances to the line are measured vertically; some right
+angles are lost to rounding (details in tasks/sort_of_clevr/scene.py). Pictures are RGB here, BGR in the published code.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from typing import Annotated
 import numpy as np
 
 from attnlab.data.batch import ImageQuestionBatch
-from attnlab.data.batch_gathering import sent, take
+from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.progress import track
 from attnlab.data.task_spec import TaskSpec
@@ -54,15 +54,15 @@ CHUNK = 256
 
 
 def generate(subset: str, images: int, questions_per_kind: int, data_seed: int) -> dict[str, np.ndarray]:
-    """The arrays of a subset.
+    """Generates the arrays of a subset.
 
-    Picture k and its questions are drawn from a stream of their own, (data_seed, subset, k): more pictures in a subset
-    leave its first ones and every other subset as they are.
+    Picture k and its questions have their own random stream, (data_seed, subset, k): a larger subset keeps its first
+    pictures and does not change the other subsets.
 
     Returns:
         images [n, 75, 75, 3] uint8 RGB; centers [n, 6, 2] and shapes [n, 6] uint8 (0 square, 1 disc) by colour;
-        questions [n, q, 4] uint8 (first colour, second colour or 6, kind, subtype) and answers [n, q] uint8, where q is
-        3 * questions_per_kind: unary, then binary, then ternary.
+        questions [n, q, 4] uint8 (first colour, second colour or 6, kind, subtype) and answers [n, q] uint8 with
+        q = 3 * questions_per_kind: unary, then binary, then ternary.
     """
     n_questions = len(KINDS) * questions_per_kind
     arrays = {
@@ -86,10 +86,10 @@ def generate(subset: str, images: int, questions_per_kind: int, data_seed: int) 
 
 
 class ImageQuestions(Examples):
-    """A subset: example `picture * q + place` is the question at `place` of the q questions about that picture.
+    """A subset: example `picture * q + i` is question i of the q questions about that picture.
 
     Args:
-        arrays: as `generate` makes them; may be mapped from files.
+        arrays: the result of `generate`; may be mapped from files.
     """
 
     turns = ("ternary", "binary", "unary")
@@ -102,22 +102,22 @@ class ImageQuestions(Examples):
         self.answers = arrays["answers"].reshape(-1)
         self.per_image = arrays["answers"].shape[1]
         by_kind = np.arange(len(self.answers)).reshape(len(self.images), len(KINDS), -1)
-        self.groups = {kind: by_kind[:, place].ravel() for place, kind in enumerate(KINDS)}
+        self.groups = {kind: by_kind[:, i].ravel() for i, kind in enumerate(KINDS)}
 
     def __len__(self) -> int:
         return len(self.answers)
 
     def batch(self, numbers: np.ndarray) -> ImageQuestionBatch:
-        """The questions of these numbers [B], each with its picture."""
+        """The questions of these numbers [B] with their pictures."""
         numbers = np.array(numbers, dtype=np.int64)
         images = self.stored("images")
-        index, pictures = sent(images, numbers, numbers // self.per_image)
+        index, pictures = index_tensors(images, numbers, numbers // self.per_image)
         return ImageQuestionBatch(
             index=index,
-            images=take(images, pictures),
-            questions=take(self.stored("bits"), index),
-            answers=take(self.stored("answers"), index).long(),
-            groups=take(self.stored("questions"), index)[:, 2].long(),
+            images=take_rows(images, pictures),
+            questions=take_rows(self.stored("bits"), index),
+            answers=take_rows(self.stored("answers"), index).long(),
+            groups=take_rows(self.stored("questions"), index)[:, 2].long(),
         )
 
     def pictures(self, numbers: np.ndarray) -> np.ndarray:
@@ -135,9 +135,9 @@ class SortOfClevr(Task):
     """Sort-of-CLEVR, generated on first use and kept in the cache folder (174 MB at the default sizes).
 
     Args:
-        train_images, val_images, test_images: pictures of each subset.
-        questions_per_kind: questions of each kind about every picture.
-        data_seed: draws pictures and questions.
+        train_images, val_images, test_images: number of pictures of each subset.
+        questions_per_kind: number of questions of each kind about every picture.
+        data_seed: seed of pictures and questions.
     """
 
     kind = "classification"
@@ -179,14 +179,17 @@ class SortOfClevr(Task):
             image_shape=(SIZE, SIZE, 3),
             question_size=18,
         )
-        subsets = {subset: ImageQuestions(load_arrays(self._build(subset, folders.cache))) for subset in STREAMS}
+        subsets = {subset: ImageQuestions(load_arrays(self._folder(subset, folders.cache))) for subset in STREAMS}
         return Prepared(spec=spec, subsets=subsets)
 
-    def _build(self, subset: str, cache: Path) -> Path:
+    def _folder(self, subset: str, cache: Path) -> Path:
         options = {
             "images": self.images[subset],
             "questions_per_kind": self.questions_per_kind,
             "data_seed": self.data_seed,
         }
-        folder = cache / cache_key(f"sort_of_clevr_{subset}", self.version, options)
-        return build_once(folder, lambda place: save_arrays(place, **generate(subset, **options)), folder.name)
+
+        def build(folder: Path) -> None:
+            save_arrays(folder, **generate(subset, **options))
+
+        return self.cached(cache, f"sort_of_clevr_{subset}", options, build)

@@ -1,23 +1,22 @@
-"""The WikiText corpora (Merity et al. 2017, arXiv 1609.07843), line by line: plain files, or Hugging Face `datasets`.
+"""Readers of the WikiText corpora (Merity et al. 2017, arXiv 1609.07843): plain files, or Hugging Face `datasets`.
 
-Both give the same lines; on the hub blank lines are empty strings and parts are named train, validation and test.
+Both give the same lines; on the hub, blank lines are empty strings and parts are named train, validation and test.
 """
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO, Literal
 
-from attnlab.data.files.archive import Folder, Source, Tree, find_tree, open_archive, text_lines
+from attnlab.data.files.archive import DataSource, FileTree, Folder, find_tree, open_archive, text_lines
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 from attnlab.data.files.hugging_face import load_from_hub
 
 HUB = "Salesforce/wikitext"
 REVISION = "b08601e04326c79dfdd32d625aee71d232d685c3"
 """commit of the hub's repository"""
-# of the data set's first author; the publisher's own address has gone
+# site of the data set's first author; the publisher's address no longer exists
 SITE = "https://wikitext.smerity.com/"
 PARTS = {"train": "train", "val": "valid", "test": "test"}
 
@@ -26,10 +25,10 @@ PARTS = {"train": "train", "val": "valid", "test": "test"}
 class Corpus:
     """A corpus as its authors publish it: `<name>/wiki.{train,valid,test}.<ending>` in `<name>-v1.zip`.
 
-    ending: of the files: `tokens`, where rare words are `<unk>`, or `raw`, the same text with all its words.
-    size, sha256: of the archive (github huggingface/datasets, datasets/wikitext/dataset_infos.json).
-    sha1:   of the files, by part (github dmlc/gluon-nlp, its WikiText corpora).
-    lines:  by part (as sha256).
+    ending: ending of the files: `tokens`, with `<unk>` for rare words, or `raw`, the same text with all words.
+    size, sha256: size and checksum of the archive (github huggingface/datasets, datasets/wikitext/dataset_infos.json).
+    sha1:   checksums of the files by part (github dmlc/gluon-nlp, its WikiText corpora).
+    lines:  number of lines by part (same origin as sha256).
     """
 
     name: str
@@ -40,22 +39,26 @@ class Corpus:
     lines: Mapping[str, int]
 
     def file(self, part: str) -> str:
+        """Name of a part's file."""
         return f"wiki.{PARTS[part]}.{self.ending}"
 
     @property
     def files(self) -> set[str]:
+        """Names of all files."""
         return {self.file(part) for part in PARTS}
 
     @property
     def archive(self) -> OfficialFile:
+        """The archive of all files."""
         path = f"{self.name}-v1.zip"
         return OfficialFile(path=path, url=SITE + path, size=self.size, sha256=self.sha256)
 
     @property
-    def source(self) -> Source:
-        return Source(
+    def source(self) -> DataSource:
+        """Locations and addresses of the files."""
+        return DataSource(
             what=f"the text of {self.name}",
-            places=(self.name, self.archive.path, f"{self.name}/{self.archive.path}"),
+            paths=(self.name, self.archive.path, f"{self.name}/{self.archive.path}"),
             archive=self.archive,
             offers=(f"Hugging Face datasets ({HUB}, {self.name}-v1)",),
         )
@@ -101,51 +104,34 @@ CORPORA = {
 }
 
 
-class Text(ABC):
-    """A corpus on this machine.
+class FileText:
+    """A corpus in plain files or the official archive.
 
-    corpus:   which it is.
-    origin:   what it is read from, for messages.
-    where:    the same without this machine's folders, for results.
-    identity: changes when the text does, without reading it.
-    """
-
-    corpus: Corpus
-    origin: str
-    where: str
-    identity: Sequence[object]
-
-    @abstractmethod
-    def lines(self, part: str) -> Iterator[str]:
-        """The lines of train, val or test without their ends, as often as one likes.
-
-        Raises:
-            DataError: the text cannot be had, is cut short or is no text.
-        """
-
-    @abstractmethod
-    def is_official(self, part: str) -> bool:
-        """Whether the part is the published one; reads it where that must be found out."""
-
-
-class FileText(Text):
-    """In plain files or the official archive.
+    origin:   location for messages.
+    where:    origin for results, without folders of this machine.
+    identity: part of the cache key; changes when the text may have changed.
 
     Args:
-        tree: has the files of all three parts.
+        tree: contains the files of all three parts.
     """
 
-    def __init__(self, corpus: Corpus, tree: Tree) -> None:
+    def __init__(self, corpus: Corpus, tree: FileTree) -> None:
         self.corpus, self.tree, self.origin = corpus, tree, str(tree.path)
         self.where = "plain files" if isinstance(tree, Folder) else tree.path.name
         self.identity = tree.identity(lambda name: name in corpus.files)
 
     def lines(self, part: str) -> Iterator[str]:
+        """The lines of train, val or test without their ends; can be read repeatedly.
+
+        Raises:
+            DataError: the text is cut short or invalid.
+        """
         for where, file in self._open(part):
             for _, line in text_lines(file, where):
                 yield line
 
     def is_official(self, part: str) -> bool:
+        """Whether a part is the published one; reads its text."""
         digests = [hashlib.file_digest(file, "sha1") for _, file in self._open(part)]
         return [digest.hexdigest() for digest in digests] == [self.corpus.sha1[part]]
 
@@ -155,8 +141,8 @@ class FileText(Text):
             yield where, file
 
 
-class HubText(Text):
-    """From Hugging Face, through the package `datasets` and its own cache."""
+class HubText:
+    """A corpus from Hugging Face, through the package `datasets` and its cache; attributes as in `FileText`."""
 
     origin = where = f"Hugging Face {HUB} at {REVISION[:12]}"
 
@@ -165,18 +151,24 @@ class HubText(Text):
         self.identity = [HUB, REVISION, f"{corpus.name}-v1"]
 
     def lines(self, part: str) -> Iterator[str]:
+        """As in `FileText`.
+
+        Raises:
+            DataError: the hub or the package is not available.
+        """
         for row in self._rows(part):
             yield row.rstrip("\r\n")
 
     def is_official(self, part: str) -> bool:
+        """As in `FileText`."""
         digest = hashlib.sha1()
         for row in self._rows(part):
-            # a blank line of the files is a blank, an empty row here
+            # a blank line is a blank in the files, an empty row here
             digest.update((row or " \n").encode())
         return digest.hexdigest() == self.corpus.sha1[part]
 
     def _rows(self, part: str) -> Iterator[str]:
-        """Lines with their ends; nothing for a blank one."""
+        """Lines with their ends; an empty string for a blank line."""
         for batch in self._parts[{"val": "validation"}.get(part, part)].iter(batch_size=1000):
             yield from batch["text"]
 
@@ -186,7 +178,7 @@ class HubText(Text):
         try:
             return load_from_hub(HUB, name, REVISION)
         except Exception as error:
-            # whatever stops it (no network, no such package, a full disk), the way out is the same
+            # the advice is the same for all causes (no network, no package, a full disk)
             archive = self.corpus.archive
             raise DataError(
                 f"{HUB}, {name} could not be had from Hugging Face ({type(error).__name__}: {error}). Get "
@@ -195,22 +187,25 @@ class HubText(Text):
             ) from error
 
 
+Text = FileText | HubText
+
+
 def find_text(name: str, source: Literal["auto", "files", "hub"], folders: Folders) -> Text:
     """The corpus of this name.
 
     Args:
-        source: files: plain files or the archive, which is downloaded if neither is there; hub: Hugging Face
-            `datasets`; auto: files where they are, else the hub (asked when the text is first read).
+        source: files: plain files or the archive, downloaded if both are missing; hub: Hugging Face `datasets`; auto:
+            files if they exist, else the hub (contacted at the first read).
 
     Raises:
-        DataError: what is there is not all of it, or it is missing and cannot be downloaded.
+        DataError: files are incomplete, or they are missing and cannot be downloaded.
     """
     corpus = CORPORA[name]
     if source == "hub":
         return HubText(corpus, folders)
-    places = [(folders.data, place) for place in corpus.source.places]
-    for folder, place in [*places, (folders.cache / "downloads", corpus.archive.path)]:
-        tree = find_tree(folder, [place])
+    locations = [(folders.data, path) for path in corpus.source.paths]
+    for folder, path in [*locations, (folders.cache / "downloads", corpus.archive.path)]:
+        tree = find_tree(folder, [path])
         if tree is not None and _has_files(corpus, tree):
             return FileText(corpus, tree)
     if source == "auto":
@@ -220,11 +215,11 @@ def find_text(name: str, source: Literal["auto", "files", "hub"], folders: Folde
     return FileText(corpus, tree)
 
 
-def _has_files(corpus: Corpus, tree: Tree) -> bool:
-    """Whether the files of all parts are there; a folder may have none of them.
+def _has_files(corpus: Corpus, tree: FileTree) -> bool:
+    """Whether the files of all parts exist; a folder may have none of them.
 
     Raises:
-        DataError: some are there and others are not, or it is an archive without them.
+        DataError: some files are missing, or an archive has none of them.
     """
     there = {name for name, _, _ in tree.walk(lambda name: name in corpus.files)}
     if there < corpus.files and (there or not isinstance(tree, Folder)):

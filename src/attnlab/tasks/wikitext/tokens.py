@@ -1,6 +1,6 @@
-"""WikiText as numbers: a vocabulary found in the training text (or given), and each part as one long array of tokens.
+"""WikiText as tokens: a vocabulary of the training text (or a given one), and each part as one long array of ids.
 
-Every line is its words and then an end token, a blank line an end token alone, as fairseq reads these files.
+As in fairseq, a line is its words and an end token; a blank line is an end token.
 """
 
 import hashlib
@@ -25,18 +25,18 @@ from attnlab.tasks.wikitext.files import PARTS, Text
 TOGETHER = 1000
 """lines that are encoded together"""
 SHOWN = 40
-"""tokens of an example that a reader sees"""
+"""tokens of an example in its text"""
 SPECIAL = ("<pad>", "<eos>", "<start>", "<mask>")
 FACTS, WORDS_FILE = "facts.json", "words.txt"
 
 
 class Words:
-    """Every word of the training text, the frequent ones first; ids below 3 are special as in a `Vocabulary`.
+    """All words of the training text by frequency; ids below 3 are special as in a `Vocabulary`.
 
-    A word outside counts as `<unk>`, which is a word of these texts themselves.
+    Other words become `<unk>`, which also occurs in the texts.
 
     Args:
-        words: each once, `<unk>` among them.
+        words: all words with `<unk>`, each once.
     """
 
     pad_id, end_id, start_id = 0, 1, 2
@@ -49,7 +49,7 @@ class Words:
 
     @classmethod
     def train(cls, texts: Iterable[str]) -> Self:
-        """All words of a text; equally frequent ones in the order of their letters."""
+        """All words of a text; equally frequent words in alphabetical order."""
         counts = Counter({"<unk>": 0})
         for text in texts:
             counts.update(text.split())
@@ -57,21 +57,23 @@ class Words:
 
     @classmethod
     def load(cls, path: Path) -> Self:
+        """Reads a file with one word a line."""
         return cls(path.read_text(encoding="utf-8").split("\n"))
 
     def save(self, path: Path) -> None:
+        """Writes a file with one word a line."""
         path.write_text("\n".join(self.words), encoding="utf-8")
 
     def __len__(self) -> int:
         return len(self.words) + self.n_special
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words of ids, a blank in front of each."""
+        """The words of ids, each after a blank."""
         return "".join(f" {self.words[i - self.n_special]}" for i in ids)
 
 
 class _Spellings(dict[str, tuple[int]]):
-    """The id of each word; counts the words that it was asked for and has not."""
+    """The id of each word; counts the requests for unknown words."""
 
     unknown = 0
 
@@ -82,12 +84,12 @@ class _Spellings(dict[str, tuple[int]]):
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """What a token is.
+    """Definition of a token.
 
-    kind:        a word, or a byte pair.
-    size:        ids of a byte-pair vocabulary that is trained; not read otherwise.
+    kind:        words or byte pairs.
+    size:        size of a byte-pair vocabulary that is trained; not used otherwise.
     tokenizer:   a `tokenizer.json` to use instead.
-    count_words: keep with each byte pair how many words begin in it.
+    count_words: whether the number of words that begin at each token is stored.
     """
 
     kind: Literal["words", "byte_pairs"]
@@ -97,13 +99,14 @@ class Level:
 
     @property
     def file(self) -> str:
+        """Name of the vocabulary's file."""
         return WORDS_FILE if self.kind == "words" else "tokenizer.json"
 
     def identity(self) -> list[object]:
-        """Equal for levels that give equal tokens.
+        """Part of the cache key: equal for levels with equal tokens.
 
         Raises:
-            DataError: there is no tokenizer where one is said to be.
+            DataError: the tokenizer is missing or invalid.
         """
         if self.kind == "words":
             return [self.kind]
@@ -113,7 +116,7 @@ class Level:
         return [self.kind, hashlib.sha256(self.tokenizer.read_bytes()).hexdigest(), self.count_words]
 
     def vocabulary(self, text: Text) -> Words | BytePair:
-        """The one that is given, or one made of the training text."""
+        """The given vocabulary, or one trained on the training text."""
         if self.tokenizer is not None:
             return BytePair.load(self.tokenizer)
         lines = track(text.lines("train"), f"reading {text.corpus.name}", text.corpus.lines["train"])
@@ -126,11 +129,11 @@ class Level:
 class Tokens:
     """A corpus as tokens.
 
-    vocabulary: its words or byte pairs.
-    file:       where these are kept.
-    tokens:     by part (train, val, test), [n] each, mapped from files.
-    words:      by part, [n], how many words begin in each token; empty where that is not kept.
-    about:      one sentence: what text it is, how much, and which parts are not the published ones.
+    vocabulary: words or byte pairs.
+    file:       path of the vocabulary.
+    tokens:     [n] tokens by part (train, val, test), mapped from files.
+    words:      [n] number of words that begin at each token, by part; empty if not stored.
+    about:      one sentence about the text, its size, and parts that are not the published ones.
     """
 
     vocabulary: Words | BytePair
@@ -141,26 +144,26 @@ class Tokens:
 
 
 def load_vocabulary(path: Path) -> Words | BytePair:
-    """What `Tokens.file` keeps."""
+    """The vocabulary in the file `Tokens.file`."""
     return Words.load(path) if path.name == WORDS_FILE else BytePair.load(path)
 
 
 def spell(vocabulary: Words | BytePair, ids: Sequence[int]) -> str:
-    """The first `SHOWN` of these tokens as text; special ones by their names."""
+    """The first `SHOWN` tokens as text, with names for special tokens."""
     runs = [(special, list(run)) for special, run in groupby(ids[:SHOWN], lambda i: i < vocabulary.n_special)]
     parts = ["".join(SPECIAL[i] for i in run) if special else vocabulary.decode(run) for special, run in runs]
     return "".join(parts) + (" ..." if len(ids) > SHOWN else "")
 
 
 def read_tokens(text: Text, level: Level, version: int, cache: Path) -> Tokens:
-    """A text as tokens, made once for each text and level.
+    """A text as tokens, cached for each text and level.
 
     Raises:
-        DataError: the text or the tokenizer cannot be had or is not what it should be; no space.
+        DataError: the text or the tokenizer is not available or invalid; no space on the disk.
     """
     options = {"text": list(text.identity), "level": level.identity()}
     folder = cache / cache_key(f"{text.corpus.name}_{level.kind}", version, options)
-    build_once(folder, lambda place: _build(place, text, level), folder.name)
+    build_once(folder, lambda path: _build(path, text, level), folder.name)
     vocabulary, arrays = load_vocabulary(folder / level.file), load_arrays(folder)
     return Tokens(
         vocabulary=vocabulary,
@@ -182,7 +185,7 @@ def _build(folder: Path, text: Text, level: Level) -> None:
 def _encode(
     folder: Path, text: Text, part: str, vocabulary: Words | BytePair, count_words: bool
 ) -> dict[str, int | bool]:
-    """Writes the tokens of a part; what there is to say about it."""
+    """Writes the tokens of a part; returns facts for `_about`."""
     lines = track(text.lines(part), f"encoding {text.corpus.name} {part}", text.corpus.lines[part])
     facts, end = Counter(), (vocabulary.end_id,)
     unknown = getattr(vocabulary.spellings, "unknown", 0)
@@ -191,11 +194,11 @@ def _encode(
         words = stack.enter_context(RaggedWriter(folder, f"{part}_words", 255)) if count_words else None
         while some := list(islice(lines, TOGETHER)):
             spelled = chain.from_iterable([*map(vocabulary.spellings.__getitem__, line.split()), end] for line in some)
-            ids, begun = join_spellings(list(spelled))
+            ids, starts = join_spellings(list(spelled))
             tokens.append(ids)
             if words is not None:
-                words.append(begun)
-            facts.update(lines=len(some), tokens=len(ids), words=int(begun.sum()))
+                words.append(starts)
+            facts.update(lines=len(some), tokens=len(ids), words=int(starts.sum()))
     if facts["words"] == facts["lines"]:
         raise DataError(f"{text.origin}: {text.corpus.file(part)} holds no words. Put the official file in its place.")
     return {
@@ -206,7 +209,7 @@ def _encode(
 
 
 def _about(text: Text, level: Level, size: int, facts: Mapping[str, Mapping[str, Any]]) -> str:
-    """One sentence on what results are computed on."""
+    """One sentence about the data of results."""
     kind = level.kind.replace("_", " ")
     parts = [f"{text.corpus.name} from {text.where} as {size:,} {kind} (special ones included)"]
     for part, found in facts.items():

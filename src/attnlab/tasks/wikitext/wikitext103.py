@@ -5,49 +5,43 @@ The first tokens of the validation text, `wiki.valid.tokens`, at word level. A l
     reads    <eos><eos> = Homarus gammarus =<eos><eos> Homarus gammarus , known as the European lobster or common
     predicts <eos> = Homarus gammarus =<eos><eos> Homarus gammarus , known as the European lobster or common lobster
 
-The text is one stream, cut into blocks without regard to lines or articles (fairseq: `--sample-break-mode none`); a
-block sees nothing of the one before it. Word level: every word of the training text is in the vocabulary, 267,735 of
-them with the line end, as published; ours has two special ids more (fairseq rounds up to 267,744).
+The text is one stream, cut into blocks regardless of lines and articles (fairseq: `--sample-break-mode none`); a block
+does not read the block before it. At word level the vocabulary is all words of the training text, 267,735 with the line
+end, as published, and two special ids (fairseq rounds up to 267,744).
 
-`word_perplexity` counts a word for each line end, so byte pairs and words can be compared; `token_perplexity` is per
-token, whatever that is. At word level the two are equal.
+`word_perplexity` counts a word for each line end, so that byte pairs and words can be compared; `token_perplexity` is
+per word or byte pair. At word level the two are equal.
 """
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 
-from attnlab.data.files.archive import Source
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import TextBlocks
-from attnlab.tasks.base import Prepared, Task
-from attnlab.tasks.wikitext.files import CORPORA, find_text
-from attnlab.tasks.wikitext.tokens import Level, Tokens, load_vocabulary, read_tokens, spell
+from attnlab.tasks.base import Prepared
+from attnlab.tasks.wikitext.base import WikitextTask
+from attnlab.tasks.wikitext.tokens import Tokens, load_vocabulary, spell
 
 
-class Wikitext103(Task):
+class Wikitext103(WikitextTask):
     """WikiText-103 as a causal language model.
 
     Args:
         tokens: words, as published; or byte pairs.
-        vocabulary_size: ids of the byte-pair vocabulary, trained on the training text.
+        vocabulary_size: size of the byte-pair vocabulary, trained on the training text.
         tokenizer: path of a `tokenizer.json` to use instead of a trained one.
-        length: tokens a block in training.
-        eval_length: tokens a block scores in validation and test; null = `length`.
-        eval_context: tokens that a block of validation and test reads besides, before those it scores; 0 as published.
-        source: files: plain files or their archive, downloaded if they are nowhere; hub: Hugging Face `datasets`; auto:
-            files where they are, else the hub.
+        length: tokens per block in training.
+        eval_length: scored tokens per block in validation and test; null = `length`.
+        eval_context: further tokens that a block of validation and test reads before the scored ones; 0 as published.
+        source: files: plain files or their archive, downloaded if missing; hub: Hugging Face `datasets`; auto: files if
+            they exist, else the hub.
     """
 
     kind = "language_model"
-    modality = "tokens"
     version = 1
-    has_validation = True
-    subsets = ("train", "val", "test")
-    published = "words with line ends: train 103,227,021, val 217,646, test 245,569"
-    corpus = "wikitext-103"
+    metrics = ("word_perplexity", "token_perplexity")
 
     def __init__(
         self,
@@ -63,9 +57,6 @@ class Wikitext103(Task):
         self.length, self.eval_length, self.eval_context = length, eval_length or length, eval_context
         self.source = source
 
-    def sources(self) -> list[Source]:
-        return [CORPORA[self.corpus].source]
-
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         batch = prepared.subsets[subset].batch(np.array([number]))
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
@@ -75,27 +66,10 @@ class Wikitext103(Task):
     def prepare(self, folders: Folders) -> Prepared:
         if self.tokens == "words" and self.tokenizer is not None:
             raise DataError("task.tokenizer is for task.tokens=byte_pairs; with task.tokens=words there is none to use")
-        tokenizer = None if self.tokenizer is None else Path(self.tokenizer).expanduser()
-        count_words = self.tokens == "byte_pairs"
-        level = Level(kind=self.tokens, size=self.vocabulary_size, tokenizer=tokenizer, count_words=count_words)
-        read = read_tokens(find_text(self.corpus, self.source, folders), level, self.version, folders.cache)
+        read = self.read(folders, self.tokens, count_words=self.tokens == "byte_pairs")
         longest = max(self.length, self.eval_context + self.eval_length)
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
-            input_vocabulary=len(read.vocabulary),
-            output_vocabulary=len(read.vocabulary),
-            pad_id=read.vocabulary.pad_id,
-            end_id=read.vocabulary.end_id,
-            n_special=read.vocabulary.n_special,
-            never_targets=read.vocabulary.never_targets,
-            max_input_length=longest,
-            max_output_length=longest,
-            metrics=("word_perplexity", "token_perplexity"),
-        )
-        subsets = {part: self._blocks(read, part, spec) for part in read.tokens}
-        return Prepared(spec=spec, subsets=subsets, about=read.about, keep={read.file.name: read.file})
+        return self.prepared(read, longest, read.vocabulary.never_targets)
 
-    def _blocks(self, read: Tokens, part: str, spec: TaskSpec) -> TextBlocks:
+    def blocks(self, read: Tokens, part: str, spec: TaskSpec) -> TextBlocks:
         length, context = (self.length, 0) if part == "train" else (self.eval_length, self.eval_context)
         return TextBlocks(read.tokens[part], length, spec, context, read.words.get(part))

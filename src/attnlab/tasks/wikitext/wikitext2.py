@@ -1,6 +1,6 @@
 """WikiText-2 (Merity et al. 2017, arXiv 1609.07843): the same as WikiText-103 on 2 million words, for a quick look.
 
-Its validation and test texts are those of WikiText-103 with more words read as `<unk>`. `wiki.valid.tokens` begins
+Its validation and test texts are the texts of WikiText-103 with more `<unk>`. `wiki.valid.tokens` begins
 
     reads    <eos><eos> = Homarus gammarus =<eos><eos> Homarus gammarus , known as the European lobster or common
     predicts <eos> = Homarus gammarus =<eos><eos> Homarus gammarus , known as the European lobster or common lobster
