@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import nn
 
 from attnlab.attention.base import Attention
-from attnlab.config.layer_plan import covered_places, layer_plan
+from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.plugins import load_class
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.data.task_spec import TaskSpec
@@ -91,7 +91,7 @@ def _sequence_classifier(backbone: Backbone, model: Model, spec: TaskSpec) -> Se
 
 def _language_model(backbone: Backbone, model: Model, spec: TaskSpec) -> LanguageModel:
     embedding = _embedding(backbone, spec.input_vocabulary, spec.max_input_length)
-    model = replace(model, ortho=replace(model.ortho, where=covered_places(model.ortho.where, ["decoder"])))
+    model = replace(model, ortho=replace(model.ortho, where=covered_slots(model.ortho.where, ["decoder"])))
     decoder = _stack(backbone, model, "decoder", backbone.n_layers, spec.max_input_length)
     return LanguageModel(embedding, decoder, _output(backbone, embedding, spec))
 
