@@ -78,7 +78,7 @@ class Setter:
         elif isinstance(old, dict) and isinstance(value, dict):
             # Sections are merged; a plus at the section allows known and new keys inside.
             inner = [Item(item.text, join(item.key, key), (part,), item.add and "++") for key, part in value.items()]
-            return next((problem for part in inner if (problem := self.set(part, part.values[0]))), None)
+            return next(filter(None, (self.set(part, part.values[0]) for part in inner)), None)
         elif isinstance(old, dict):
             return not_a_section(value, item.key, list(old))
         elif old is not MISSING and item.add == "+":

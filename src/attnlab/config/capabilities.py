@@ -124,8 +124,8 @@ def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
     Args:
         able: takes the classes of a model by slot and, as `ortho`, its `ortho.where`.
     """
-    shipped = [name for name in group_choices(conf)["model"] if "/" not in name]
-    names = [name for name in shipped if (found := _model_classes(name, conf)) and able(found)]
+    shipped = {name: _model_classes(name, conf) for name in group_choices(conf)["model"] if "/" not in name}
+    names = [name for name, found in shipped.items() if found and able(found)]
     return f"models that can: {listed(names)}"
 
 

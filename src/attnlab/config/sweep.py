@@ -163,7 +163,9 @@ class _Expansion:
         for item in list(by_key.values()):
             wrong = group_problems(item, self.conf) if item.group and item not in given else []
             if item.key == "experiment" and item.swept:
-                wrong += [_own_sweep(value) for value in item.values if self._has_sweep(value)]
+                with_sweep = [value for value in item.values if self._has_sweep(value)]
+                advice = "run experiments one after another, not in one sweep"
+                wrong += [f"experiment={value}: has a sweep of its own; {advice}" for value in with_sweep]
             if item.add and item.key in params:
                 # Hydra's sweeper takes ++seed and seed for different keys, and would repeat the same job.
                 wrong.append(f"{item.text}: swept by the experiment; write {item.text.lstrip('+')}")
@@ -226,7 +228,3 @@ def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:
     if shown:
         return f"{text}: --cfg shows the configuration of one run; give one value{list_advice(item, config)}"
     return f"{text}: several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"
-
-
-def _own_sweep(name: str) -> str:
-    return f"experiment={name}: has a sweep of its own; run experiments one after another, not in one sweep"

@@ -169,8 +169,8 @@ def _advice(value: Any, kind: Any) -> str:
         return hint(nearest(value, [str(word) for word in words]))
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return ""
-    if slips := [slip for each in _intervals(kind) if (slip := each.slip(value))]:
-        return f"; {slips[0]}"
+    if slip := next(filter(None, (each.slip(value) for each in _intervals(kind))), ""):
+        return f"; {slip}"
     whole = int in leaves and isinstance(value, float) and value.is_integer() and accepts(int(value), kind)
     return f"; write {int(value)}" if whole else ""
 
