@@ -7,7 +7,7 @@ import sys
 import pytest
 from support.small_runs import ROOT, environment
 
-from attnlab.config.broken_pipe import UNREAD, exit_code_of
+from attnlab.entry_point import UNREAD, exit_code_of
 
 COMMANDS = (
     "train.py --help",

@@ -15,9 +15,9 @@ import yaml
 from support.model_cases import MODELS
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
 
-from attnlab.config.apply_overrides import flatten
 from attnlab.config.compose import compose_with_hydra, group_choices, merged_yaml, unresolved
 from attnlab.config.defaults import class_defaults, completed, defaults
+from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import compose_config
 from attnlab.config.naming import differences, run_folder, run_tag
 from attnlab.config.signatures import read_signature

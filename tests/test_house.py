@@ -30,7 +30,7 @@ MAX_LINES, MAX_FUNCTION = 250, 45
 ROOMS = {
     "config": (),
     "plots": (),
-    "entry_point": ("config",),
+    "entry_point": (),
     "data": ("config",),
     "attention": ("config",),
     "nn": ("attention", "data"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.config.apply_overrides import flatten
+from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import JobConfig
 from attnlab.config.pack_grouping import Pack, describe, is_own, packs, ranges
 from attnlab.config.sweep import check_command

@@ -1,21 +1,25 @@
-"""What the scripts of the repository share: a command is imported and run, and Ctrl-C ends either with one line.
+"""Start of every script of the repository: runs a command, and ends quietly on Ctrl-C and on a closed output.
 
-Imports next to nothing itself, so that the seconds that imports take are covered.
+The imports here are cheap, so that Ctrl-C is handled during the seconds that a command's own imports take.
 """
 
 import importlib
 import os
+import select
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 INTERRUPTED = 130
+UNREAD = 128 + signal.SIGPIPE
+"""exit code of a command whose output is no longer read, as a shell counts it"""
 LOSING = ("importlib._bootstrap", "omegaconf")
-"""modules that may lose an exception which comes in the middle of them, or raise another in its place"""
+"""modules in which an exception of a signal handler may be lost or replaced by another one"""
 
 
 def run_script(command: str) -> int:
-    """Call a command with the words of the command line; its exit code.
+    """Run a command with the arguments of the command line; returns its exit code.
 
     Args:
         command: module and function, `attnlab.launch.train_cli:train_main`.
@@ -24,23 +28,44 @@ def run_script(command: str) -> int:
         signal.signal(signal.SIGINT, _interrupt)
     module, _, function = command.partition(":")
     try:
-        from attnlab.config.broken_pipe import exit_code_of
-
         return exit_code_of(getattr(importlib.import_module(module), function), sys.argv[1:])
     except KeyboardInterrupt:
-        _say()
+        _report_interrupt()
         return INTERRUPTED
 
 
+def exit_code_of(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
+    """Exit code of a main function; `UNREAD` if its reader left early, as in `python train.py --help | head`.
+
+    SIGPIPE stays ignored, Python's default: a broken connection of a library must not kill a training run.
+    """
+    try:
+        code = main(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _output_is_closed():
+            raise
+        # Otherwise Python tries to write the rest at exit, and prints a warning.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+        return UNREAD
+    return code
+
+
+def _output_is_closed() -> bool:
+    poll = select.poll()
+    poll.register(sys.__stdout__, select.POLLOUT)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """As Python does, but for `LOSING`: there the process ends at once."""
+    """Python's default handler; inside `LOSING` modules it ends the process at once."""
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith(LOSING):
-            _say()
+            _report_interrupt()
             os._exit(INTERRUPTED)
         frame = frame.f_back
     raise KeyboardInterrupt
 
 
-def _say() -> None:
+def _report_interrupt() -> None:
     os.write(2, b"\nstopped by Ctrl-C\n")

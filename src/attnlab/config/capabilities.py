@@ -1,4 +1,4 @@
-"""Capabilities of tasks and attentions: as the rules ask for them, and of the shipped models, for messages."""
+"""Capabilities of tasks, attentions and shipped models: what a compatibility rule can ask of a configuration."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -8,6 +8,7 @@ from typing import Any
 from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.compose import group_choices, merged_yaml, plain
+from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.signatures import Signature, TargetError
 from attnlab.config.suggest import listed
@@ -23,8 +24,7 @@ CAPABILITIES = {
     "has_validation": False,
     "has_groups": False,
 }
-"""What a task or attention class can do when it does not say so."""
-
+"""capabilities of a task or attention class that does not declare them"""
 
 NEEDS = {
     "encoder_decoder": {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]},
@@ -32,15 +32,15 @@ NEEDS = {
     "language_model": {"decoder": ["causal"]},
     "masked_language_model": {"encoder": ["bidirectional"]},
 }
-"""The places of attention in the network of each kind of task, and the forms that are needed there."""
+"""slots of attention in the network of each kind of task, and the forms that an attention needs there"""
 
 
 class Unknown(Exception):
-    """A rule asked for a value that is itself wrong, so the rule has nothing to say."""
+    """A rule asked for a missing or wrong value, which another check reports."""
 
 
 class View:
-    """A configuration as the rules see it: `view["backbone.d_model"]`, without the values known to be wrong."""
+    """A configuration for the rules: `view["backbone.d_model"]`; a missing or wrong value raises `Unknown`."""
 
     def __init__(self, config: Mapping[str, Any], broken: set[str], conf: Path) -> None:
         self.config, self.broken, self.conf = config, broken, conf
@@ -48,48 +48,54 @@ class View:
     def __getitem__(self, key: str) -> Any:
         if any(wrong == key or wrong.startswith(f"{key}.") or key.startswith(f"{wrong}.") for wrong in self.broken):
             raise Unknown(key)
-        value = self.config
-        for name in key.split("."):
-            if not isinstance(value, Mapping) or name not in value:
-                raise Unknown(key)
-            value = value[name]
+        value = value_at(self.config, key)
+        if value is MISSING:
+            raise Unknown(key)
         return value
 
     @property
     def task(self) -> Signature:
+        """The class of the task."""
         return signature_of(self["task"])
 
     @property
     def kind(self) -> str:
+        """The kind of the task, a key of `NEEDS`."""
         return self.task.attributes.get("kind") or "encoder_decoder"
 
     @property
-    def places(self) -> list[str]:
-        """Where this task's network has attention."""
+    def slots(self) -> list[str]:
+        """Slots of attention in the network of this task."""
         return list(NEEDS[self.kind])
 
-    def attentions(self, *places: str) -> Iterator[tuple[str, str, Signature]]:
-        """Key, place and class of every attention in use, at these places only when any are named."""
-        model = {name: self[f"model.{name}"] for name in self.places}
+    @property
+    def positions(self) -> tuple[str, str]:
+        """Key and value of the positional encoding in use: the model's, else the backbone's."""
+        key = "model.positions" if self["model.positions"] else "backbone.positions"
+        return key, self[key]
+
+    def attentions(self, *slots: str) -> Iterator[tuple[str, str, Signature]]:
+        """Key, slot and class of every attention in use, in the given slots or, without any, in all."""
+        model = {slot: self[f"model.{slot}"] for slot in self.slots}
         unused = set(_unused(model))
-        for key, place, node in attention_nodes(model):
-            if (not places or place in places) and key not in unused:
-                yield key, place, signature_of(node)
+        for key, slot, node in attention_nodes(model):
+            if (not slots or slot in slots) and key not in unused:
+                yield key, slot, signature_of(node)
 
 
 def _unused(model: Mapping[str, Any]) -> Iterator[str]:
     """Keys of attentions whose group has no layer."""
-    for place, groups in model.items():
+    for slot, groups in model.items():
         if isinstance(groups, list):
             shares = filled_shares([group["share"] for group in groups])
-            yield from (f"model.{place}.{i}.attention" for i, share in enumerate(shares) if share == 0)
+            yield from (f"model.{slot}.{i}.attention" for i, share in enumerate(shares) if share == 0)
 
 
 def signature_of(node: Mapping[str, Any]) -> Signature:
-    """The class of a node.
+    """The class of a section.
 
     Raises:
-        Unknown: there is none; that is reported elsewhere.
+        Unknown: no such class, which the check of targets reports.
     """
     try:
         return node_signature(node)
@@ -98,12 +104,12 @@ def signature_of(node: Mapping[str, Any]) -> Signature:
 
 
 def can(signature: Signature, capability: str) -> bool:
-    """Whether a class has a capability, as declared by it or by default."""
+    """Whether a class has a capability, declared or by default."""
     return bool(signature.attributes.get(capability, CAPABILITIES[capability]))
 
 
 def all_can(signatures: list[Signature], capability: str) -> bool:
-    """Whether there are classes here and each has a capability."""
+    """Whether there are classes and each has a capability."""
     return bool(signatures) and all(can(signature, capability) for signature in signatures)
 
 
@@ -113,23 +119,24 @@ def class_name(signature: Signature) -> str:
 
 
 def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
-    """`models that can: ...`; `able` judges the classes of a model by place and its `ortho.where` (as `ortho`).
+    """`models that can: ...`, for messages; models in subfolders belong to one paper's tables and are left out.
 
-    Those in subfolders are parts of one paper's tables and not named.
+    Args:
+        able: takes the classes of a model by slot and, as `ortho`, its `ortho.where`.
     """
-    shipped = [name for name in group_choices(conf)["model"] if "/" not in name]
-    names = [name for name in shipped if (found := _model_classes(name, conf)) and able(found)]
+    shipped = {name: _model_classes(name, conf) for name in group_choices(conf)["model"] if "/" not in name}
+    names = [name for name, found in shipped.items() if found and able(found)]
     return f"models that can: {listed(names)}"
 
 
 @cache
 def _model_classes(name: str, conf: Path) -> dict[str, Any]:
-    """The classes of a shipped model by place, and its `ortho.where`; empty when its yaml or a class is broken."""
+    """The classes of a shipped model by slot, and its `ortho.where`; empty if its yaml or a class is broken."""
     found: dict[str, Any] = {"encoder": [], "decoder": [], "cross": []}
     try:
         model = plain(merged_yaml("model", name, conf))
-        for _, place, node in attention_nodes(model):
-            found[place].append(node_signature(node))
+        for _, slot, node in attention_nodes(model):
+            found[slot].append(node_signature(node))
     except (TargetError, OmegaConfBaseException):
         return {}
     found["ortho"] = model.get("ortho", {}).get("where", [])

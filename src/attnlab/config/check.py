@@ -1,4 +1,4 @@
-"""The check before anything runs: all problems of a command line or a configuration, in one message, without torch."""
+"""Check of a configuration before anything runs: all problems in one message, without importing torch."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _MOST_LINES = 40
 
 
 class ConfigError(Exception):
-    """A configuration that cannot run; `problems` holds one sentence each, str() the whole message."""
+    """A configuration that cannot run. `problems`: one sentence each; `str()`: the whole message."""
 
     def __init__(self, problems: Sequence[str], program: str = "train.py") -> None:
         super().__init__(problems)
@@ -32,7 +32,7 @@ class ConfigError(Exception):
 
 
 def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[str]:
-    """Problems of one complete, resolved configuration (`defaults.completed`); empty when it can run."""
+    """Problems of one complete, resolved configuration (`defaults.completed`); empty if it can run."""
     problems = conform(config, Config, "") + foreign_targets(config)
     if isinstance(config.get("task"), Mapping):
         problems += task_problems(config["task"], conf)
@@ -43,5 +43,5 @@ def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[str]:
 
 
 def key_of(problem: str) -> str:
-    """The key a problem begins with."""
+    """The key at the start of a problem."""
     return re.split(r"[=:\s]", problem, maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""Settings that are each right and cannot go together: impossible pairs of task, model and options."""
+"""Rules about combinations: settings that are valid one by one and impossible together."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from attnlab.config.capabilities import NEEDS, Unknown, View, all_can, can, class_name, models_that_can, signature_of
-from attnlab.config.layer_plan import covered_places
+from attnlab.config.layer_plan import covered_slots
 from attnlab.config.suggest import listed, show
 from attnlab.config.target_validation import task_yaml
 
 
 def rule_problems(view: View) -> list[str]:
-    """Everything that cannot go together."""
+    """Problems of all rules; a rule that needs a wrong value says nothing."""
     problems = []
     for rule in _RULES:
         try:
@@ -30,19 +30,19 @@ def _heads(view: View) -> Iterator[str]:
 
 
 def divisors(number: int) -> list[int]:
-    """The numbers that divide a number, ascending; found in pairs, so that large numbers take no time either."""
+    """The divisors of a number, ascending; found in pairs, so that large numbers are fast too."""
     small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})
 
 
 def _shares(view: View) -> Iterator[str]:
-    for place in [place for place in view.places if place != "cross"]:
-        groups = view[f"model.{place}"]
-        if place == "decoder" and groups == view["model.encoder"]:
+    for slot in [slot for slot in view.slots if slot != "cross"]:
+        groups = view[f"model.{slot}"]
+        if slot == "decoder" and groups == view["model.encoder"]:
             continue
         shares = [group["share"] for group in groups]
         given = [share for share in shares if share is not None]
-        claim = f"model.{place}: shares {show(shares)} of its groups"
+        claim = f"model.{slot}: shares {show(shares)} of its groups"
         if len(shares) - len(given) > 1:
             yield f"{claim}: null (what the others leave) is for one of them; write numbers for the rest"
         elif len(given) < len(shares) and sum(given) > 1 + 1e-6:
@@ -53,21 +53,19 @@ def _shares(view: View) -> Iterator[str]:
 
 def _directions(view: View) -> Iterator[str]:
     needs = NEEDS[view.kind]
-    all_needs = [(place, f"supports_{need}") for place, forms in needs.items() for need in forms]
-    for key, place, signature in view.attentions():
-        needed = [f"supports_{need}" for need in needs[place]]
-        lacking = [name for name in needed if not can(signature, name)]
+    all_needs = [(slot, f"supports_{need}") for slot, forms in needs.items() for need in forms]
+    for key, slot, signature in view.attentions():
+        lacking = [name for needed_in, name in all_needs if needed_in == slot and not can(signature, name)]
         if lacking:
             forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
             cost = signature.attributes.get("lost", {}).get(lacking[0], "")
-            able = models_that_can(view.conf, lambda found: all(all_can(found[p], name) for p, name in all_needs))
+            able = models_that_can(view.conf, lambda found: all(all_can(found[slot], name) for slot, name in all_needs))
             why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
             yield f"{key}={class_name(signature)}: {why}; {able}"
 
 
 def _relative(view: View) -> Iterator[str]:
-    own = view["model.positions"]
-    key, value = ("model.positions", own) if own else ("backbone.positions", view["backbone.positions"])
+    key, value = view.positions
     need = "supports_relative_positions"
     lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not can(item, need)]
     if value == "relative" and lacking:
@@ -80,15 +78,15 @@ def _ortho(view: View) -> Iterator[str]:
     if not weight > 0:
         return
     claim, name = f"model.ortho.weight={show(weight)}", view["model.name"]
-    used = covered_places(where, view.places)
+    used = covered_slots(where, view.slots)
     lacking = {class_name(item) for _, _, item in view.attentions(*used) if not can(item, "supports_orthogonality")}
     able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
     if not where:
-        name_it = "" if lacking else f", or name its places: model.ortho.where=[{view.places[0]}]"
+        name_it = "" if lacking else f", or name its places: model.ortho.where=[{view.slots[0]}]"
         yield f"{claim}: model {name} has no orthogonality loss (model.ortho.where is empty); {able}{name_it}"
     elif not used:
         there = f"model.ortho.where={show(where)} names no attention of task {view['task.name']}"
-        yield f"{claim}: {there}; it has {listed(view.places)}"
+        yield f"{claim}: {there}; it has {listed(view.slots)}"
     elif lacking:
         yield f"{claim}: {listed(sorted(lacking))} (model {name}) has no orthogonality loss; {able}"
 
@@ -108,14 +106,12 @@ def _normalization(view: View) -> Iterator[str]:
 def _validation(view: View) -> Iterator[str]:
     every, selection, paper = view["train.validate_every"], view["train.selection"], view["train.paper_rule"]
     task, name = view.task, view["task.name"]
-    wanting = [f"train.selection={selection}"] if selection == "best_validation" else []
-    wanting += [f"train.paper_rule={paper}"] if paper else []
+    wanting = {f"train.selection={selection}": "last_step"} if selection == "best_validation" else {}
+    wanting |= {f"train.paper_rule={paper}": "null"} if paper else {}
     if not can(task, "has_validation"):
-        wanting += [f"train.validate_every={every}"] if every is not None else []
-        instead = {"selection": "last_step", "paper_rule": "null", "validate_every": "null"}
-        for claim in wanting:
-            word = instead[claim.partition("=")[0].rpartition(".")[2]]
-            yield f"{claim}: task {name} has no validation set; write {word}"
+        wanting |= {f"train.validate_every={every}": "null"} if every is not None else {}
+        for claim, instead in wanting.items():
+            yield f"{claim}: task {name} has no validation set; write {instead}"
     elif every is None:
         for claim in wanting:
             yield f"{claim} with train.validate_every=null: needs validations; write train.validate_every=epoch"
@@ -124,16 +120,15 @@ def _validation(view: View) -> Iterator[str]:
 
 
 def _unread(view: View) -> Iterator[str]:
-    """Settings of the backbone that the network of this kind of task has no use for."""
+    """Settings of the backbone that the network of this kind of task does not read."""
     kind, name = view.kind, view["task.name"]
     modality = view.task.attributes.get("modality")
-    of_sequences = kind == "classification" and modality != "image_question"
     unread = []
     if kind == "classification":
         unread.append(("tied_output", False, "has no output tokens"))
     if kind != "encoder_decoder":
         unread.append(("n_decoder_layers", None, "has no second stack"))
-    if not of_sequences:
+    if kind != "classification" or modality == "image_question":
         unread += [("pooling", "mean", "does not classify token sequences"), ("d_classifier", None, "likewise")]
     for key, plain, why in unread:
         try:
@@ -142,8 +137,7 @@ def _unread(view: View) -> Iterator[str]:
             continue
         if value != plain:
             yield f"backbone.{key}={show(value)}: task {name} ({kind}) {why}; write {show(plain)}"
-    own = view["model.positions"]
-    key, value = ("model.positions", own) if own else ("backbone.positions", view["backbone.positions"])
+    key, value = view.positions
     if value == "learned" and modality == "image_question":
         yield f"{key}=learned: the patches of task {name} have no learned positions; write sinusoidal or none"
 
@@ -170,9 +164,9 @@ def _betas(view: View) -> Iterator[str]:
 
 
 def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[tuple[str, str, str, Any]]:
-    """Options that the split does not read: the option, the one naming the split, the split that reads it, default.
+    """Options that the chosen split does not read: option, key of the split, split that reads the option, default.
 
-    A task option called like one of the splits belongs to that split alone (SCAN's length_cutoff is both).
+    A task option with the name of a split belongs to that split alone (`length_cutoff` of SCAN is both).
     """
     signature, defaults = signature_of(task), task_yaml(task["name"], conf)
     for chooser in task["label"]:
@@ -191,9 +185,9 @@ def _ignored(view: View) -> Iterator[str]:
 
 
 def _groups_given(view: View) -> Iterator[str]:
-    for place in [place for place in view.places if place != "cross"]:
-        if not view[f"model.{place}"]:
-            yield f"model.{place}=[]: expected at least one group of layers"
+    for slot in [slot for slot in view.slots if slot != "cross"]:
+        if not view[f"model.{slot}"]:
+            yield f"model.{slot}=[]: expected at least one group of layers"
 
 
 def _paths(view: View) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Hydra's compose API on the repository's `conf/`, usable before and inside a running Hydra job."""
+"""Hydra's compose API for the repository's `conf/`, also inside a running Hydra job."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ CONF = Path(__file__).resolve().parents[3] / "conf"
 def group_choices(conf: Path = CONF) -> Mapping[str, list[str]]:
     """Every configuration group and its choices, those of subfolders as `folder/name`.
 
-    Files that begin with an underscore are no choices: others have them in their defaults list.
+    Files that begin with an underscore are no choices, but parts of other files' defaults lists.
     """
     groups = {}
     for folder in sorted(path for path in conf.iterdir() if path.is_dir()):
@@ -26,13 +26,13 @@ def group_choices(conf: Path = CONF) -> Mapping[str, list[str]]:
 
 
 def choice_named(group: str, name: str, conf: Path = CONF) -> str:
-    """The choice with this file name, in whatever subfolder (`qin2022/norm_attention`); the name itself if none has."""
+    """The choice with this file name in any subfolder (`qin2022/norm_attention`); the name itself if there is none."""
     return next((choice for choice in group_choices(conf)[group] if choice.rpartition("/")[2] == name), name)
 
 
 @contextmanager
 def hydra_session(conf: Path = CONF) -> Iterator[Any]:
-    """Hydra initialised on a folder; whatever was initialised before (a running job's) is back afterwards.
+    """Initialises Hydra on a folder; the state of a running job is restored afterwards.
 
     Yields:
         Hydra's config loader.
@@ -49,11 +49,11 @@ def hydra_session(conf: Path = CONF) -> Iterator[Any]:
 
 
 def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
-    """Inside a `hydra_session`: the composition with its interpolations unresolved, and Hydra's settings that matter.
+    """The composition of overrides, inside a `hydra_session`: interpolations are unresolved.
 
     Returns:
-        the node, and `mode` (None, "RUN" or "MULTIRUN"), sweeper `params` (key: text, as on a command line) and
-        `launcher` (its `name` and its options).
+        the node, and Hydra's settings: `mode` (None, "RUN" or "MULTIRUN"), sweeper `params` (key: text, as on a command
+        line) and `launcher` (its `name` and its options).
     """
     from hydra import compose
 
@@ -62,8 +62,9 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
     settings = {
         "mode": None if mode is None else mode.name,
         "params": {} if params is None else OmegaConf.to_container(params, resolve=True),
-        "launcher": {"name": node.hydra.runtime.choices["hydra/launcher"], **_options(node.hydra.launcher)},
+        "launcher": {"name": node.hydra.runtime.choices["hydra/launcher"], **unresolved(node.hydra.launcher)},
     }
+    settings["launcher"].pop("_target_", None)
     with open_dict(node):
         del node["hydra"]
         _remove_missing(node)
@@ -71,16 +72,12 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
 
 
 def _remove_missing(node: DictConfig) -> None:
-    """Remove the keys that a `_base.yaml` leaves to others (`???`) and no file sets: the check calls them missing."""
+    """Removes keys that a `_base.yaml` leaves open (`???`) and no file sets: the check reports missing keys."""
     for key in list(node):
         if OmegaConf.is_missing(node, key):
             del node[key]
         elif not OmegaConf.is_interpolation(node, key) and OmegaConf.is_dict(node[key]):
             _remove_missing(node[key])
-
-
-def _options(launcher: DictConfig) -> dict[str, Any]:
-    return {str(key): value for key, value in unresolved(launcher).items() if key != "_target_"}
 
 
 def compose_with_hydra(overrides: Sequence[str], conf: Path = CONF) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -96,15 +93,15 @@ def plain(node: DictConfig) -> dict[str, Any]:
 
 
 def unresolved(node: DictConfig) -> dict[str, Any]:
-    """A node as plain dicts and lists, its interpolations as they are written."""
+    """A node as plain dicts and lists, with interpolations as text."""
     return cast("dict[str, Any]", OmegaConf.to_container(node, resolve=False))
 
 
 @cache
 def merged_yaml(group: str, name: str, conf: Path = CONF) -> DictConfig:
-    """A choice's yaml file merged with those of its defaults list: much faster than a composition by Hydra.
+    """A choice's yaml file merged with those of its defaults list, much faster than a composition by Hydra.
 
-    A file of the list that does not exist is left out: it is the composition that reports it.
+    A missing file of the list is left out here; the composition reports it.
     """
     own = cast("DictConfig", OmegaConf.load(conf / group / f"{name}.yaml"))
     entries, found = list(own.pop("defaults", [])), []

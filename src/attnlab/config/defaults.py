@@ -1,7 +1,7 @@
-"""What a configuration leaves out: the defaults of the schema, of the task's class and of every attention's class.
+"""Defaults of the schema, of the task's class and of every attention's class, filled into a configuration.
 
-They are filled in once, and every reader sees one complete configuration: so a run is the same run, in the same folder,
-whether a yaml writes a default or not, and an old run's config.yaml says what it left to a default.
+This is done once, so every reader sees a complete configuration: a run has the same folder whether a yaml writes a
+default or leaves it out, and the config.yaml of a run records the defaults that it used.
 """
 
 import copy
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any, get_args, get_origin
 
+from attnlab.config.dotted_keys import child, join
 from attnlab.config.schema import Config
 from attnlab.config.signatures import TargetError, read_signature
 from attnlab.config.target_validation import (
@@ -18,33 +19,33 @@ from attnlab.config.target_validation import (
     attention_nodes,
     attention_options,
 )
-from attnlab.config.type_check import hints, join, section_of
+from attnlab.config.type_check import hints, section_of
 
 Default = tuple[str, Any]
 """A dotted key and its default."""
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with its defaults; what is given stays as it is, be it wrong or an unresolved interpolation."""
+    """A configuration with its defaults; given values stay, wrong ones and unresolved interpolations included."""
     return filled(config, defaults(config))
 
 
 def filled(config: Mapping[str, Any], found: Iterable[Default]) -> dict[str, Any]:
-    """A copy of a configuration, with each of these keys that it lacks in a section that it has."""
+    """A copy of a configuration with these defaults for missing keys; sections that are missing stay missing."""
     full = copy.deepcopy(dict(config))
     for key, value in found:
         *sections, name = key.split(".")
         parent: Any = full
         for section in sections:
-            parent = _child(parent, section)
+            parent = child(parent, section)
         if isinstance(parent, dict):
             parent.setdefault(name, copy.deepcopy(value) if isinstance(value, (list, dict)) else value)
     return full
 
 
 def defaults(config: Mapping[str, Any]) -> Iterator[Default]:
-    """Every key that has a default in this configuration, whether it is given or not."""
-    # The report block is the experiment's and no part of a run.
+    """Every key that has a default in this configuration, given or not."""
+    # The report block belongs to the experiment and is no part of a run.
     yield from (item for item in _of_schema(Config, config, "") if item[0].split(".")[0] != "report")
     task, model = config.get("task"), config.get("model")
     if isinstance(task, Mapping):
@@ -66,7 +67,7 @@ def _of_schema(kind: type, value: Mapping[str, Any], key: str) -> Iterator[Defau
 
 
 def _of_parts(kind: Any, value: Any, key: str) -> Iterator[Default]:
-    """Of a section, or of each section in a list, that is there."""
+    """Defaults of a section, or of each section in a list, if it exists."""
     section = section_of(kind)
     if section is not None and isinstance(value, Mapping):
         yield from _of_schema(section, value, key)
@@ -76,23 +77,18 @@ def _of_parts(kind: Any, value: Any, key: str) -> Iterator[Default]:
 
 
 def class_defaults(path: Any, key: str) -> Iterator[Default]:
-    """Of the class at a dotted path, the arguments that a yaml alone gives: the network builder has no value for them.
+    """Defaults of a `_target_` class for the arguments that only a yaml sets.
 
     Args:
-        key: of the node that names it, `task` or an attention's.
+        path: the dotted path of the class.
+        key:  of the section with the `_target_`: `task` or an attention's.
     """
     try:
         signature = read_signature(str(path))
     except TargetError:
         return
-    # A class's default of what the builder has a value for would go before the backbone's (backbone.initialization).
+    # A class default of an argument that the builder sets would hide the backbone's value (backbone.initialization).
     others = TASK_KEYS if key == "task" else {*OFFERED_ARGUMENTS, *BUILDER_ARGUMENTS}
     for name, argument in (signature.arguments if key == "task" else attention_options(signature)).items():
         if argument.literal and name not in others:
             yield join(key, name), argument.default
-
-
-def _child(parent: Any, name: str) -> Any:
-    if isinstance(parent, list):
-        return parent[int(name)] if int(name) < len(parent) else None
-    return parent.get(name) if isinstance(parent, dict) else None

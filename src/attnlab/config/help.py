@@ -1,4 +1,4 @@
-"""`python train.py --help`: groups and choices from the files, meanings from the schema's own docstrings."""
+"""Text of `python train.py --help`: groups and choices from the files, meanings from the schema's docstrings."""
 
 import ast
 import textwrap
@@ -8,33 +8,21 @@ from pathlib import Path
 
 from attnlab.config import schema
 from attnlab.config.compose import CONF, group_choices
+from attnlab.config.dotted_keys import join
 from attnlab.config.type_check import hints
 
 _WIDTH = 100
-_KEYS = (
-    "seed",
-    "train.max_steps",
-    "train.batch_size",
-    "train.precision",
-    "train.selection",
-    "optim.lr",
-    "optim.clip_norm",
-    "optim.schedule",
-    "backbone.d_model",
-    "backbone.n_heads",
-    "backbone.n_layers",
-    "backbone.d_feed_forward",
-    "backbone.dropout",
-    "backbone.positions",
-    "model.normalization.kind",
-    "model.normalization.denominator",
-    "model.ortho.weight",
-    "trainer.device",
-    "trainer.threads",
-    "logger.figures_every",
-    "paths.data",
-    "paths.runs",
-)
+_KEYS = {
+    "": "seed",
+    "train": "max_steps batch_size precision selection",
+    "optim": "lr clip_norm schedule",
+    "backbone": "d_model n_heads n_layers d_feed_forward dropout positions",
+    "model": "normalization.kind normalization.denominator ortho.weight",
+    "trainer": "device threads",
+    "logger": "figures_every",
+    "paths": "data runs",
+}
+"""keys that are used most, by section"""
 
 _USAGE = """\
 python train.py [group=choice ...] [key=value ...]
@@ -49,7 +37,7 @@ Repeating a command resumes it. Jobs of a sweep at once: hydra/launcher=packed (
 Groups (group=choice)"""
 
 _ENDINGS = ("_small", "_ortho")
-"""of choices that are shown together with the choice they are a form of"""
+"""of choices that are shown together with the choice without this ending"""
 
 _REST = """\
 Flags
@@ -67,14 +55,15 @@ def help_text(conf: Path = CONF) -> str:
     groups = group_choices(conf)
     rows = [_row(group, _by_folder(choices) or "(none yet)", 14) for group, choices in groups.items()]
     tasks = {"task.*": "options of the task's class, such as task.split=simple task.length_cutoff=26"}
-    keys = {key: _meaning(key) for key in _KEYS} | tasks
-    width = max(map(len, keys)) + 4
-    meanings = [_row(key, meaning, width) for key, meaning in keys.items()]
-    return "\n".join([_USAGE, *rows, "", "Keys used most (key=value)", *meanings, "", _REST])
+    keys = [join(section, name) for section, names in _KEYS.items() for name in names.split()]
+    meanings = {key: _meaning(key) for key in keys} | tasks
+    width = max(map(len, meanings)) + 4
+    used_most = [_row(key, meaning, width) for key, meaning in meanings.items()]
+    return "\n".join([_USAGE, *rows, "", "Keys used most (key=value)", *used_most, "", _REST])
 
 
 def _by_folder(choices: Sequence[str]) -> str:
-    """Choices joined by commas, those of a subfolder as `folder/{name, name}`; `name[_small]` is two of them."""
+    """Choices joined by commas, those of a subfolder as `folder/{name, name}`; `name[_small]` stands for two."""
     folders: dict[str, list[str]] = {}
     for choice in choices:
         plain = next((choice.removesuffix(end) for end in _ENDINGS if choice.endswith(end)), "")
@@ -91,7 +80,7 @@ def _row(name: str, text: str, indent: int) -> str:
 
 
 def _meaning(key: str) -> str:
-    """The text under a key's field in the schema."""
+    """Docstring of a key's field in the schema."""
     kind = schema.Config
     *sections, name = key.split(".")
     for section in sections:
@@ -101,7 +90,7 @@ def _meaning(key: str) -> str:
 
 @cache
 def _docstrings() -> dict[str, dict[str, str]]:
-    """By class and field: the text under the field."""
+    """Docstrings of the schema's fields, by class and field."""
     found: dict[str, dict[str, str]] = {}
     for node in ast.parse(Path(schema.__file__).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):

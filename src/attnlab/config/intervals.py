@@ -1,8 +1,8 @@
-"""Intervals that numbers of a configuration must lie in, as text beside their type: `Annotated[int, "[1, inf)"]`.
+"""Intervals for the numbers of a configuration, as text with their type: `Annotated[int, "[1, inf)"]`.
 
-Where an interval is open to infinity, the largest number is still far from it: beyond, arrays overflow, loops never end
-and processes fill the machine before anybody can say why. `up to` sets that number lower for a key of its own. It is no
-limit of what the project can do, but of what is taken for a slip; a message names it only to those who go beyond.
+An interval that is open to infinity still has a largest number: beyond it, arrays overflow, loops never end and
+processes fill the machine. `up to` sets a smaller one. Such numbers are taken for a typing error; messages name the
+bound only if it is exceeded.
 """
 
 import math
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated
 
-# Seeds have 32 bits, sizes of arrays 64; float32 ends at 3.4e38.
+# Seeds have 32 bits, sizes of arrays 64; the largest float32 is 3.4e38.
 MOST = {int: 1e10, float: 1e30}
-"""The largest number of each type where no interval says otherwise."""
+"""largest number of each type, unless an interval sets another one"""
 
 Count = Annotated[int, "[1, inf)"]
 Natural = Annotated[int, "[0, inf)"]
@@ -28,7 +28,7 @@ Probability = Annotated[float, "[0, 1)"]
 
 @dataclass(frozen=True)
 class Interval:
-    """Numbers from `low` to `high`, either of them included or not; at an open end, up to `most` in size."""
+    """Numbers from `low` to `high`, included if `has_low`, `has_high`; at an infinite end, up to `most` in size."""
 
     low: float
     high: float
@@ -42,13 +42,13 @@ class Interval:
         return above and below and not self.slip(value)
 
     def __str__(self) -> str:
-        """` >= 1 and <= 47`; empty where both ends are open."""
+        """` >= 1 and <= 47`; empty if both ends are infinite."""
         bounds = [f"{'>=' if self.has_low else '>'} {readable(self.low)}"] if self.low > -math.inf else []
         bounds += [f"{'<=' if self.has_high else '<'} {readable(self.high)}"] if self.high < math.inf else []
         return f" {' and '.join(bounds)}" if bounds else ""
 
     def slip(self, value: float) -> str:
-        """Why a number at an open end is not taken; empty where it is."""
+        """Why a number towards an infinite end is refused; empty if it is accepted."""
         if self.high == math.inf and value > self.most:
             return f"more than {readable(self.most)} is taken for a slip"
         if self.low == -math.inf and value < -self.most:
@@ -58,10 +58,10 @@ class Interval:
 
 @cache
 def interval(kind: type, text: str = "(-inf, inf)") -> Interval:
-    """The interval that a text means for a type of numbers.
+    """The interval of a text for a type of numbers.
 
     Raises:
-        ValueError: it means none.
+        ValueError: the text is no interval.
     """
     match = re.fullmatch(r"([\[(])\s*(\S+)\s*,\s*(\S+?)\s*([\])])(?: up to (\S+))?", text)
     if match is None:
@@ -71,5 +71,5 @@ def interval(kind: type, text: str = "(-inf, inf)") -> Interval:
 
 
 def readable(number: float) -> str:
-    """A bound in digits: 10,000; 0.5."""
+    """A bound as text: 10,000; 0.5."""
     return f"{number:,.15g}"

@@ -1,4 +1,4 @@
-"""One job's configuration: composed, completed with defaults, checked and typed once; all that runs a job takes it."""
+"""`JobConfig`, the configuration of one job: composed, completed with defaults, checked and typed once."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ from attnlab.config.type_check import build
 
 @dataclass(frozen=True)
 class JobConfig:
-    """The configuration of one job, made by `job_config`.
+    """The configuration of one job, made by `job_config`; everything that runs a job takes it.
 
-    raw:    plain dicts and lists, complete, as the run's config.yaml holds them.
+    raw:    plain dicts and lists, complete, as in the run's config.yaml.
     typed:  the same, typed.
-    report: the `report:` block of its experiment, which is no part of the run; None where there is none.
-    conf:   the configuration folder it was composed from.
+    report: the `report:` block of the experiment, which is no part of the run; None without one.
+    conf:   the configuration folder.
     """
 
     raw: dict[str, Any]
@@ -47,7 +47,7 @@ class JobConfig:
         return run_label(self.raw)
 
     def with_typed(self, typed: Config) -> "JobConfig":
-        """The same job with values in its typed form that follow from the data (`train.max_steps`)."""
+        """The same job, its typed form with values that depend on the data (`train.max_steps`)."""
         return replace(self, typed=typed)
 
 
@@ -64,16 +64,16 @@ def job_config(config: Mapping[str, Any], conf: Path = CONF) -> JobConfig:
 
 
 def typed_job(full: Mapping[str, Any], conf: Path = CONF) -> JobConfig:
-    """The job of a complete configuration in which the check found no problem."""
+    """The job of a complete configuration that passed the check."""
     raw = {key: value for key, value in full.items() if key != "report"}
     return JobConfig(raw, build(Config, raw), full.get("report"), conf)
 
 
 def compose_config(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any]:
-    """The complete configuration of a command line, resolved to plain dicts and lists and not checked.
+    """The complete configuration of a command line as plain dicts and lists, resolved but not checked.
 
     Raises:
-        hydra.errors.HydraException: overrides that do not compose; `sweep.check_command` says it better.
+        hydra.errors.HydraException: overrides that do not compose; `sweep.check_command` has better messages.
     """
     return completed(compose_with_hydra(overrides, conf)[0])
 
@@ -81,11 +81,12 @@ def compose_config(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any
 def apply_values(
     config: Mapping[str, Any], overrides: Sequence[str], allowed_prefixes: Sequence[str], conf: Path = CONF
 ) -> JobConfig:
-    """The job of a complete configuration with `key=value` overrides set.
+    """The job of a complete configuration with `key=value` overrides.
 
-    Only keys with one of the prefixes may change.
+    A task option that the newly chosen split does not read returns to its default.
 
-    A task option that the newly chosen split does not read goes back to its default.
+    Args:
+        allowed_prefixes: of the keys that may change.
 
     Raises:
         ConfigError: with every problem.

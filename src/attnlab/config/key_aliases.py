@@ -1,4 +1,4 @@
-"""What other projects call our keys: `lr`, `learning_rate`, `hidden_size`, `lambda`. Only messages read this table."""
+"""Names of other projects for the keys here (`learning_rate`, `hidden_size`, `lambda`); only messages use them."""
 
 from collections.abc import Collection
 
@@ -52,14 +52,14 @@ OTHER_NAMES = {
     "task.max_length": "max_len max_seq_len seq_len max_seq_length sequence_length max_length length",
     "task.length": "max_len max_seq_len seq_len max_seq_length sequence_length max_length block_size context_length",
 }
-"""By key or group: names separated by spaces; one name may stand at several keys, of which the first there is meant."""
+"""by key or group: names separated by spaces; a name in several lines means the first of these keys that exists"""
 
 
 def key_called(name: str, there: Collection[str] | None = None) -> str | None:
-    """The key or group that people mean by a name; of a dotted name the last word counts.
+    """The key or group that another project's name means; of a dotted name the last word counts.
 
     Args:
-        there: the keys and groups that there are; None: those of every task.
+        there: existing keys and groups; None: those that every task has.
     """
     word = name.rpartition(".")[2].lower()
     keys = [key for key, names in OTHER_NAMES.items() if word in names.split()]

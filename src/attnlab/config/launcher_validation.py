@@ -1,4 +1,4 @@
-"""Launchers, which run the jobs of a sweep: problems of `hydra/launcher=...` and `hydra.launcher.*`, as sentences."""
+"""Checks of Hydra's own overrides, above all of the launcher: `hydra/launcher=...` and `hydra.launcher.*`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ _IN_EXTRA = ("joblib", "submitit_local", "submitit_slurm")
 
 
 def not_installed(item: Item) -> str | None:
-    """The problem of a launcher that a package of its own brings, where that package is missing."""
+    """The problem of a launcher whose package is not installed, else None."""
     name = item.values[0] if item.key == GROUP and item.values else None
     if name not in _IN_EXTRA:
         return None
@@ -29,10 +29,10 @@ def not_installed(item: Item) -> str | None:
 
 
 def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
-    """The problem of an option that the chosen launcher does not have; None where it has it, or it is no such option.
+    """The problem of an option that the chosen launcher does not have, else None.
 
     Args:
-        words: all of the command line, the choice of the launcher among them.
+        words: the overrides of the command line, the choice of the launcher included.
     """
     key = item.key.removeprefix(f"{_SECTION}.")
     by_name = _options_by_name()
@@ -47,7 +47,7 @@ def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
 
 
 def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
-    """Problems of the values of a launcher's options, where a launcher itself would stop late or without a sentence."""
+    """Problems of option values that the launcher itself would report late or not at all."""
     problems = []
     if "max_packed" in launcher:
         problems += conform(launcher["max_packed"], Count | None, f"{_SECTION}.max_packed")
@@ -57,7 +57,7 @@ def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
 
 
 def _options_by_name() -> dict[str, list[str]]:
-    """The options of every launcher that is installed."""
+    """The options of every installed launcher."""
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
@@ -67,9 +67,9 @@ def _options_by_name() -> dict[str, list[str]]:
 
 
 def hydra_words(words: Words, loader: Any) -> tuple[list[str], list[str]]:
-    """Hydra's own words of a command line that are right, and the problems of the others.
+    """The valid overrides of Hydra itself, and the problems of the others.
 
-    Choices are checked here, the rest by composing with them.
+    Group choices are checked here, other overrides by composing with them.
 
     Args:
         loader: Hydra's config loader, of a `hydra_session`.

@@ -1,30 +1,30 @@
-"""Which groups of attention sit in which layer."""
+"""Distribution of a model's groups of attention over the layers and slots of its network."""
 
 import math
 from collections.abc import Sequence
 
-# 0.1 * 30 is 2.9999999999999996 in floating point, and means 3.
+# 0.1 * 30 is 2.9999999999999996 in floating point and means 3.
 _ROUNDING = 1e-9
 
 
 def filled_shares(shares: Sequence[float | None]) -> list[float]:
-    """Shares of the depth as numbers: null is what the other groups leave."""
+    """Shares of the depth as numbers; null stands for the rest that the other groups leave."""
     rest = round(1 - sum(share for share in shares if share is not None), 9)
     return [rest if share is None else share for share in shares]
 
 
 def layer_plan(shares: Sequence[float | None], pattern: str, n_layers: int) -> list[tuple[int, ...]]:
-    """For each layer, early to late, the numbers of the groups whose attention it holds.
+    """For each layer, from first to last, the numbers of the groups whose attention it holds.
 
     sequential:  each group but the last gets floor(share * n_layers) layers, the last one the rest.
-    alternating: the same counts, dealt in turn; when one group runs out the others go on.
+    alternating: the same counts, in turn; when one group is used up the others go on.
     parallel:    every layer holds all groups.
     sequential_reversed, alternating_reversed: the same counts, the last group first.
 
-    A group of share 0 is nowhere, and not the last one.
+    A group of share 0 has no layer and does not count as the last one.
 
     Raises:
-        ValueError: another pattern.
+        ValueError: unknown pattern.
     """
     numbers = filled_shares(shares)
     groups = [group for group, share in enumerate(numbers) if share > _ROUNDING]
@@ -41,10 +41,10 @@ def layer_plan(shares: Sequence[float | None], pattern: str, n_layers: int) -> l
     raise ValueError(f"pattern={pattern}: expected {expected}")
 
 
-def covered_places(where: Sequence[str], places: Sequence[str]) -> list[str]:
-    """The places of attention in a network that a list such as `model.ortho.where` means.
+def covered_slots(where: Sequence[str], slots: Sequence[str]) -> list[str]:
+    """Those slots of a network (encoder, decoder, cross) that a list such as `model.ortho.where` covers.
 
-    A network that has a decoder alone takes `encoder` for it: a model's file is for both kinds.
+    A model's yaml serves all kinds of networks: in one with a decoder only, `encoder` means the decoder.
     """
-    alone = "decoder" in places and "encoder" not in places
-    return [place for place in places if place in where or (alone and place == "decoder" and "encoder" in where)]
+    decoder_only = "decoder" in slots and "encoder" not in slots
+    return [slot for slot in slots if slot in where or (decoder_only and slot == "decoder" and "encoder" in where)]

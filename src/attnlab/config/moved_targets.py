@@ -1,4 +1,4 @@
-"""Former dotted paths of classes, so that run folders of earlier days are read with the classes of today."""
+"""Former dotted paths of classes, for run folders of earlier versions."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ MOVED = {
     "tasks.wikitext103.Wikitext103": "tasks.wikitext.wikitext103.Wikitext103",
     "tasks.wikitext103_masked.Wikitext103Masked": "tasks.wikitext.wikitext103_masked.Wikitext103Masked",
 }
-"""former paths and present ones, below `attnlab`"""
+"""former paths and present paths, below `attnlab`"""
 
 
 def with_present_targets(value: Any) -> Any:
-    """A copy of a configuration, or of a part of it, in which every `_target_` is named by its present path."""
+    """A copy of a configuration or a part of it, with the present path of every `_target_`."""
     if isinstance(value, list):
         return [with_present_targets(item) for item in value]
     if not isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""A command line's words: flags, and overrides read with Hydra's own parser.
+"""Reader of a command line: its flags, and its overrides by Hydra's own parser.
 
-Hydra stops at its first error; here every word is judged by itself, so that all problems come in one message.
+Hydra stops at its first error. Here every argument is read by itself, so that one message holds all problems.
 """
 
 import re
@@ -15,7 +15,7 @@ from attnlab.config.suggest import choice, hint, listed, named_key, nearest, off
 from attnlab.config.target_validation import schema_keys, task_yaml
 
 FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
-"""The flags of Hydra's that are offered; those that swap the configuration itself would go past the check."""
+"""Hydra's flags that are offered; its flags for another configuration folder would bypass the check"""
 
 _WITH_VALUE = {"--cfg": ("job", "hydra", "all"), "-c": ("job", "hydra", "all"), "--package": (), "-p": ()}
 _OF_HYDRA = ("config-dir", "config-path", "config-name", "cd", "cp", "cn", "experimental-rerun")
@@ -36,13 +36,13 @@ class Item:
 
     @property
     def is_hydra(self) -> bool:
-        """Whether it sets Hydra itself, which has its own schema."""
+        """Whether it sets an option of Hydra itself, which has its own schema."""
         return self.key.startswith(("hydra.", "hydra/"))
 
 
 @dataclass
 class Words:
-    """A command line, taken apart."""
+    """The overrides and flags of a command line, and its problems."""
 
     items: list[Item] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Words:
 
 
 def read_command(argv: Sequence[str], conf: Path) -> Words:
-    """Take a command line apart; unreadable words become problems, the rest items."""
+    """Reads a command line; unreadable arguments become problems."""
     words, texts, rest = Words(), [], _by_option(argv, conf)
     while rest:
         word = rest.pop(0)
@@ -75,7 +75,7 @@ def read_command(argv: Sequence[str], conf: Path) -> Words:
 
 
 def flags_first(argv: Sequence[str]) -> list[str]:
-    """The words with flags before overrides: Hydra's argument parser takes overrides in one piece only."""
+    """The arguments with flags before overrides: Hydra's parser wants all overrides in one piece."""
     flags: list[str] = []
     words: list[str] = []
     for word in argv:
@@ -85,7 +85,7 @@ def flags_first(argv: Sequence[str]) -> list[str]:
 
 
 def _bad_flag(word: str, following: str) -> str:
-    """The problem of an unknown flag; `following` is the word after it, taken for its value."""
+    """The problem of an unknown flag; `following` is the next argument, probably its value."""
     name, equals, value = word.lstrip("-").partition("=")
     if name in _OF_HYDRA:
         return f"{word}: not offered: what is checked here are the yamls of conf/; put yours there"
@@ -100,7 +100,7 @@ def _bad_flag(word: str, following: str) -> str:
 
 
 def readable(argv: Sequence[str], conf: Path) -> list[str]:
-    """A command line as Hydra reads it: parts of GLUE by their option, folders in quotes."""
+    """A command line in Hydra's grammar: data sets of GLUE as an option, folders in quotes."""
     return [quoted_folder(word) for word in _by_option(argv, conf)]
 
 
@@ -110,9 +110,9 @@ def _by_option(argv: Sequence[str], conf: Path) -> list[str]:
 
 
 def quoted_folder(word: str) -> str:
-    """A word that names a folder (`from_run=`, `paths.*=`), the folder in quotes.
+    """An override with the folder in quotes, if it sets one (`from_run=`, `paths.*=`); else the override unchanged.
 
-    Names of folders hold blanks and brackets, those of run folders also = and commas, which mean something to Hydra.
+    Folder names can hold blanks, brackets, equals signs and commas, which Hydra's grammar would interpret.
     """
     key, _, folder = word.partition("=")
     name = key.lstrip("+")
@@ -120,18 +120,16 @@ def quoted_folder(word: str) -> str:
         return word
     if folder[:1] in ("'", '"') or re.fullmatch(r"[\w./-]*", folder):
         return word
-    # in quotes Hydra reads a backslash as itself, but for one before a quote
+    # In quotes Hydra keeps a backslash, unless a quote follows.
     escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), folder)
     return f"{key}='{escaped}'"
 
 
 def with_data_set_names(words: Sequence[str], task: Mapping[str, Any]) -> list[str]:
-    """The words with `task.name=cola` read as `task.dataset=cola`, which is how users of GLUE know its parts.
-
-    `task.name` itself is the task's fixed name.
+    """The arguments with `task.name=cola` replaced by `task.dataset=cola`, as users of GLUE expect.
 
     Args:
-        task: options of the task; without a `dataset` the words stay as they are.
+        task: options of the task; without a `dataset` the arguments stay as they are.
     """
     if "dataset" not in task:
         return list(words)
@@ -139,7 +137,7 @@ def with_data_set_names(words: Sequence[str], task: Mapping[str, Any]) -> list[s
 
 
 def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[str]]:
-    """Items and problems of the `key=value` words of a command line."""
+    """Items and problems of the `key=value` arguments of a command line."""
     items, problems, rest = [], [], list(texts)
     while rest:
         text = rest.pop(0)
@@ -171,7 +169,7 @@ def _without_repeats(items: list[Item], problems: list[str]) -> list[Item]:
 
 
 def read_override(text: str, conf: Path) -> Item:
-    """One override by Hydra's grammar, folders as they are.
+    """One override by Hydra's grammar; folders need no quotes.
 
     Raises:
         ValueError: the problem, as a sentence.
@@ -180,7 +178,7 @@ def read_override(text: str, conf: Path) -> Item:
     from hydra.errors import HydraException
 
     if re.search(r"\d{1000}", text):
-        # Python itself refuses to read a number of some thousand digits.
+        # Python refuses to parse numbers of some thousand digits.
         raise ValueError(f"{show(text)}: a number of so many digits is taken for a slip")
     try:
         override = OverridesParser.create().parse_overrides([quoted_folder(text)])[0]
@@ -200,7 +198,7 @@ def read_override(text: str, conf: Path) -> Item:
 
 
 def _values(override: Any, conf: Path) -> list[Any]:
-    """The value of an override, or those of its sweep, in order."""
+    """The value of an override, or all values of its sweep in order."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Glob
 
@@ -214,7 +212,7 @@ def _values(override: Any, conf: Path) -> list[Any]:
         return value.filter(choices)
     if not override.is_discrete_sweep():
         return []
-    # As Hydra's sweeper does: every value back to text and read again.
+    # As in Hydra's sweeper: every value is written as text and parsed again.
     texts = [f"{key}={element}" for element in override.sweep_string_iterator()]
     return [element.value() for element in OverridesParser.create().parse_overrides(texts)]
 
@@ -229,15 +227,11 @@ def _unreadable(text: str, error: str) -> str:
 
 
 def group_problems(item: Item, conf: Path) -> list[str]:
-    """Problems of a choice such as `model=linaer`."""
-    choices = group_choices(conf)[item.key]
-    optional = item.key in _OPTIONAL_GROUPS
+    """Problems of a group choice such as `model=linaer`."""
+    choices, optional = group_choices(conf)[item.key], item.key in _OPTIONAL_GROUPS
     if item.delete:
         return [f"{item.text}: a group cannot be removed" + (f"; write {item.key}=null" if optional else "")]
     if item.add:
         return [f"{item.text}: {item.key} is always there; drop the plus: {item.text.lstrip('+')}"]
-    problems = []
-    for value in item.values:
-        if value not in choices and not (optional and value is None):
-            problems.append(f"{item.key}={show(value)}: no such choice{choice(str(value), choices, item.key)}")
-    return problems
+    unknown = [value for value in item.values if value not in choices and not (optional and value is None)]
+    return [f"{item.key}={show(value)}: no such choice{choice(str(value), choices, item.key)}" for value in unknown]

@@ -1,14 +1,15 @@
-"""Which jobs of a sweep can be trained together, as one network with its parameters stacked (`hydra/launcher=packed`).
+"""Grouping of a sweep's jobs into packs: jobs that one network with stacked parameters can train together.
 
-The members of a pack differ in values only that no shape, batch or order of operations follows: their seeds, rates,
-weights of losses, and the weights they begin with. Anything else must be equal.
+The members of a pack may differ in values that change no shape, batch or order of operations: seeds, rates, weights of
+losses, and the run of a warm start. Everything else must be equal.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.config.apply_overrides import flatten
+from attnlab.config.dotted_keys import MISSING, flatten
 from attnlab.config.job_config import JobConfig
 from attnlab.config.suggest import listed, show
 
@@ -22,22 +23,20 @@ OWN = {
     "backbone.attention_output_dropout",
     "backbone.embedding_dropout",
 }
-"""Keys each member of a pack may have its own value of, beside all of optim.* but the optimiser itself."""
+"""keys in which members of a pack may differ, besides all of optim.* except optim.name"""
 
 _ONLY = "no other job differs from it in seed and scalar values only"
 _TWICE = "an earlier job is the same run"
 _GROUPS = {"task": ("task", "backbone", "optim", "train"), "model": ("model",)}
-"""The sections that a choice of these groups sets: where the names differ, the rest is not worth naming."""
-
-_MISSING = object()
+"""sections that a choice of these groups sets: if the names differ, other differences in them are not reported"""
 
 
 @dataclass(frozen=True)
 class Pack:
-    """Jobs that are trained together, or one that is alone.
+    """Jobs that are trained together, or a single job.
 
-    members: places in the sequence of jobs, rising.
-    reason:  why a job is alone; empty where there are several.
+    members: indices in the sequence of jobs, ascending.
+    reason:  why a job is alone; empty if there are several.
     """
 
     members: tuple[int, ...]
@@ -50,7 +49,7 @@ def is_own(key: str) -> bool:
 
 
 def packs(jobs: Sequence[JobConfig]) -> list[Pack]:
-    """Every job in exactly one pack; a pack stands at the place of its first job."""
+    """Every job in exactly one pack, in the order of the packs' first jobs."""
     groups: dict[str, list[int]] = {}
     shared: dict[str, dict[str, Any]] = {}
     for number, job in enumerate(jobs):
@@ -70,7 +69,7 @@ def packs(jobs: Sequence[JobConfig]) -> list[Pack]:
 
 
 def describe(jobs: Sequence[JobConfig]) -> str:
-    """What a pack trains: `6 runs of scan-length_cutoff-26/linear_l2_ortho, seeds 0-2, ortho.weight 0.001, 0.01`."""
+    """A pack in words: `6 runs of scan-length_cutoff-26/linear_l2_ortho, seeds 0-2, ortho.weight 0.001, 0.01`."""
     parts = [f"{len(jobs)} runs of {jobs[0].label}/{jobs[0].typed.model.name}"]
     seeds = sorted({job.typed.seed for job in jobs})
     parts.append(f"seed{'s' if len(seeds) > 1 else ''} {ranges(seeds)}")
@@ -80,10 +79,7 @@ def describe(jobs: Sequence[JobConfig]) -> str:
 
 
 def differing(jobs: Sequence[JobConfig]) -> dict[str, list[str]]:
-    """Keys but the seed in which members of a pack differ, with the value of each job in words.
-
-    Rates that follow another one are told with it.
-    """
+    """Keys except the seed in which members of a pack differ, with each job's value; equal columns appear once."""
     flat = [flatten(job.raw) for job in jobs]
     columns: dict[str, list[str]] = {}
     for key in (key for key in flat[0] if is_own(key) and key != "seed"):
@@ -94,18 +90,18 @@ def differing(jobs: Sequence[JobConfig]) -> dict[str, list[str]]:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Rising whole numbers in short: `0-4, 7`."""
-    runs: list[list[int]] = []
+    """Ascending whole numbers in short: `0-4, 7`."""
+    groups: list[list[int]] = []
     for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
         else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+            groups.append([number])
+    return ", ".join(str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
 
 
 def _unpackable(values: Mapping[str, Any]) -> str:
-    """Why jobs of this configuration are never packed; empty where they can be."""
+    """Why jobs of this configuration are never packed; empty if they can be."""
     if values["train.precision"] == "16-mixed":
         return "train.precision=16-mixed scales the loss for all members alike"
     if (tokens := values.get("train.batch_tokens")) is not None:
@@ -114,7 +110,7 @@ def _unpackable(values: Mapping[str, Any]) -> str:
 
 
 def _without_doubles(numbers: Sequence[int], jobs: Sequence[JobConfig]) -> list[Pack]:
-    """One pack of the jobs; those whose run folder an earlier one has are alone."""
+    """One pack of the jobs; a job with the run folder of an earlier job is alone."""
     first = {jobs[number].folder: number for number in reversed(numbers)}
     members = tuple(sorted(first.values()))
     doubles = [Pack((number,), _TWICE) for number in numbers if number not in members]
@@ -122,23 +118,23 @@ def _without_doubles(numbers: Sequence[int], jobs: Sequence[JobConfig]) -> list[
 
 
 def _nearest(values: Mapping[str, Any], others: Sequence[tuple[Mapping[str, Any], int]]) -> str:
-    """Why a job is alone: the one key in which it differs from others; of several such keys that with most jobs."""
-    counts: dict[str, int] = {}
-    theirs: dict[str, list[str]] = {}
+    """Why a job is alone: the single key in which it differs from most other jobs."""
+    counts: Counter[str] = Counter()
+    theirs: dict[str, list[str]] = defaultdict(list)
     for other, count in others:
         keys = _differing(values, other)
         if len(keys) == 1:
-            counts[keys[0]] = counts.get(keys[0], 0) + count
-            theirs.setdefault(keys[0], []).append(_value(other, keys[0]))
+            counts[keys[0]] += count
+            theirs[keys[0]].append(_value(other, keys[0]))
     if not counts:
         return _ONLY
-    key = max(counts, key=counts.__getitem__)
+    [(key, _)] = counts.most_common(1)
     return f"{key}={_value(values, key)} here, {listed(theirs[key], most=4)} in the jobs that would fit otherwise"
 
 
 def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Keys with different values; a choice of a group is one, whatever it sets."""
-    keys = [key for key in {**a, **b} if a.get(key, _MISSING) != b.get(key, _MISSING)]
+    """Keys with different values; a different group choice counts as one key."""
+    keys = [key for key in {**a, **b} if a.get(key, MISSING) != b.get(key, MISSING)]
     for group, sections in _GROUPS.items():
         if f"{group}.name" in keys:
             keys = [group, *(key for key in keys if key.partition(".")[0] not in sections)]

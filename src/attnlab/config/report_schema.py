@@ -1,4 +1,4 @@
-"""The `report:` block of an experiment: what `report.py` makes of its runs. No part of any run."""
+"""The typed `report:` block of an experiment: the table and figures that `report.py` makes; no part of any run."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,16 +20,16 @@ class Picture:
 
     kind: Literal["bars", "curve", "by_length", "training", "diagnosis"]
     """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length; training: a
-    logged metric over steps; diagnosis: what the attentions of finished runs do"""
+    logged metric over steps; diagnosis: statistics of the attentions of finished runs"""
     x: str | None = None
     """curve: the key, one of the rows"""
     subset: str | None = None
-    """by_length: such as test/ood; null = that of the last column that has lengths"""
+    """by_length: such as test/ood; null = the subset of the last column with lengths"""
     metric: str | None = None
-    """by_length: such as sequence_accuracy; training: such as val/accuracy, null = train/loss; diagnosis: the column by
-    which seeds are best and worst, null = the first"""
+    """by_length: such as sequence_accuracy; training: such as val/accuracy, null = train/loss; diagnosis: the column
+    that ranks the seeds, null = the first"""
     quantity: Quantity | None = None
-    """diagnosis: what is drawn, of the best and the worst seed of each row"""
+    """diagnosis: the quantity to draw, for the best and the worst seed of each row"""
 
 
 @dataclass(kw_only=True)
@@ -40,15 +40,15 @@ class Report:
     published: str | None = None
     """`<file>/<table>` in experiments/published; null = nothing was published at these settings"""
     protocol: str | None = None
-    """how these runs differ from the published ones; null = as published"""
+    """difference between these runs and the published ones; null = as published"""
     rows: list[str] = field(default_factory=lambda: ["model"])
-    """keys whose values name a row: model, task, or a key of the configuration"""
+    """keys whose values identify a row: model, task, or a key of the configuration"""
     row_names: dict[str, Any] = field(default_factory=dict)
-    """values of a row, joined by a comma and a space: the name it is shown by"""
+    """displayed names of rows, by their values joined with a comma and a space"""
     columns: dict[str, Any]
     """name: metric, or {metric: ..., where: {key: value}} for the runs that have these values"""
     average: Average | None = None
     """one more column"""
     best_over: list[str] = field(default_factory=list)
-    """keys of whose values the one with the best mean is taken, cell by cell"""
+    """keys for which each cell shows the value with the best mean"""
     figures: list[Picture] = field(default_factory=lambda: [Picture(kind="bars")])

@@ -1,6 +1,6 @@
-"""Resolvers of yaml files, `${name:...}`, besides Hydra's own: a value by case, and the folder of another run.
+"""Resolvers `${name:...}` for yaml files: `choose`, a value by case, and `run_of`, the folder of another run.
 
-Importing this module makes them known to OmegaConf; modules that resolve an experiment's configuration import it.
+Importing this module registers them with OmegaConf; modules that resolve an experiment's configuration import it.
 """
 
 from collections.abc import Mapping
@@ -14,19 +14,19 @@ from attnlab.config.defaults import completed
 from attnlab.config.naming import run_folder
 
 _trained_by: dict[str, str] = {}
-"""Of run folders that were asked for, the experiment that trains them; for messages alone."""
+"""run folders that `run_of` returned, each with its experiment; for messages only"""
 
 
 def choose(case: Any, values: Mapping[Any, Any], otherwise: Any) -> Any:
-    """The value of a case, so that a sweep can set a key that depends on another one.
+    """The value of a case, for a key that depends on a swept one.
 
-    `${choose:${model.feed_forward},{glu:2048},3072}` is 2048 where the feed-forward part is a GLU, else 3072.
+    `${choose:${model.feed_forward},{glu:2048},3072}` is 2048 if the feed-forward part is a GLU, else 3072.
     """
     return values.get(case, otherwise)
 
 
 def run_of(experiment: str, model: str, seed: int, runs: str) -> str:
-    """The run folder that an experiment has for a model and a seed, below `paths.runs`, whether it is there or not.
+    """The run folder of an experiment for a model and a seed, below `paths.runs`; it need not exist.
 
     `${run_of:qin2022/table5_pretraining,${model.name},${seed},${paths.runs}}`
     """
@@ -37,7 +37,7 @@ def run_of(experiment: str, model: str, seed: int, runs: str) -> str:
 
 
 def trained_by(folder: str) -> str | None:
-    """The experiment that trains the run of a folder that `run_of` gave."""
+    """The experiment that trains a run folder which `run_of` returned."""
     return _trained_by.get(folder)
 
 

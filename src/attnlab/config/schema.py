@@ -1,6 +1,6 @@
-"""The typed configuration: every key a user can set outside `task.*` options and attention arguments.
+"""The typed configuration: every key except the options of `task` and the arguments of attentions.
 
-Those two are typed by the classes their `_target_` names (`attnlab.config.signatures`). Nothing here imports torch.
+The classes that their `_target_` names type these two (`attnlab.config.signatures`). Nothing here imports torch.
 """
 
 from dataclasses import dataclass, field
@@ -50,9 +50,9 @@ class Backbone:
     positions: Positions
     """sinusoidal, learned (up to the task's longest sequence): added to embeddings; relative: inside scores; none"""
     embedding: Embedding = "noscale"
-    """how token embeddings are drawn and scaled (nn.embedding); ignored where the input is no token"""
+    """initialisation and scale of token embeddings (nn.embedding); ignored for inputs that are no tokens"""
     pooling: Literal["mean", "first", "class_token"] = "mean"
-    """what a classifier of tokens reads: the mean over real positions, the first, or one more with a learned vector"""
+    """input of a classifier of tokens: mean over real positions, first position, or a learned extra position"""
     d_classifier: Width | None = None
     """width of a hidden layer before the class logits; null = none"""
     tied_output: bool = False
@@ -60,7 +60,7 @@ class Backbone:
     attention_bias: bool = True
     """biases in the query, key, value and output projections"""
     initialization: Literal["xavier", "torch"] = "torch"
-    """xavier: xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.)"""
+    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.)"""
 
 
 @dataclass(kw_only=True)
@@ -76,7 +76,7 @@ class Optim:
     clip_norm: Positive | None = None
     """largest allowed norm of all gradients together; null = no clipping"""
     clip_value: Positive | None = None
-    """largest allowed size of every single entry of the gradients; null = no clipping"""
+    """largest allowed magnitude of each gradient entry; null = no clipping"""
     schedule: Literal["constant", "one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt"] = "constant"
     """after the warm-up the rate stays, or falls: one_cycle, one_cycle_linear: to almost 0 by a cosine or on a line
     (as torch's OneCycleLR, which warms up from lr / 25); linear, cosine: to 0; inverse_sqrt: by 1 / sqrt(step)"""
@@ -88,42 +88,42 @@ class Optim:
 
 @dataclass(kw_only=True)
 class Train:
-    """Length of training, batches, what is selected; owned by `conf/task/*`."""
+    """Length of training, batches, model selection; owned by `conf/task/*`."""
 
     max_steps: Count | None
     """optimiser steps; null = as many as max_epochs says"""
     max_epochs: Passes | None = None
-    """passes over the training data, where max_steps is null"""
+    """passes over the training data, if max_steps is null"""
     batch_size: Count
     """examples a batch; with batch_tokens, the most"""
     batch_tokens: Count | None = None
-    """most padded tokens of a batch (inputs and outputs); null = batch_size examples whatever their lengths"""
+    """largest number of padded tokens in a batch (inputs and outputs); null = batch_size examples of any length"""
     bucket_window: Count | None = None
-    """batches whose examples, drawn at random, are sorted by length together, so that like lengths meet; null = none"""
+    """number of random batches whose examples are sorted by length together, to reduce padding; null = none"""
     eval_batch_size: Count
-    """examples a batch in evaluation; no effect on results"""
+    """examples per batch in evaluation; no effect on results"""
     eval_batches: Count | None = None
-    """for a look at whether all works: random batches of each subset that are evaluated; null = all of it"""
+    """for a quick test: number of random batches of each subset that are evaluated; null = the whole subset"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     """number format, in Lightning's words"""
     tf32: Literal[True] | None = None
-    """a GPU's float32 products in TensorFloat-32: factors of 10 bits, sums of 23; null = exact; nothing on a CPU"""
+    """float32 products in TensorFloat-32 on a GPU: factors of 10 bits, sums of 23; null = exact; no effect on a CPU"""
     max_tokens: Count | None = None
-    """most padded tokens of a forward pass: a larger batch goes in pieces, its gradient stays the same; null = any"""
+    """most padded tokens of a forward pass: a larger batch is split, with the same gradient; null = no limit"""
     accumulate: Annotated[int, "[1, inf) up to 1e5"] = 1
-    """batches whose gradients are averaged for one optimiser step"""
+    """number of batches whose gradients are averaged for one optimiser step"""
     log_every: Count = 50
     """steps between two rows of training metrics"""
     checkpoint_every: Count = 1000
     """steps between two checkpoints; a killed run loses at most this many"""
     validate_every: Count | Literal["epoch"] | None = None
-    """steps between two validations; epoch = once a pass over the data; null = the task has no validation set"""
+    """steps between two validations; epoch = after each pass over the data; null = the task has no validation set"""
     selection: Literal["last_step", "best_validation"] = "last_step"
     """which weights are tested: those of the last step, or those of the best validation (by the task's first metric)"""
     paper_rule: Literal["best_validation_per_group"] | None = None
-    """also report the published selection rule, as test_paper_rule/...: one best validation per question kind"""
+    """also report test_paper_rule/... by the published selection rule: the best validation for each kind of question"""
     test_curve_every: Count | None = None
-    """opt-in: also test every so many steps, as test_curve/... (selects nothing); null = test once, at the end"""
+    """steps between two additional evaluations on the test set, as test_curve/... (never for selection); null = none"""
 
 
 @dataclass(kw_only=True)
@@ -145,7 +145,7 @@ class Ortho:
     weight: NonNegative = 0.0
     """factor of the loss; 0 = not computed"""
     where: list[Literal["encoder", "decoder", "cross"]] = field(default_factory=list)
-    """which attentions it covers; empty = this model has no such loss"""
+    """attentions that it covers; empty = this model has no such loss"""
     form: OrthoForm | None = None
     """null: mean squared cosine; frobenius: their sum; unnormalized: |V V^T - I|^2; absolute_cosine: mean |cosine|"""
 
@@ -155,21 +155,21 @@ class LayerGroup:
     """A share of the depth with one kind of attention."""
 
     share: Annotated[float, "[0, 1]"] | None
-    """0 = no layer; null (of one group at most) = what the other groups leave"""
+    """0 = no layer; null (for at most one group) = the rest that the other groups leave"""
     attention: dict[str, Any]
 
 
 @dataclass(kw_only=True)
 class Model:
-    """Which attention in which layers; owned by `conf/model/*`; never sizes or steps."""
+    """Attention of every layer; owned by `conf/model/*`; never sizes or steps."""
 
     name: str
     encoder: list[LayerGroup]
-    """groups of layers, early to late, shares of the depth; self-attention"""
+    """groups of layers, first to last, with their shares of the depth; self-attention"""
     pattern: Pattern = "sequential"
     """sequential: one group after another; alternating: in turn; parallel: all at once; *_reversed: last group first"""
     decoder: list[LayerGroup]
-    """likewise for the decoder; causal self-attention"""
+    """the same for the decoder; causal self-attention"""
     cross: dict[str, Any]
     """the decoder's attention to the encoder"""
     feed_forward: Literal["relu", "gelu", "glu"] | None = None
@@ -184,25 +184,25 @@ class Model:
 
 @dataclass(kw_only=True)
 class TrainerOptions:
-    """The machine, not the experiment: no part of a run's identity."""
+    """Options of the hardware; no part of a run's identity."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU where there is one"""
     workers: Annotated[int, "[0, inf) up to 4096"] = 0
-    """processes that load data beside the main one; none where the data is on the device"""
+    """additional processes that load data; unused if the data is on the device"""
     data_on_device: bool | Literal["auto"] = "auto"
-    """gather batches on the device; auto: on a GPU of whose free memory the data takes at most a quarter"""
+    """gather batches on the device; auto: if it is a GPU and the data takes at most a quarter of its free memory"""
     threads: Threads | None = None
     """CPU threads; null = as torch or OMP_NUM_THREADS says"""
     compile: bool = False
-    """training steps as one compiled graph, lengths padded to few sizes; each size takes about a minute to compile"""
+    """compile each training step, lengths padded to a few sizes; each size takes about a minute to compile"""
     progress: Literal["auto", "bar", "lines", "none"] = "auto"
-    """auto: a live bar in a terminal, a line now and then in a file"""
+    """auto: a live bar in a terminal, occasional lines in a file"""
 
 
 @dataclass(kw_only=True)
 class LoggerOptions:
-    """Where metrics go besides metrics.csv, which is always written."""
+    """Destination of metrics besides metrics.csv, which is always written."""
 
     name: Literal["csv", "wandb_offline", "wandb_online"]
     project: str = "attnlab"
@@ -218,7 +218,7 @@ class Paths:
     data: str
     """official files; may be read-only"""
     cache: str
-    """what is derived from them"""
+    """files derived from the official ones"""
     runs: str
     """run folders"""
 
@@ -238,7 +238,7 @@ class Config:
     logger: LoggerOptions
     paths: Paths
     from_run: str | None = None
-    """folder of a run whose weights this one begins with, as far as both networks have them"""
+    """run folder for a warm start: training begins with its weights, as far as both networks have them"""
     debug: str | None = None
-    """set by debug=...: numbers of this run mean nothing, and report.py runs=... leaves it out"""
+    """set by debug=...: the results of this run are meaningless, and report.py runs=... leaves it out"""
     report: Report | None = None  # of an experiment: the table and figures of its runs

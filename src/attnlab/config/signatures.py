@@ -1,6 +1,6 @@
 """Signatures and class attributes of `_target_` classes, read from their source with `ast`.
 
-Nothing is imported, not even parent packages: a task or an attention may need torch, its check must not.
+Nothing is imported, not even parent packages: the check of a task or an attention must not import torch.
 """
 
 import ast
@@ -10,19 +10,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, Union
 
-from attnlab.config.module_source import find_module, nearest_module
-from attnlab.config.plugins import TargetError, allowed_packages, require_allowed
+from attnlab.config.plugins import TargetError, find_module, nearest_module, require_allowed
 from attnlab.config.suggest import choice, hint
 
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "dict": dict, "list": list, "Any": Any, "None": None}
-_FOREVER = 20  # aliases and base classes followed, so that a cycle ends
+_MOST_STEPS = 20  # aliases and base classes that are followed, so that a cycle ends
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a constructor; `annotation` is `typing.Any` where it is none that `conform` checks.
+    """One argument of a constructor; `annotation` is `typing.Any` if `conform` cannot check it.
 
-    literal: whether `default` is the default itself; one that is computed is not known without an import.
+    literal: whether `default` is known; a computed default is not, without an import.
     """
 
     annotation: Any = Any
@@ -33,9 +32,9 @@ class Argument:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a class says of itself: constructor arguments and literal class attributes, inherited ones included.
+    """Constructor arguments and literal class attributes of a class, inherited ones included.
 
-    methods: by the class that defines them, the class itself first, then its bases as Python looks them up.
+    methods: names by defining class, in method resolution order.
     """
 
     path: str
@@ -56,7 +55,7 @@ def read_signature(path: str) -> Signature:
     """The signature of the class at a dotted path, such as `attnlab.tasks.scan.task.Scan`.
 
     Raises:
-        TargetError: no such module or class, with the nearest one; or one that the user has not allowed.
+        TargetError: no such module or class, with the nearest one, or a package that is not allowed.
     """
     require_allowed(path)
     return _read_signature(path)
@@ -67,7 +66,7 @@ def _read_signature(path: str) -> Signature:
     module_name, _, name = path.rpartition(".")
     module = _module(module_name)
     if module is None:
-        raise TargetError(f"no module {module_name}{hint(nearest_module(module_name, allowed_packages()))}")
+        raise TargetError(f"no module {module_name}{hint(nearest_module(module_name))}")
     if name not in module.classes:
         if name in module.imports:
             source = ".".join(module.imports[name])
@@ -76,7 +75,7 @@ def _read_signature(path: str) -> Signature:
     arguments: dict[str, Argument] | None = None
     attributes: dict[str, Any] = {}
     methods = {}
-    for owner, class_name in _lineage(module, name, _FOREVER):
+    for owner, class_name in _lineage(module, name, _MOST_STEPS):
         node = owner.classes[class_name]
         arguments = _own_arguments(owner, node) if arguments is None else arguments
         attributes = _own_attributes(node) | attributes
@@ -86,19 +85,19 @@ def _read_signature(path: str) -> Signature:
 
 
 def _lineage(module: _Module, name: str, depth: int) -> list[tuple[_Module, str]]:
-    """A class and its bases in Python's order, as far as their source is ours."""
+    """A class and its bases in method resolution order; bases in other packages are left out."""
     found = [(module, name)]
     for base in module.classes[name].bases if depth else ():
-        place = _resolve(module, base.id) if isinstance(base, ast.Name) else None
-        found += [] if place is None else _lineage(*place, depth - 1)
-    # A base that several others share comes after all of them.
+        parent = _resolve(module, base.id) if isinstance(base, ast.Name) else None
+        found += [] if parent is None else _lineage(*parent, depth - 1)
+    # A shared base comes after all classes that extend it.
     keys = [(owner.name, class_name) for owner, class_name in found]
     return [item for i, item in enumerate(found) if keys[i] not in keys[i + 1 :]]
 
 
 def _resolve(module: _Module, name: str) -> tuple[_Module, str] | None:
-    """Module and name of a class that `name` means in `module`; other projects' classes (torch's) are not followed."""
-    for _ in range(_FOREVER):
+    """Defining module and original name of a class in `module`; None for classes of other packages, such as torch."""
+    for _ in range(_MOST_STEPS):
         if name in module.classes:
             return module, name
         source, name = module.imports.get(name, ("", name))
@@ -118,11 +117,9 @@ def _own_arguments(module: _Module, node: ast.ClassDef) -> dict[str, Argument] |
         return None
     positional = [*init.args.posonlyargs, *init.args.args]
     missing = [None] * (len(positional) - len(init.args.defaults))
-    pairs = zip(
-        [*positional, *init.args.kwonlyargs], [*missing, *init.args.defaults, *init.args.kw_defaults], strict=True
-    )
+    defaults = [*missing, *init.args.defaults, *init.args.kw_defaults]
     arguments = {}
-    for argument, default in list(pairs)[1:]:
+    for argument, default in list(zip([*positional, *init.args.kwonlyargs], defaults, strict=True))[1:]:
         annotation = _annotation(module, argument.annotation)
         arguments[argument.arg] = Argument(annotation, _literal(default), default is None, _is_literal(default))
     return arguments
@@ -152,8 +149,8 @@ def _is_literal(node: ast.expr | None) -> bool:
     return _literal(node) is not None or (isinstance(node, ast.Constant) and node.value is None)
 
 
-def _annotation(module: _Module, node: ast.expr | None, depth: int = _FOREVER) -> Any:
-    """The type an annotation means, `Any` for what `conform` cannot check."""
+def _annotation(module: _Module, node: ast.expr | None, depth: int = _MOST_STEPS) -> Any:
+    """The type of an annotation; `Any` if `conform` cannot check it."""
     match node:
         case ast.Constant(value=None):
             return None
@@ -162,7 +159,8 @@ def _annotation(module: _Module, node: ast.expr | None, depth: int = _FOREVER) -
         case ast.Name(id=name):
             return _PLAIN[name] if name in _PLAIN else _alias(module, name, depth - 1)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _union(_annotation(module, left, depth), _annotation(module, right, depth))
+            members = [_annotation(module, member, depth) for member in (left, right)]
+            return Any if Any in members else Union[tuple(members)]  # noqa: UP007
         case ast.Subscript(value=ast.Name(id=name), slice=inner):
             return _subscript(module, name, inner, depth)
     return Any
@@ -181,12 +179,8 @@ def _subscript(module: _Module, name: str, inner: ast.expr, depth: int) -> Any:
     return Any
 
 
-def _union(left: Any, right: Any) -> Any:
-    return Any if Any in (left, right) else Union[left, right]  # noqa: UP007
-
-
 def _alias(module: _Module, name: str, depth: int) -> Any:
-    """A type alias of this module or imported from another of ours (`Placement = Literal[...]`)."""
+    """A type alias of this module, or of another module of attnlab (`Placement = Literal[...]`)."""
     if depth < 0:
         return Any
     if name in module.aliases:
@@ -200,13 +194,13 @@ def _alias(module: _Module, name: str, depth: int) -> Any:
 
 @cache
 def _module(name: str) -> _Module | None:
-    place = find_module(name)
-    if place is None or place.file is None:
+    files = find_module(name)
+    if files is None or files.source is None:
         return None
-    package = name if place.folders else name.rpartition(".")[0]
+    package = name if files.folders else name.rpartition(".")[0]
     classes, aliases, imports = {}, {}, {}
     try:
-        for node in ast.parse(place.file.read_text(encoding="utf-8")).body:
+        for node in ast.parse(files.source.read_text(encoding="utf-8")).body:
             match node:
                 case ast.ClassDef():
                     classes[node.name] = node
@@ -216,5 +210,5 @@ def _module(name: str) -> _Module | None:
                     source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
                     imports |= {item.asname or item.name: (source, item.name) for item in node.names}
     except (OSError, SyntaxError, ValueError, ImportError) as error:
-        raise TargetError(f"{place.file} cannot be read: {error}") from None
+        raise TargetError(f"{files.source} cannot be read: {error}") from None
     return _Module(name, classes, aliases, imports)

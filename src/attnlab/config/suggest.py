@@ -1,4 +1,4 @@
-"""Nearest right words and values as a user would type them: what error messages are made of."""
+"""Parts of error messages: the nearest correct word, short lists of choices, values as a user types them."""
 
 import difflib
 import os
@@ -13,7 +13,7 @@ from attnlab.config.key_aliases import key_called
 PLUGINS = "ATTNLAB_PLUGINS"
 """environment variable: packages whose classes a configuration may name (`config.plugins`)"""
 MOST_OFFERED = 8
-"""words that a message offers at most, beside the nearest one"""
+"""choices that a message lists at most, besides the nearest one"""
 SYNONYMS = {
     "gpu": "cuda",
     "softmax": "vanilla",
@@ -22,15 +22,15 @@ SYNONYMS = {
     "off": "csv",
     "clevr": "sort_of_clevr",
 }
-"""What people call a thing elsewhere, and its name here."""
+"""usual names from elsewhere, and the names here"""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice most like `word` or of its meaning, else one that begins with it, else None."""
+    """The choice with the meaning of `word`, else the most similar one, else one that begins with it, else None."""
     by_lower = {choice.lower(): choice for choice in choices}
     if SYNONYMS.get(word.lower()) in by_lower:
         return by_lower[SYNONYMS[word.lower()]]
-    # One wrong letter of two (l3 for l2) is still a slip.
+    # One wrong letter of two (l3 for l2) still counts as similar.
     cutoff = 0.5 if len(word) < 4 else 0.6
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     found = found or [choice for choice in by_lower if word and choice.startswith(word.lower())]
@@ -38,15 +38,15 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
 
 
 def nearest_key(key: str, keys: Iterable[str]) -> str | None:
-    """The dotted key most like `key`: the same last word elsewhere (lr: optim.lr), the one that people call so
-    (`config.key_aliases`), a like one beside it, or any."""
+    """The nearest dotted key, or None: with the same last word (lr: optim.lr), of the same meaning
+    (`config.key_aliases`), similar in the same section, or similar in any section."""
     keys = list(keys)
     section, _, last = key.rpartition(".")
     if named := named_key(key, keys):
         return named
     by_last = {other.rpartition(".")[2]: other for other in reversed(keys)}
-    beside = {name: f"{section}.{name}" for name in by_last if f"{section}.{name}" in keys}
-    for candidates in (beside, by_last):
+    in_section = {name: f"{section}.{name}" for name in by_last if f"{section}.{name}" in keys}
+    for candidates in (in_section, by_last):
         word = nearest(last, candidates)
         if word:
             return candidates[word]
@@ -54,16 +54,16 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
 
 
 def named_key(key: str, keys: Iterable[str]) -> str | None:
-    """The dotted key with the same last word (lr: optim.lr), else the one that people call so; None without either."""
+    """The dotted key with the same last word (lr: optim.lr), else the one of the same meaning, else None."""
     keys, last = list(keys), key.rpartition(".")[2]
     same = [other for other in keys if other.rpartition(".")[2] == last]
     return difflib.get_close_matches(key, same, n=1, cutoff=0.0)[0] if same else key_called(key, keys)
 
 
 def command_line(program: str, *words: str) -> str:
-    """A command to paste into a shell: names of folders hold blanks, brackets and other signs that a shell reads.
+    """A command to paste into a shell, with quotes for folder names that hold blanks or brackets.
 
-    One of ours begins with the packages that this command was allowed, which its run may need again.
+    Commands of this project begin with the allowed packages (`config.plugins`), which the run may need again.
     """
     plugins = os.environ.get(PLUGINS, "") if program.startswith("python ") else ""
     allowed = f"{PLUGINS}={shlex.quote(plugins)} " if plugins else ""
@@ -76,14 +76,14 @@ def hint(word: str | None) -> str:
 
 
 def listed(words: Iterable[str], most: int = 60) -> str:
-    """Words joined by commas, the tail of a long list left out."""
+    """Words joined by commas; a long list is cut."""
     words = list(words)
     shown = ", ".join(words[:most])
     return f"{shown}, ... ({len(words)} in all)" if len(words) > most else shown or "nothing"
 
 
 def braced(words: Iterable[str]) -> list[str]:
-    """Four and more words that differ in their numbers alone as one, `rep{1,2,3}_num{1,2}`, where none is left out."""
+    """Words, with a complete family of four or more that differ in numbers only as one: `rep{1,2,3}_num{1,2}`."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for word in words:
         alike.setdefault(tuple(re.split(r"\d+", word)), []).append(word)
@@ -92,7 +92,7 @@ def braced(words: Iterable[str]) -> list[str]:
         columns = zip(*(re.findall(r"\d+", word) for word in members), strict=True)
         numbers = [list(dict.fromkeys(column)) for column in columns]
         whole = sorted(members) == sorted(_joined(texts, row) for row in product(*numbers))
-        # numbers themselves, as 0.001 and 0.005, are no family of names
+        # Plain numbers such as 0.001 and 0.005 are no family of names.
         together = whole and len(members) > 3 and any(map(str.isalpha, "".join(texts)))
         braces = [f"{{{','.join(column)}}}" if len(column) > 1 else column[0] for column in numbers]
         found += [_joined(texts, braces)] if together else members
@@ -104,11 +104,11 @@ def _joined(texts: Iterable[str], between: Iterable[str]) -> str:
 
 
 def offered(words: Iterable[str], like: str = "", most: int = MOST_OFFERED) -> str:
-    """What is allowed, few enough to read: of a long list some words, and how many more there are.
+    """Allowed words; of a long list some of them and the number of the others.
 
     Args:
-        like: the words most like this one are shown; empty: the first ones.
-        most: of a long list, so many are shown.
+        like: the words most similar to this one are shown; empty: the first ones.
+        most: number of words shown.
     """
     words = list(words)
     near = sorted(words, key=lambda word: -difflib.SequenceMatcher(None, like.lower(), word.lower()).ratio())
@@ -118,13 +118,13 @@ def offered(words: Iterable[str], like: str = "", most: int = MOST_OFFERED) -> s
 
 
 def choice(word: str, choices: Iterable[str], label: str) -> str:
-    """`; nearest: linear; model: linear, linear_l1, ...`, for a word that is none of the choices."""
+    """`; nearest: linear; model: linear, linear_l1, ...`, for a word that is no choice."""
     choices = list(choices)
     return f"{hint(nearest(word, choices))}; {label}: {offered(choices, word)}"
 
 
 def show(value: Any) -> str:
-    """A value as written in yaml, cut when long."""
+    """A value as written in yaml, cut if long."""
     text = _show(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

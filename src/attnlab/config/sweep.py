@@ -1,10 +1,10 @@
-"""From a command line to the configurations of its jobs, as Hydra's basic sweeper runs them, and their problems."""
+"""Jobs of a command line, in the order of Hydra's basic sweeper, or all problems of the command line."""
 
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,10 @@ from attnlab.config.apply_overrides import (
     Setter,
     as_text,
     first_line,
-    followed_by_none,
+    followed_names,
     list_advice,
     overruled_by_model,
-    references,
     resolve,
-    set_all,
 )
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
@@ -39,7 +37,7 @@ class Command:
 
     jobs:     in the order of their numbers.
     launcher: name and options of the launcher that runs the jobs of a sweep.
-    choices:  words that list the swept choices of each group: Hydra's own globs match `_base`, and none in a subfolder.
+    choices:  overrides that list the swept choices of each group: Hydra's globs match `_base` and miss subfolders.
     """
 
     multirun: bool
@@ -49,10 +47,10 @@ class Command:
 
 
 def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
-    """Check a whole command line (without the program's name), and every job of its sweep.
+    """Check a whole command line (without the program's name) and every job of its sweep.
 
     Raises:
-        ConfigError: with every problem of every word and every job.
+        ConfigError: with every problem of every argument and every job.
     """
     found = expand(argv, conf)
     if found.problems:
@@ -63,7 +61,7 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
 
 @dataclass(frozen=True)
 class Expanded:
-    """A command line taken apart into the complete configurations of its jobs, and all problems found on the way."""
+    """Complete configurations of the jobs of a command line, with all problems that were found."""
 
     multirun: bool
     configs: list[dict[str, Any]]
@@ -73,45 +71,65 @@ class Expanded:
 
 
 def expand(argv: Sequence[str], conf: Path) -> Expanded:
-    """Take a command line apart; problems are collected, none is raised."""
+    """Expand a command line into its jobs; problems are collected, not raised."""
     words = read_command(argv, conf)
     with hydra_session(conf) as loader:
         return _Expansion(words, conf, loader).run()
 
 
-@dataclass
-class _Base:
-    """One combination of group choices, with everything set that is not swept.
+class _Composition:
+    """One combination of group choices with all fixed values; the swept values make its jobs.
 
-    references: last names of the keys that interpolations follow; None when they cannot be told.
-    resolved:   by the swept values that others follow, the configuration without interpolations and its problems.
+    Resolving interpolations is slow. So values that no interpolation refers to (seeds, learning rates) are set after
+    it, and jobs that differ in such values only share one resolved configuration.
     """
 
-    raw: dict[str, Any]
-    addable: set[str]
-    problems: list[str]
-    references: set[str] | None
-    resolved: dict[str, tuple[dict[str, Any] | None, list[str]]] = field(default_factory=dict)
+    def __init__(self, raw: dict[str, Any], fixed: Sequence[Pair], conf: Path, plus: str) -> None:
+        self.raw, self.addable, self.conf, self.plus = raw, addable_keys(raw), conf, plus
+        self.problems = self._setter(raw).set_all(fixed)
+        self.followed = followed_names(raw)
+        self.resolved: dict[str, tuple[dict[str, Any] | None, list[str]]] = {}
+
+    def job(self, swept: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
+        """The resolved configuration with the swept values, or None if that fails, and all problems."""
+        late = [(item, value) for item, value in swept if self._followed_by_none(item, value)]
+        config, problems = self._resolved([pair for pair in swept if pair not in late])
+        config = copy.deepcopy(config)
+        return config, self.problems + problems + (self._setter(config).set_all(late) if config is not None else [])
+
+    def _setter(self, config: dict[str, Any]) -> Setter:
+        return Setter(config, self.addable, self.conf, self.plus)
+
+    def _followed_by_none(self, item: Item, value: Any) -> bool:
+        simple = not isinstance(value, (dict, list)) and "${" not in str(value)
+        return simple and self.followed is not None and self.followed.isdisjoint(item.key.split("."))
+
+    def _resolved(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
+        key = repr([value for _, value in pairs])
+        if key not in self.resolved:
+            raw = copy.deepcopy(self.raw)
+            problems = self._setter(raw).set_all(pairs)
+            config, error = resolve(raw)
+            self.resolved[key] = config, [*problems, error] if error else problems
+        return self.resolved[key]
 
 
 class _Expansion:
     def __init__(self, words: Words, conf: Path, loader: Any) -> None:
-        self.words, self.conf, self.loader = words, conf, loader
-        self.problems = list(words.problems)
-        self.hydra_texts: list[str] = []
-        self.compositions: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
-        self.bases: dict[tuple[str, ...], _Base | None] = {}
+        self.words, self.conf = words, conf
+        self.hydra_texts, problems = hydra_words(words, loader)
+        self.problems = words.problems + problems
+        self.composed: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
+        self.compositions: dict[tuple[str, ...], _Composition] = {}
 
     def run(self) -> Expanded:
-        self.hydra_texts, problems = hydra_words(self.words, self.loader)
-        self.problems += problems
         given, bad_groups = [], set()
         for item in (item for item in self.words.items if not item.is_hydra):
             problems = group_problems(item, self.conf) if item.group else []
             self.problems += problems
             bad_groups |= {item.key} if problems else set()
             given += [] if problems else [item]
-        # Hydra composes once without the swept groups, to learn of the sweep itself.
+        # Hydra composes once without the swept groups, to read the settings of the sweep.
         choices = tuple(as_text(item, item.values[0]) for item in given if item.group and not item.swept)
         master, settings = self._compose(choices)
         multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
@@ -128,26 +146,28 @@ class _Expansion:
         return Expanded(multirun, jobs, settings["launcher"], choices, problems)
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-        """The unresolved configuration of these group choices, and Hydra's settings; kept."""
-        if choices not in self.compositions:
+        """The unresolved configuration of these group choices (None if it does not compose) and Hydra's settings."""
+        if choices not in self.composed:
             try:
                 node, settings = compose_node([*self.hydra_texts, *choices])
-                self.compositions[choices] = unresolved(node), settings
+                self.composed[choices] = unresolved(node), settings
             except (HydraException, OmegaConfBaseException) as error:
                 self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {first_line(error)}")
-                self.compositions[choices] = None, {"mode": None, "params": {}, "launcher": {"name": "basic"}}
-        return self.compositions[choices]
+                self.composed[choices] = None, {"mode": None, "params": {}, "launcher": {"name": "basic"}}
+        return self.composed[choices]
 
     def _with_sweeper_params(self, params: Mapping[str, str], given: list[Item]) -> list[Item]:
-        """As in Hydra's sweeper: params first, and a word of the command line replaces the param of the same key."""
+        """The overrides in the order of Hydra's sweeper: its params first; the command line replaces equal keys."""
         items, problems = read_overrides([f"{key}={value}" for key, value in params.items()], self.conf)
         by_key = {item.key: item for item in items} | {item.key: item for item in given}
         for item in list(by_key.values()):
             wrong = group_problems(item, self.conf) if item.group and item not in given else []
             if item.key == "experiment" and item.swept:
-                wrong += [_own_sweep(value) for value in item.values if self._has_sweep(value)]
+                with_sweep = [value for value in item.values if self._has_sweep(value)]
+                advice = "run experiments one after another, not in one sweep"
+                wrong += [f"experiment={value}: has a sweep of its own; {advice}" for value in with_sweep]
             if item.add and item.key in params:
-                # Hydra's sweeper takes ++seed for another key than seed, and would run the same job again and again.
+                # Hydra's sweeper takes ++seed and seed for different keys, and would repeat the same job.
                 wrong.append(f"{item.text}: swept by the experiment; write {item.text.lstrip('+')}")
             problems += wrong
             if wrong:
@@ -162,9 +182,11 @@ class _Expansion:
         return settings["mode"] == "MULTIRUN" or bool(settings["params"])
 
     def _jobs(self, items: list[Item], multirun: bool) -> list[dict[str, Any]]:
-        """Every job's configuration; a problem of some jobs only says of how many, and of one of them."""
+        """Configurations of all jobs; a problem of some jobs is reported once, with their number and an example."""
         jobs, found, example, total = [], Counter(), {}, 0
-        for total, pairs in enumerate(_product(items), start=1):  # noqa: B007
+        values = itertools.product(*(item.values or (None,) for item in items))
+        for total, combination in enumerate(values, start=1):  # noqa: B007
+            pairs = list(zip(items, combination, strict=True))
             config, problems = self._job(pairs)
             if config is not None:
                 jobs.append(completed(config))
@@ -178,48 +200,19 @@ class _Expansion:
         return jobs
 
     def _job(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
-        base = self._base(pairs)
-        if base is None:
-            return None, []
-        swept = [(item, value) for item, value in pairs if item.swept and not item.group]
-        alone = [(item, value) for item, value in swept if followed_by_none(item, value, base.references)]
-        others = [pair for pair in swept if pair not in alone]
-        config, problems = self._resolved(base, others)
-        if config is None:
-            return None, base.problems + problems
-        config = copy.deepcopy(config)
-        return config, base.problems + problems + set_all(self._setter(config, base.addable), alone)
-
-    def _base(self, pairs: Sequence[Pair]) -> _Base | None:
         choices = tuple(as_text(item, value) for item, value in pairs if item.group)
-        if choices not in self.bases:
-            raw, _ = self._compose(choices)
-            if raw is None:
-                self.bases[choices] = None
-                return None
-            raw = copy.deepcopy(raw)
-            addable = addable_keys(raw)
+        raw, _ = self._compose(choices)
+        if raw is None:
+            return None, []
+        if choices not in self.compositions:
             fixed = [(item, value) for item, value in pairs if not item.group and not item.swept]
-            problems = set_all(self._setter(raw, addable), fixed)
-            self.bases[choices] = _Base(raw, addable, problems, references(raw))
-        return self.bases[choices]
-
-    def _resolved(self, base: _Base, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
-        key = repr([value for _, value in pairs])
-        if key not in base.resolved:
-            raw = copy.deepcopy(base.raw)
-            problems = set_all(self._setter(raw, base.addable), pairs)
-            config, error = resolve(raw)
-            base.resolved[key] = config, [*problems, error] if error else problems
-        return base.resolved[key]
-
-    def _setter(self, config: dict[str, Any], addable: set[str]) -> Setter:
-        # ++ is right for choices that have the key and for those that have not
-        swept = any(item.group and item.swept for item in self.words.items)
-        return Setter(config, addable, self.conf, "++" if swept else "+")
+            # ++ is right both for choices that have a key and for those that lack it.
+            plus = "++" if any(item.group and item.swept for item in self.words.items) else "+"
+            self.compositions[choices] = _Composition(copy.deepcopy(raw), fixed, self.conf, plus)
+        return self.compositions[choices].job([(item, value) for item, value in pairs if item.swept and not item.group])
 
     def _master_problems(self, master: dict[str, Any], given: Sequence[Item]) -> list[str]:
-        """Hydra sets what is not swept on a composition without the swept groups; a key missing there stops it."""
+        """Problems of fixed values on the composition without the swept groups, on which Hydra sets them."""
         swept = [item.key for item in given if item.group and item.swept]
         problems = []
         for item in (item for item in given if swept and item.values and not item.group and not item.swept):
@@ -230,17 +223,8 @@ class _Expansion:
         return problems
 
 
-def _product(items: Sequence[Item]) -> Iterator[list[Pair]]:
-    for combination in itertools.product(*(item.values or (None,) for item in items)):
-        yield list(zip(items, combination, strict=True))
-
-
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:
     text = f"{item.key}={','.join(map(show, item.values))}"
     if shown:
         return f"{text}: --cfg shows the configuration of one run; give one value{list_advice(item, config)}"
     return f"{text}: several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"
-
-
-def _own_sweep(name: str) -> str:
-    return f"experiment={name}: has a sweep of its own; run experiments one after another, not in one sweep"

@@ -1,4 +1,4 @@
-"""The parts of a configuration typed by the classes they name: `task` and every attention of the model."""
+"""Checks of the configuration sections that a `_target_` class types: `task` and every attention of the model."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass, replace
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.compose import group_choices, merged_yaml, unresolved
+from attnlab.config.dotted_keys import MISSING, join, value_at
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.signatures import Argument, Signature, TargetError, read_signature
 from attnlab.config.suggest import choice, show
-from attnlab.config.type_check import conform, hints, join, unknown_keys
+from attnlab.config.type_check import conform, hints, unknown_keys
 
 BUILDER_ARGUMENTS = {
     "d_model": "backbone.d_model",
@@ -22,25 +23,25 @@ BUILDER_ARGUMENTS = {
     "orthogonality": "model.ortho",
     "initialization": "backbone.initialization",
 }
-"""Arguments of an attention that the network builder passes, and the keys that set them."""
-GIVEN_BY_NODES = {"initialization"}
-"""Those of them that an attention's node may set for itself alone."""
+"""arguments of an attention that the network builder passes, and the keys that set them"""
+
+OVERRIDABLE_ARGUMENTS = {"initialization"}
+"""builder arguments that the section of one attention may set for that attention alone"""
 
 OFFERED_ARGUMENTS = ("normalization", "max_length")
-"""Arguments of an attention that a yaml may give and the network builder passes else: their defaults are never used."""
+"""arguments of an attention that a yaml or else the network builder sets: their own defaults are never used"""
 
 TASK, ATTENTION = "attnlab.tasks.base.Task", "attnlab.attention.base.Attention"
-"""What the classes of the two kinds of node extend."""
+"""base classes that a `_target_` must extend"""
 
 NEEDED_ARGUMENTS = {"supports_orthogonality": "orthogonality", "supports_relative_positions": "relative_positions"}
-"""Arguments through which the network builder asks for a capability: a class without one does not have it."""
+"""arguments that a class must accept to have a capability, because the network builder asks for it through them"""
 
 TASK_KEYS = ("_target_", "name", "label")
-_GROUP_PLACES = ("encoder", "decoder")
 
 
 def target_problems(node: Mapping[str, Any], key: str) -> list[str]:
-    """Problems of a node's `_target_` itself."""
+    """Problems of the `_target_` of a section."""
     path = join(key, "_target_")
     if "_target_" not in node:
         return [f"{path}: missing; expected the dotted path of a class"]
@@ -49,33 +50,33 @@ def target_problems(node: Mapping[str, Any], key: str) -> list[str]:
         signature = read_signature(str(node["_target_"]))
     except TargetError as error:
         return [f"{path}={node['_target_']}: {error}"]
-    # The bases of another package's class may lie where nothing is read; `load_class` looks at it once it is imported.
+    # Bases in other packages may not be readable from source; `load_class` checks them after the import.
     if signature.path.startswith("attnlab.") and base not in signature.methods:
         return [f"{path}={signature.path}: expected a class that extends {base}"]
     return []
 
 
 def attention_nodes(model: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Key, place (encoder, decoder, cross) and node of every attention of a model, wherever its shape is right."""
-    for place in _GROUP_PLACES:
-        groups = model.get(place)
+    """Key, slot (encoder, decoder, cross) and section of every attention of a model; malformed parts are skipped."""
+    for slot in ("encoder", "decoder"):
+        groups = model.get(slot)
         for i, group in enumerate(groups if isinstance(groups, list) else []):
             if isinstance(group, Mapping) and isinstance(group.get("attention"), Mapping):
-                yield f"model.{place}.{i}.attention", place, group["attention"]
+                yield f"model.{slot}.{i}.attention", slot, group["attention"]
     if isinstance(model.get("cross"), Mapping):
         yield "model.cross", "cross", model["cross"]
 
 
 def node_signature(node: Mapping[str, Any]) -> Signature:
-    """The class of a node, without the capabilities that the node's options cost it (its `limits`).
+    """The class of a section, without the capabilities that it claims in vain or that the section's options cost.
 
-    The attribute `lost` says for each of those what costs it, in words.
+    A class attribute `limits` names these options. The attribute `lost` of the result explains each lost capability.
 
     Raises:
         TargetError: no such class.
     """
     signature = read_signature(str(node.get("_target_", "")))
-    lost = _unfulfilled(signature)
+    lost = _vain_claims(signature)
     for option, by_value in (signature.attributes.get("limits") or {}).items():
         argument = signature.arguments.get(option)
         given = node.get(option, argument.default if argument is not None else None)
@@ -85,8 +86,8 @@ def node_signature(node: Mapping[str, Any]) -> Signature:
     return replace(signature, attributes={**signature.attributes, **dict.fromkeys(lost, False), "lost": lost})
 
 
-def _unfulfilled(signature: Signature) -> dict[str, str]:
-    """Capabilities that an attention claims, or inherits the claim to, without what they need; and what that is."""
+def _vain_claims(signature: Signature) -> dict[str, str]:
+    """Capabilities that an attention claims or inherits although it lacks what they need, each with the reason."""
     if ATTENTION not in signature.methods:
         return {}
     lost = {claim: "" for claim, argument in NEEDED_ARGUMENTS.items() if argument not in signature.arguments}
@@ -95,36 +96,29 @@ def _unfulfilled(signature: Signature) -> dict[str, str]:
         return lost
     if not any("step" in names for names in own):
         lost["supports_step"] = " (it declares supports_step and gives no step)"
-    elif _steps_for_another(own):
+    elif _steps_for_another_attend(own):
         lost["supports_step"] = " (it gives an attend of its own and inherits the step of another)"
     return lost
 
 
-def _steps_for_another(methods: list[frozenset[str]]) -> bool:
-    """Whether a class has an `attend` of its own, and the `step` that a base class gave beside another `attend`.
+def _steps_for_another_attend(methods: list[frozenset[str]]) -> bool:
+    """Whether a class overrides `attend` and inherits a `step` that was written for the `attend` of a base class.
 
     Args:
-        methods: of the class and its bases, in Python's order.
+        methods: of the class and its bases, in method resolution order.
     """
     together = any({"attend", "step"} <= names for names in methods)
     return together and any("attend" in names for names in takewhile(lambda names: "step" not in names, methods))
 
 
 def attention_options(signature: Signature) -> dict[str, Argument]:
-    """The arguments of an attention that a yaml may give."""
+    """The arguments of an attention that a yaml may set."""
     passed = BUILDER_ARGUMENTS.keys()
     return {
         name: replace(item, required=item.required and name not in passed)
         for name, item in signature.arguments.items()
-        if name not in passed or name in GIVEN_BY_NODES
+        if name not in passed or name in OVERRIDABLE_ARGUMENTS
     }
-
-
-def attention_problems(model: Mapping[str, Any]) -> list[str]:
-    """Problems of the attentions' targets and arguments; a decoder equal to the encoder is not reported twice."""
-    skipped = "decoder" if model.get("decoder") == model.get("encoder") else None
-    nodes = [(key, node) for key, place, node in attention_nodes(model) if place != skipped]
-    return [problem for key, node in nodes for problem in _attention_problems(node, key)]
 
 
 def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:
@@ -133,13 +127,13 @@ def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:
         return problems
     options = attention_options(read_signature(node["_target_"]))
     values = {name: value for name, value in node.items() if name != "_target_"}
-    for name in values.keys() & (BUILDER_ARGUMENTS.keys() - GIVEN_BY_NODES):
+    for name in values.keys() & (BUILDER_ARGUMENTS.keys() - OVERRIDABLE_ARGUMENTS):
         problems.append(f"{join(key, name)}={show(values.pop(name))}: set by {BUILDER_ARGUMENTS[name]}, not here")
-    return problems + option_problems(values, options, key)
+    return problems + _option_problems(values, options, key)
 
 
-def option_problems(values: Mapping[str, Any], options: Mapping[str, Argument], key: str) -> list[str]:
-    """Problems of named values against the arguments of a class."""
+def _option_problems(values: Mapping[str, Any], options: Mapping[str, Argument], key: str) -> list[str]:
+    """Problems of options against the arguments of a class."""
     problems = unknown_keys(values, list(options), key)
     for name, argument in options.items():
         kind = Normalization if name == "normalization" else argument.annotation
@@ -161,12 +155,17 @@ def task_problems(task: Mapping[str, Any], conf: Path) -> list[str]:
             problems.append(f"task.{key}={show(task.get(key))}: fixed by conf/task/{task['name']}.yaml")
     problems += conform(task.get("label", []), list[str], "task.label")
     options = {name: value for name, value in task.items() if name not in TASK_KEYS}
-    return problems + option_problems(options, signature.arguments, "task")
+    return problems + _option_problems(options, signature.arguments, "task")
 
 
 def model_problems(model: Mapping[str, Any], conf: Path) -> list[str]:
     """Problems of the model's name and attentions."""
-    return _name_problems(model, "model", conf) + attention_problems(model)
+    problems = _name_problems(model, "model", conf)
+    for key, slot, node in attention_nodes(model):
+        # A decoder equal to the encoder is not reported twice.
+        if slot != "decoder" or model["decoder"] != model.get("encoder"):
+            problems += _attention_problems(node, key)
+    return problems
 
 
 def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]:
@@ -177,16 +176,16 @@ def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]
 
 
 def task_yaml(name: str, conf: Path) -> Mapping[str, Any]:
-    """The `task` part of a task's yaml and its defaults list: the task's defaults."""
+    """The `task` section of a task's yaml, its defaults list included."""
     return unresolved(merged_yaml("task", name, conf))["task"]
 
 
 def addable_keys(config: Mapping[str, Any]) -> set[str]:
-    """Keys that schema or classes have and the yaml files do not list: to be set with a plus."""
-    keys = {key for key in schema_keys() if not _has(config, key)}
-    owners = [("task", config["task"])] if isinstance(config.get("task"), Mapping) else []
-    owners += [(key, node) for key, _, node in attention_nodes(config.get("model") or {})]
-    for key, node in owners:
+    """Keys of the schema or of a class that the yaml files do not list: a plus is needed to set them."""
+    keys = {key for key in schema_keys() if value_at(config, key) is MISSING}
+    nodes = [("task", config["task"])] if isinstance(config.get("task"), Mapping) else []
+    nodes += [(key, node) for key, _, node in attention_nodes(config.get("model") or {})]
+    for key, node in nodes:
         if not target_problems(node, key):
             signature = read_signature(node["_target_"])
             names = signature.arguments if key == "task" else attention_options(signature)
@@ -196,7 +195,7 @@ def addable_keys(config: Mapping[str, Any]) -> set[str]:
 
 @cache
 def schema_keys() -> frozenset[str]:
-    """Every key of the schema, down to where classes take over."""
+    """All keys of the schema; inside `task` and attentions, keys belong to the `_target_` classes."""
     return frozenset(_schema_keys(Config, ""))
 
 
@@ -206,11 +205,3 @@ def _schema_keys(kind: Any, key: str) -> Iterator[str]:
             yield from _schema_keys(inner, join(key, name))
         else:
             yield join(key, name)
-
-
-def _has(config: Any, key: str) -> bool:
-    for name in key.split("."):
-        if not isinstance(config, Mapping) or name not in config:
-            return False
-        config = config[name]
-    return True

@@ -1,6 +1,6 @@
-"""Does a plain value fit a type? One checker for the schema, for the annotations of `_target_` classes and for files.
+"""Type checker of plain values: for the schema, for the annotations of `_target_` classes and for records in files.
 
-Types: int, float (takes whole numbers too), bool, str, None, Literal, unions, list[X], dict, nested dataclasses and
+Types: int, float (whole numbers included), bool, str, None, Literal, unions, list[X], dict, nested dataclasses and
 `Annotated[int, "[1, inf)"]`, an interval (`attnlab.config.intervals`); in records of files also `Integral` and `Real`,
 numbers of any size, and tuple[X, Y], a list of that length. Anything else is not checked.
 """
@@ -13,6 +13,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from attnlab.config.dotted_keys import join
 from attnlab.config.intervals import Interval, interval
 from attnlab.config.key_aliases import key_called
 from attnlab.config.suggest import braced, hint, nearest, nearest_key, offered, show
@@ -23,16 +24,16 @@ _NAMES = {**_NUMBERS, bool: "true or false", str: "text", dict: "key: value pair
 
 
 class Record:
-    """Base of a dataclass that describes what a file holds: other keys may stand beside its own, and are left out."""
+    """Base of dataclasses for the content of a file: unknown keys are allowed, and left out."""
 
 
 def conform(value: Any, kind: Any, key: str) -> list[str]:
-    """Problems of a value at a dotted key: sentences that name key, value and what is allowed; empty when it fits."""
+    """Problems of a value at a dotted key, sentences with key, value and what is allowed; empty if it fits."""
     return [problem for misfit in _misfits(value, kind, key) for problem in _problems(*misfit)]
 
 
 def record_problem(content: Any, kind: type[Record]) -> str | None:
-    """How the content of a file first differs from a record, as `rows.0.name: missing`; None where it fits."""
+    """First difference between the content of a file and a record, as `rows.0.name: missing`; None if it fits."""
     for key, value, expected in _misfits(content, kind, ""):
         if value is dataclasses.MISSING:
             return f"{key}: missing"
@@ -45,7 +46,7 @@ def record_problem(content: Any, kind: type[Record]) -> str | None:
 
 
 def _misfits(value: Any, kind: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
-    """Where a value does not fit: key, what stands there (`MISSING` for nothing) and the type that is expected."""
+    """Every misfit of a value: its key, the wrong value (`MISSING` for none) and the expected type."""
     section = section_of(kind)
     if section is not None and isinstance(value, Mapping):
         if not issubclass(section, Record) and not value.keys() <= hints(section).keys():
@@ -64,7 +65,7 @@ def _misfits(value: Any, kind: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _problems(key: str, value: Any, kind: Any) -> list[str]:
-    """What is said of one misfit of a configuration."""
+    """Messages for one misfit of a configuration."""
     if value is dataclasses.MISSING:
         return [f"{key}: missing; expected {describe(kind)}"]
     if not dataclasses.is_dataclass(kind):
@@ -75,18 +76,18 @@ def _problems(key: str, value: Any, kind: Any) -> list[str]:
 
 
 def section_of(kind: Any) -> type | None:
-    """The dataclass of a type such as `Section` or `Section | None`, so that problems name the section's own keys."""
+    """The dataclass in a type such as `Section` or `Section | None`; None without one."""
     members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     return next((member for member in members if dataclasses.is_dataclass(member)), None)
 
 
 def not_a_section(value: Any, key: str, names: Sequence[str]) -> str:
-    """The problem of a value where a section belongs."""
+    """The problem of a value in the position of a section."""
     return f"{key}={show(value)}: {key} is a section, not a value; set one of its keys: {offered(names)}"
 
 
 def unknown_keys(value: Mapping[str, Any], allowed: Collection[str], key: str) -> list[str]:
-    """Problems of the keys of a section that are none of those allowed."""
+    """Problems of the keys of a section that are not allowed."""
     paths = [join(key, name) for name in allowed]
     unknown = {join(key, str(name)): item for name, item in value.items() if name not in allowed}
     near = {path: key_called(path) or nearest_key(path, paths) for path in unknown}
@@ -96,11 +97,6 @@ def unknown_keys(value: Mapping[str, Any], allowed: Collection[str], key: str) -
     ]
 
 
-def join(key: str, name: str) -> str:
-    """A dotted key one level deeper."""
-    return f"{key}.{name}" if key else name
-
-
 @cache
 def hints(kind: type) -> dict[str, Any]:
     """Field types of a dataclass, intervals included."""
@@ -108,7 +104,7 @@ def hints(kind: type) -> dict[str, Any]:
 
 
 def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
-    """Whether a value without parts of its own fits a type."""
+    """Whether a value fits a type; sections and items of lists are checked by `conform`."""
     if kind in _NUMBERS or get_origin(kind) is Annotated:
         return _is_number(value, kind) and all(value in each for each in _intervals(kind))
     if kind in (bool, str, dict):
@@ -134,7 +130,7 @@ def _is_number(value: Any, kind: Any) -> bool:
 
 
 def _intervals(kind: Any) -> Iterator[Interval]:
-    """Where the numbers of a type may lie; of a union, of each type of numbers in it."""
+    """The intervals of a type of numbers; of a union, those of all its members."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in (int, float):
         yield interval(kind)
@@ -166,15 +162,15 @@ def describe(kind: Any) -> str:  # noqa: PLR0911
 
 
 def _advice(value: Any, kind: Any) -> str:
-    """The nearest allowed word, a whole number for one written as a float (1e5), or why a number is too large."""
+    """Advice for a wrong value: the nearest word, a float (1e5) as whole number, or why a number is too large."""
     leaves = list(_leaves(kind))
     if isinstance(value, str):
         words = [choice for leaf in leaves if get_origin(leaf) is Literal for choice in get_args(leaf)]
         return hint(nearest(value, [str(word) for word in words]))
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return ""
-    if slips := [slip for each in _intervals(kind) if (slip := each.slip(value))]:
-        return f"; {slips[0]}"
+    if slip := next(filter(None, (each.slip(value) for each in _intervals(kind))), ""):
+        return f"; {slip}"
     whole = int in leaves and isinstance(value, float) and value.is_integer() and accepts(int(value), kind)
     return f"; write {int(value)}" if whole else ""
 

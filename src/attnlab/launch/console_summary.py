@@ -10,8 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from attnlab.config.apply_overrides import flatten
 from attnlab.config.check import ConfigError
+from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import JobConfig
 from attnlab.config.suggest import command_line, show
 from attnlab.config.sweep import check_command

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from attnlab.config.apply_overrides import flatten
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF
+from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import JobConfig
 from attnlab.config.overrides import flags_first, readable
 from attnlab.config.suggest import hint, nearest, nearest_key

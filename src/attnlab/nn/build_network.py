@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import nn
 
 from attnlab.attention.base import Attention
-from attnlab.config.layer_plan import covered_places, layer_plan
+from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.plugins import load_class
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.data.task_spec import TaskSpec
@@ -91,7 +91,7 @@ class _Builder:
 
     def language_model(self) -> LanguageModel:
         embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
-        ortho = replace(self.model.ortho, where=covered_places(self.model.ortho.where, ["decoder"]))
+        ortho = replace(self.model.ortho, where=covered_slots(self.model.ortho.where, ["decoder"]))
         builder = replace(self, model=replace(self.model, ortho=ortho))
         decoder = builder.stack("decoder", self.spec.max_input_length)
         return LanguageModel(embedding, decoder, self.output(embedding))

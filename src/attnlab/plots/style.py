@@ -1,4 +1,4 @@
-"""One style for all pictures: legible in grey, readable at the width of a page."""
+"""Common style of all figures: readable without colour and at the width of a page."""
 
 import textwrap
 import warnings
@@ -12,18 +12,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 GREYS = ("0.15", "0.55", "0.75", "0.35", "0.88")
-"""of bars and lines, in the order they are told apart best; more than these need hatches and markers"""
+"""of bars and lines, from best to least distinguishable; more of them need hatches and markers"""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 LINES = ("-", "--", "-.", ":")
 DOTS_PER_INCH = 110
 LINES_A_PANEL = 4
-"""more than these cannot be told apart without colour"""
+"""more lines cannot be distinguished without colour"""
 PANELS_A_ROW = 3
 LETTERS_AN_INCH = 14
-"""of text of nine points"""
+"""letters of 9 points per inch"""
 LINE = 0.17
-"""inches from one line of a legend to the next"""
+"""height of one line of a legend, in inches"""
 _SETTINGS = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -41,19 +41,19 @@ def panels(rows: int, columns: int, width: float, height: float, **options: Any)
     """A figure of `rows` x `columns` panels, each `width` x `height` inches, and its panels in reading order.
 
     Args:
-        options: of `Figure.subplots`, such as sharey.
+        options: for `Figure.subplots`, such as sharey.
     """
-    # for good: what is drawn into the panels later (legends, labels) reads them too
+    # Set permanently: legends and labels that are drawn later read these settings too.
     mpl.rcParams.update(_SETTINGS)
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
 
 def row_panels(rows: Sequence[str], xlabel: str, ylabel: str) -> tuple[Figure, list[Axes], bool]:
-    """One panel for the lines of a few rows of a table, or a panel with a title for each of many.
+    """Panels for the rows of a table: one panel with a line for each of a few rows, else one titled panel for each row.
 
     Returns:
-        the figure, the panel of every row, and whether these are one and the same.
+        the figure, the panel of every row, and whether all rows share one panel.
     """
     together = len(rows) <= LINES_A_PANEL
     if together:
@@ -69,7 +69,7 @@ def row_panels(rows: Sequence[str], xlabel: str, ylabel: str) -> tuple[Figure, l
 
 
 def logarithmic(axis: Axes) -> None:
-    """A logarithmic scale for what was drawn, with plain numbers where it spans little."""
+    """Sets a logarithmic y scale after drawing, with plain numbers if its range is small."""
     axis.set_yscale("log")
     lowest, highest = axis.get_ylim()
     if highest < 100 * lowest:
@@ -79,17 +79,17 @@ def logarithmic(axis: Axes) -> None:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a picture; the file's ending says which kind (png, pdf, svg)."""
+    """Writes a figure; the file's extension gives the format (png, pdf, svg)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
-        # long names can leave a panel little room; the picture is whole all the same
+        # Long names can leave a panel little space; the figure is still complete.
         warnings.filterwarnings("ignore", message="constrained_layout not applied")
         figure.savefig(path, dpi=DOTS_PER_INCH)
     return path
 
 
 def line_look(number: int) -> dict[str, Any]:
-    """How line number `number` of a panel is told from the others, without colour."""
+    """Style of line number `number` of a panel, distinguishable without colour."""
     return {
         "color": GREYS[number % 4],
         "marker": MARKERS[number % len(MARKERS)],
@@ -100,5 +100,5 @@ def line_look(number: int) -> dict[str, Any]:
 
 
 def fitted(text: str, figure: Figure) -> str:
-    """Text in as many lines as the width of a figure asks for."""
+    """Text broken into lines that fit the width of a figure."""
     return textwrap.fill(text, int(figure.get_figwidth() * LETTERS_AN_INCH))

@@ -12,8 +12,8 @@ from typing import Any
 
 import attnlab
 from attnlab.analysis.gradient_noise import relative_sd
-from attnlab.config.apply_overrides import flatten
 from attnlab.config.capabilities import signature_of
+from attnlab.config.dotted_keys import flatten
 from attnlab.config.naming import comparable, differences
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status

@@ -1,7 +1,7 @@
-"""Options of `hydra/launcher=packed`: jobs of a sweep that differ in seed or scalar values only are trained together.
+"""Options of `hydra/launcher=packed`, which trains jobs together that differ in seed or scalar values only.
 
-`attnlab.launch.jobs` runs the jobs; Hydra knows the choice and its options from here. It imports every file of
-`hydra_plugins` whenever it composes a configuration: nothing heavy at the top.
+`attnlab.launch.jobs` runs the jobs; this module makes the choice and its options known to Hydra, which imports every
+file of `hydra_plugins` for each composition: no slow imports here.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class PackedLauncherConf:
     """Options of the launcher."""
 
     max_packed: int | None = None
-    """runs trained at once at most; null = as many as fit into memory, by a step of one of them"""
+    """largest number of runs trained together; null = as many as fit into memory, measured with a step of one run"""
 
 
 ConfigStore.instance().store(group="hydra/launcher", name="packed", node=PackedLauncherConf, provider="attnlab")

@@ -20,7 +20,7 @@ from attnlab.analysis.attention_figures import draw, draw_gradients
 from attnlab.analysis.attention_statistics import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 from attnlab.analysis.attention_summary import AttentionSummary
 from attnlab.analysis.gradient_noise import COLUMN, column
-from attnlab.config.apply_overrides import flatten
+from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import job_config
 from attnlab.config.naming import comparable
 from attnlab.config.schema import Config
