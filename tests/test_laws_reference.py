@@ -44,30 +44,39 @@ def compare(attention: Attention, mode: str, length: int, lengths: Sequence[int]
     assert_same(*results, tolerance=1e-9)
 
 
-@pytest.mark.parametrize("length", [1, 2, 63, 65])
 @every_attention("reference")
-def test_equals_its_reference(case: Case, mode: str, length: int) -> None:
-    compare(case.make(), mode, length)
+def test_short_sequences_equal_the_reference(case: Case, mode: str) -> None:
+    for length in (1, 2):
+        compare_with_reference(case.make(), mode, length)
+    for lengths in ((1, 0), (2, 1), (7, 3, 0)):
+        compare_with_reference(case.make(), mode, max(lengths), lengths)
 
 
-@pytest.mark.parametrize(
-    "lengths", [(1, 0), (2, 1), (7, 3, 0), (65, 21), pytest.param((63, 9), marks=pytest.mark.slow)]
-)
-@every_attention("reference")
-def test_equals_its_reference_with_padding(case: Case, mode: str, lengths: tuple[int, ...]) -> None:
-    compare(case.make(), mode, max(lengths), lengths)
+@every_attention("reference", normalized=False)
+def test_lengths_around_a_chunk_equal_the_reference(case: Case, mode: str) -> None:
+    """Without and with padding; normalisations across chunks are in test_every_normalization_equals_the_reference of
+    each class that has them, with chunks of 4."""
+    for length in (63, 65):
+        compare_with_reference(case.make(), mode, length)
+    compare_with_reference(case.make(), mode, 65, (65, 21))
 
 
 @pytest.mark.slow
 @every_attention("reference", normalized=False)
-def test_equals_its_reference_on_500(case: Case, mode: str) -> None:
+def test_padding_in_a_single_chunk_equals_the_reference(case: Case, mode: str) -> None:
+    compare_with_reference(case.make(), mode, 63, (63, 9))
+
+
+@pytest.mark.slow
+@every_attention("reference", normalized=False)
+def test_500_positions_equal_the_reference(case: Case, mode: str) -> None:
     """With one head; the orthogonality loss and normalisations, which see a row at a time, are left to shorter ones:
     250,000 pairs in Python are slow enough."""
-    compare(case.make(n_heads=1, penalty=False), mode, 500)
+    compare_with_reference(case.make(n_heads=1, penalty=False), mode, 500)
 
 
 @every_attention("reference")
-def test_gradients_are_those_of_the_output(case: Case, mode: str) -> None:
+def test_gradients_are_the_numeric_ones(case: Case, mode: str) -> None:
     """torch's numeric check along random directions of the inputs and every parameter."""
     attention = case.make()
     names, parameters = zip(*attention.named_parameters(), strict=True)

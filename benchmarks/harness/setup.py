@@ -95,7 +95,7 @@ def make_config(
     quiet_lightning()
     given = ["trainer=cpu", f"trainer.device={device.type}", f"trainer.threads={torch.get_num_threads()}"]
     small = SMALL_DATA.get(task, ()) if little else ()
-    config = job_config(compose_config([f"task={task}", f"model={model}", *given, *small, *overrides]))
+    config = job_config(compose_config([f"task={task}", f"model={model}", *given, *small, *overrides])).typed
     device_of(config)
     return config
 
