@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.model_cases import SPECS, TASKS, distinct_for, network_of
-from test_networks import two_kinds
+from support.sequence_networks import two_kinds
 from torch import Tensor, nn
 
 from attnlab.analysis.attention_diagnostics import QUANTITIES, Diagnosis, diagnose

@@ -207,9 +207,9 @@ def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
     named = [("a", runs["sort_of_clevr"]), ("b", runs["wikitext2"]), ("c", runs["other seed"])]
     asked = []
 
-    def noted(quantity: str, summaries: list[Summary], place: Path) -> list[Path]:
-        asked.append((place.name, [one.label for one in summaries]))
-        return [place]
+    def noted(quantity: str, summaries: list[Summary], path: Path) -> list[Path]:
+        asked.append((path.name, [one.label for one in summaries]))
+        return [path]
 
     monkeypatch.setattr(run_figures, "draw", noted)
     assert draw_diagnosis("norms", named, tmp_path) == [tmp_path / "norms_1", tmp_path / "norms_2"]
@@ -282,13 +282,13 @@ def sketched(monkeypatch: pytest.MonkeyPatch) -> list[Summary]:
     """
     asked = []
 
-    def sketch(quantity: str, summaries: list[Summary], place: Path) -> None:
+    def sketch(quantity: str, summaries: list[Summary], path: Path) -> None:
         from PIL import Image
 
         asked.extend(summaries)
         torch.rand(3), np.random.rand(3), random.random()
-        place.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("L", (1, 1)).save(f"{place}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (1, 1)).save(f"{path}.png")
 
     monkeypatch.setattr(attention_figures, "draw", sketch)
     return asked
@@ -310,7 +310,7 @@ def with_and_without(folder: Path, *overrides: str) -> list[Path]:
 
 def test_figures_during_training_change_nothing(tmp_path: Path) -> None:
     folder, _ = with_and_without(tmp_path, *SMALL_CLEVR, "train.validate_every=2")
-    assert sorted(place.name for place in (folder / "figures").iterdir()) == ["step2", "step4"]
+    assert sorted(path.name for path in (folder / "figures").iterdir()) == ["step2", "step4"]
     expected = {f"{q}.{e}" for q in EVERYTHING - {"gradients"} for e in ("png", "csv")}
     assert written(folder / "figures" / "step2") == expected
     before, after = (rows_of(folder / "figures" / step / "norms.csv") for step in ("step2", "step4"))
@@ -338,9 +338,9 @@ def test_figures_go_to_wandb_and_a_resume_neither_repeats_nor_loses_them(
             raise RuntimeError("a power cut")
         return healthy(self, batch, batch_idx)
 
-    def draw_noted(self: figure_callback.Figures, module: TrainingModule, step: int, place: Path) -> None:
+    def draw_noted(self: figure_callback.Figures, module: TrainingModule, step: int, path: Path) -> None:
         drawn.append(step)
-        draws(self, module, step, place)
+        draws(self, module, step, path)
 
     def show_noted(self: WandbMirror, step: int, files: list[Path]) -> None:
         shown.extend((step, file.stem) for file in files)

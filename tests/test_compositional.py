@@ -5,9 +5,9 @@ from itertools import product
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import apply, gradients, masks, shaken
-from test_laws_reference import compare
-from torch import Tensor
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import draw, gradients, masks, shaken
 
 from attnlab.attention.compositional import CompositionalAttention
 from attnlab.attention.core.value_orthogonality import orthogonality_loss
@@ -28,10 +28,6 @@ PUBLISHED_NAMES = {
 def make(**options) -> CompositionalAttention:
     torch.manual_seed(0)
     return shaken(CompositionalAttention(8, 2, **options).double())
-
-
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("scorer", ["dot", "mlp"])
@@ -61,8 +57,8 @@ def test_equals_the_scan_version(scorer: str) -> None:
 @pytest.mark.parametrize(("scorer", "retrievals"), list(product(("dot", "mlp"), (1, 3))))
 def test_every_scorer_equals_the_reference(scorer: str, retrievals: int, mode: str) -> None:
     attention = make(scorer=scorer, retrievals=retrievals, retrieval_width=5, bias=False, orthogonality=True)
-    compare(attention, mode, 5)
-    compare(attention, mode, 6, (6, 2, 1, 0))
+    compare_with_reference(attention, mode, 5)
+    compare_with_reference(attention, mode, 6, (6, 2, 1, 0))
 
 
 def test_one_retrieval_is_softmax_attention_with_shared_values() -> None:

@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import apply, config_of, masks, network_of, shaken
-from test_laws_reference import compare
+from support.model_cases import apply, config_of, network_of
+from support.slow_references import compare_with_reference
+from support.tensors import masks, shaken
 
 from attnlab.attention.cosformer import CosformerAttention
 from attnlab.config.check import check_config
@@ -50,14 +51,14 @@ def test_golden(mode: str, form: dict[str, str]) -> None:
 )
 def test_every_normalization_equals_the_reference(normalization: Normalization, mode: str) -> None:
     attention = make(normalization=normalization, chunk_size=4)
-    compare(attention, mode, 9, (9, 4, 1, 0))
+    compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
 
 
 @pytest.mark.parametrize("options", [{"bias": False, "eps": 0.5}, {"length_from": "batch"}, {"orthogonality": True}])
 def test_switches_equal_the_reference(options: dict) -> None:
     for mode in MODES:
-        compare(make(**options), mode, 6)
-        compare(make(**options), mode, 7, (7, 3, 1, 0))
+        compare_with_reference(make(**options), mode, 6)
+        compare_with_reference(make(**options), mode, 7, (7, 3, 1, 0))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -99,8 +99,8 @@ def test_a_default_that_is_written_changes_no_folder(model: str) -> None:
     assert plain == "default"
     assert completed(config) == config
     assert differences(raw, config)
-    for key, place, node in attention_nodes(config["model"]):
-        if place == "encoder":
+    for key, slot, node in attention_nodes(config["model"]):
+        if slot == "encoder":
             for path, value in class_defaults(node["_target_"], key):
                 name = path.rpartition(".")[2]
                 node[name] = "other" if node[name] == value else value

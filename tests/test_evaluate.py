@@ -127,7 +127,7 @@ def test_a_read_only_folder_is_known_before_the_work(
 ) -> None:
     """Root may write wherever permissions forbid it, so the file system's answer is a stand-in."""
     allowed = os.access
-    monkeypatch.setattr(os, "access", lambda place, mode: scan_run not in Path(place).parents and allowed(place, mode))
+    monkeypatch.setattr(os, "access", lambda path, mode: scan_run not in Path(path).parents and allowed(path, mode))
     evaluated: list[object] = []
     own = evaluate_cli.evaluate_run
     monkeypatch.setattr(evaluate_cli, "evaluate_run", lambda *asked: (evaluated.append(asked), own(*asked))[1])

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 import torch
-from support.model_cases import models_for
+from support.model_cases import distinct_for
 from support.small_runs import checked, run_command, run_job, settings, stop_after
 from support.tiny_tasks import TINY, raw_of, trained
 
@@ -40,7 +40,7 @@ EACH_KIND = {
 PRODUCT = [
     pytest.param(task, model, marks=[pytest.mark.slow] if task == "lra_listops" else [])
     for task in EACH_KIND
-    for model in models_for(task)
+    for model in distinct_for(task)
 ]
 
 
@@ -50,7 +50,7 @@ def test_every_task_is_here() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("task", [task for task in TINY if task not in ELSEWHERE])
-def test_every_task_trains_and_is_tested(task: str, model: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_every_task_trains_and_is_evaluated(task: str, model: str, tiny_data: Path, tmp_path: Path) -> None:
     folder, result = trained(tiny_data, tmp_path, task, f"model={model}")
     metrics = {name: value for name, value in result["metrics"].items() if name.startswith("test/")}
     names = {name.rpartition("/")[2] for name in metrics}
@@ -98,7 +98,7 @@ def test_stopped_and_resumed_equals_uninterrupted(
         assert run_job(cut, quiet=True) == 130
     assert torch.load(folder / "last.ckpt", weights_only=True)["global_step"] == 3
     assert run_job(cut, quiet=True) == 0
-    first, second = (torch.load(place / "last.ckpt", weights_only=True)["state_dict"] for place in (whole, folder))
+    first, second = (torch.load(run / "last.ckpt", weights_only=True)["state_dict"] for run in (whole, folder))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
 

@@ -57,7 +57,7 @@ def test_instructions_are_drawn_with_their_probabilities(many: tuple[float, np.n
     for letter, expected in {"i": ignored, "w": (1 - ignored) / 2, "r": (1 - ignored) / 2}.items():
         spread = np.sqrt(expected * (1 - expected) / inner.size)
         assert abs((inner == letter).mean() - expected) < 4 * spread
-        # at every place alike
+        # with the same share at every position
         by_place = (inner == letter).mean(axis=0)
         assert abs(by_place - expected).max() < 6 * np.sqrt(expected * (1 - expected) / len(inner)) + 1e-9
 

@@ -1,7 +1,7 @@
 """Golden outputs of published implementations (tests/golden; what ran is said in each test)."""
 
 from support.golden_outputs import assert_golden, golden
-from support.model_cases import masks
+from support.tensors import masks
 
 from attnlab.attention.linear import LinearAttention
 

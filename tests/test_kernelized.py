@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from support.model_cases import apply, masks, shaken
-from test_laws_reference import compare
-from torch import Tensor
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import draw, masks, shaken
 
 from attnlab.attention.kernelized import KernelizedAttention
 
@@ -18,15 +18,11 @@ def make(**options) -> KernelizedAttention:
     return shaken(KernelizedAttention(8, 2, **options).double())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("options", [{"bias": False}, {"orthogonality": True}])
 def test_switches_equal_the_reference(options: dict[str, bool], mode: str) -> None:
-    compare(make(**options), mode, 5)
-    compare(make(**options), mode, 6, (6, 2, 1, 0))
+    compare_with_reference(make(**options), mode, 5)
+    compare_with_reference(make(**options), mode, 6, (6, 2, 1, 0))
 
 
 def test_equals_the_published_formula() -> None:

@@ -9,12 +9,16 @@ import pytest
 import torch
 from support.compile_networks import arguments
 from support.law_exemptions import EXEMPTIONS
-from support.model_cases import TASKS, distinct_for, every_network, network_of, one_of_each_mechanism
+from support.model_cases import (
+    TASKS,
+    distinct_for,
+    every_network,
+    ignore_slow_fallback,
+    network_of,
+    one_of_each_mechanism,
+)
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
-
-# Fused softmax has no batching rule on the CPU and falls back to a loop there; its results are what is tested.
-ignore_slow_fallback = pytest.mark.filterwarnings("ignore:There is a performance drop")
 
 
 def excuse(law: str, network: nn.Module) -> str | None:

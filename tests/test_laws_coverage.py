@@ -14,8 +14,8 @@ from support.model_cases import (
     model_of,
     models_for,
     network_of,
-    places,
     positions_of,
+    slots,
 )
 from torch import nn
 
@@ -62,8 +62,8 @@ def network(model: str, task: str, positions: str) -> Description:
 def test_every_attention_of_a_yaml_is_in_a_case(model: str) -> None:
     """With its own positions, and with relative ones where it can have them; these change no cross-attention."""
     own = model_of(model).positions or backbone_of(model, "sort_of_clevr").positions
-    for place, node in places(model_of(model)):
-        wanted = Case(model, place, json.dumps(node, sort_keys=True), own)
+    for slot, node in slots(model_of(model)):
+        wanted = Case(model, slot, json.dumps(node, sort_keys=True), own)
         relative = [replace(wanted, positions="relative")] * wanted.mechanism.supports_relative_positions
         for each in (wanted, *relative):
             stand_ins = [name for name, case in cases().items() if attention(case).covers(attention(each))]

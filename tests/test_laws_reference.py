@@ -1,47 +1,12 @@
-"""Law 3: every mechanism equals its slow reference, output, penalty and all gradients, in float64.
-
-The reference of `attnlab/attention/<name>.py` is the function `attention` of `tests/reference/<name>.py`.
-"""
-
-import importlib
-from collections.abc import Sequence
-from pathlib import Path
+"""Law 3: every mechanism equals its slow reference, output, penalty and all gradients, in float64."""
 
 import pytest
 import torch
-from support.model_cases import Case, apply, assert_same, every_attention, gradients, masks
+from support.model_cases import Case, every_attention
+from support.slow_references import compare_with_reference
+from support.tensors import masks
 from torch import Tensor
 from torch.func import functional_call
-
-from attnlab.attention.base import Attention
-
-REFERENCES = Path(__file__).parent / "reference"
-
-
-def slow(attention: Attention, mode: str, x: Tensor, memory: Tensor | None, mask: Tensor | None):
-    """Output and penalty by the slow reference; fails with the file to write where there is none."""
-    name = type(attention).__module__.rpartition(".")[2]
-    if not (REFERENCES / f"{name}.py").exists():
-        pytest.fail(
-            f"{type(attention).__qualname__} has no slow reference: write tests/reference/{name}.py with "
-            "attention(module, x, memory, mask, causal) -> (out, penalty), in plain loops"
-        )
-    return importlib.import_module(f"reference.{name}").attention(attention, x, memory, mask, mode == "causal")
-
-
-def compare(attention: Attention, mode: str, length: int, lengths: Sequence[int] | None = None) -> None:
-    """Both forms on the same draws: queries and keys of `length`, or three queries against `length` keys (cross)."""
-    batch = 1 if lengths is None else len(lengths)
-    x = torch.randn(batch, 3 if mode == "cross" else length, 8, dtype=torch.float64, requires_grad=True)
-    memory = torch.randn(batch, length, 8, dtype=torch.float64, requires_grad=True) if mode == "cross" else None
-    mask = None if lengths is None else masks(lengths, length)
-    real = torch.ones(x.shape[:2], dtype=torch.bool) if mask is None or mode == "cross" else mask
-    weights, results = torch.randn(*x.shape, dtype=torch.float64), []
-    for form in (apply, slow):
-        out, penalty = form(attention, mode, x, memory, mask)
-        found = gradients((out * weights)[real].sum() + penalty, attention, x=x, memory=memory)
-        results.append(found | {"out": out[real], "penalty": penalty})
-    assert_same(*results, tolerance=1e-9)
 
 
 @every_attention("reference")

@@ -1,7 +1,8 @@
 """Diagnostics say what the mechanism does: the weights written out, times the values, are what `attend` gives."""
 
 import torch
-from support.model_cases import Case, apply, every_attention, masks
+from support.model_cases import Case, apply, every_attention
+from support.tensors import masks
 from torch import Tensor
 
 from attnlab.attention.base import Attention, Observation

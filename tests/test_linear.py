@@ -1,11 +1,12 @@
-"""Linear attention's switches: normalisation, its place, the denominator, the scaling of queries, eps, chunks."""
+"""Switches of linear attention: normalisation and its placement, denominator, scaling of queries, eps, chunks."""
 
 from itertools import product
 
 import pytest
 import torch
-from support.model_cases import apply, shaken
-from test_laws_reference import compare
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import shaken
 
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.linear import LinearAttention
@@ -29,8 +30,8 @@ def make(
 @pytest.mark.parametrize(("kind", "placement"), list(product(KINDS, PLACEMENTS)))
 def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool, mode: str) -> None:
     attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
-    compare(attention, mode, 6)
-    compare(attention, mode, 9, (9, 4, 1, 0))
+    compare_with_reference(attention, mode, 6)
+    compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_bias_scaling_and_eps_equal_the_reference(bias: bool, scale_queries: boo
     assert attention.scale == (0.5 if scale_queries else 1.0)
     assert attention.eps == eps
     for mode in MODES:
-        compare(attention, mode, 5)
+        compare_with_reference(attention, mode, 5)
 
 
 @pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 130])

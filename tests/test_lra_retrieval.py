@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.layout_writers.aan import place
+from support.layout_writers.aan import write_layout
 
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.lra import retrieval
@@ -122,7 +122,7 @@ def test_a_cut_file_is_refused(small: Folders) -> None:
 
 
 def test_the_stand_in(tmp_path: Path) -> None:
-    place(None, tmp_path / "data")
+    write_layout(None, tmp_path / "data")
     prepared = LraRetrieval().prepare(Folders(data=tmp_path / "data", cache=tmp_path / "cache"))
     assert {name: len(part) for name, part in prepared.subsets.items()} == {"train": 400, "val": 60, "test": 60}
     train = prepared.subsets["train"]
@@ -133,7 +133,7 @@ def test_the_stand_in(tmp_path: Path) -> None:
 
 
 def test_the_docstring_shows_a_line_of_the_stand_in(tmp_path: Path) -> None:
-    place(None, tmp_path)
+    write_layout(None, tmp_path)
     line = (tmp_path / "lra_release/tsv_data/new_aan_pairs.train.tsv").read_text().splitlines()[380]
     shown = next(line.strip() for line in retrieval.__doc__.splitlines() if "<TAB>" in line)
     assert shown.replace("<TAB>", "\t") == line

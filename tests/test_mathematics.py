@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.layout_writers.mathematics import place
+from support.layout_writers.mathematics import write_layout
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import DataError, Folders
@@ -149,7 +149,7 @@ def test_every_line_of_the_real_files_is_right(module: str, part: str) -> None:
 def test_real_files(
     module: str, counts: tuple[int, ...], dropped: int, longest: tuple[int, int], tmp_path: Path
 ) -> None:
-    place(real_data(ARCHIVE_HERE), tmp_path / "data")
+    write_layout(real_data(ARCHIVE_HERE), tmp_path / "data")
     prepared = Mathematics(module=module, source="official").prepare(Folders(tmp_path / "data", tmp_path / "cache"))
     assert tuple(len(subset) for subset in prepared.subsets.values()) == counts
     assert f"after {dropped:,} repeated questions were dropped" in prepared.about

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from support.model_cases import SPECS, backbone_of, config_of, gradients, masks, shaken
+from support.model_cases import SPECS, backbone_of, config_of
 from support.random_batches import drawn_batch
+from support.tensors import gradients, masks, shaken
 from torch import Tensor, nn
 
 from attnlab.data.batch import SequenceBatch

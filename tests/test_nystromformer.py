@@ -6,9 +6,8 @@ from itertools import product
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import masks, shaken
-from test_laws_reference import compare
-from torch import Tensor
+from support.slow_references import compare_with_reference
+from support.tensors import draw, masks, shaken
 
 from attnlab.attention.base import Attention
 from attnlab.attention.core.landmarks import segments
@@ -24,18 +23,14 @@ def make(mechanism: type[Attention], **options) -> Attention:
     return shaken(mechanism(8, 2, **options).double().eval())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("options", [{"n_landmarks": m, "conv_kernel": c} for m, c in product((1, 3, 8), (None, 1, 5))])
 def test_nystromformer_equals_the_reference(options: dict) -> None:
     """More positions than landmarks, as many, and fewer; a convolution wider than the shortest sequences."""
     attention = make(
         NystromAttention, **options, pinv_iterations=4, orthogonality=True, bias=options["n_landmarks"] > 1
     )
-    compare(attention, "bidirectional", 10)
-    compare(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
+    compare_with_reference(attention, "bidirectional", 10)
+    compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
 
 
 @pytest.mark.parametrize("sampling", ["segments", "uniform"])
@@ -43,8 +38,8 @@ def test_nystromformer_equals_the_reference(options: dict) -> None:
 def test_skyformer_equals_the_reference(n_landmarks: int, ridge: float, sampling: str) -> None:
     options = {"n_landmarks": n_landmarks, "ridge": ridge, "sampling": sampling, "inverse_iterations": 4}
     attention = make(SkyformerAttention, **options, orthogonality=True, bias=n_landmarks > 2)
-    compare(attention, "bidirectional", 10)
-    compare(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
+    compare_with_reference(attention, "bidirectional", 10)
+    compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
 
 
 def test_nystromformer_equals_the_package() -> None:
@@ -107,12 +102,12 @@ def test_segments_hold_every_real_position_once() -> None:
 def test_samples_are_real_positions(sampling: str) -> None:
     """By segments, none twice."""
     attention, lengths = make(SkyformerAttention, n_landmarks=10, sampling=sampling), torch.tensor([30, 7, 5, 2, 1])
-    places, real = attention._places(lengths, 30)
+    positions, real = attention._places(lengths, 30)
     for b, n in enumerate(lengths.tolist()):
-        for half in places[b].tolist():
-            kept = [place for place, there in zip(half, real[b].tolist(), strict=False) if there]
+        for half in positions[b].tolist():
+            kept = [position for position, there in zip(half, real[b].tolist(), strict=False) if there]
             assert len(kept) == (5 if sampling == "uniform" else min(n, 5))
-            assert all(0 <= place < n for place in kept)
+            assert all(0 <= position < n for position in kept)
             assert sampling == "uniform" or len(set(kept)) == len(kept)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.layout_writers.pcfg import CLONE, SMALL, place
+from support.layout_writers.pcfg import CLONE, SMALL, write_layout
 from support.real_data import real_data
 
 from attnlab.config.check import ConfigError
@@ -89,7 +89,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
 def official(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """The official layout with the real test files and the stand-ins for the training files."""
     archive, folder = real_data("pcfg_set/pcfg_set.tar.gz"), tmp_path_factory.mktemp("pcfg")
-    place(archive, folder / "data")
+    write_layout(archive, folder / "data")
     return Folders(data=folder / "data", cache=folder / "cache")
 
 
@@ -281,7 +281,7 @@ def test_an_exception_must_be_one(small: Folders) -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
+    "location",
     [
         "am-i-compositional",
         "am-i-compositional-master",
@@ -291,17 +291,17 @@ def test_an_exception_must_be_one(small: Folders) -> None:
         "am-i-compositional-master.zip",
     ],
 )
-def test_official_files_are_read_where_they_lie(small: Folders, place: str) -> None:
+def test_official_files_are_read_where_they_lie(small: Folders, location: str) -> None:
     expected = Pcfg(split="iid").prepare(small).data_hash()
     clone = small.data.rename(small.data.with_name("moved")) / "am-i-compositional"
-    (small.data / place).parent.mkdir(parents=True)
-    if place.endswith(".tar.gz"):
-        with tarfile.open(small.data / place, "w:gz") as tar:
+    (small.data / location).parent.mkdir(parents=True)
+    if location.endswith(".tar.gz"):
+        with tarfile.open(small.data / location, "w:gz") as tar:
             tar.add(clone, arcname="am-i-compositional-4f75bdd")
-    elif place.endswith(".zip"):
-        shutil.make_archive(str(small.data / place).removesuffix(".zip"), "zip", clone.parent, clone.name)
+    elif location.endswith(".zip"):
+        shutil.make_archive(str(small.data / location).removesuffix(".zip"), "zip", clone.parent, clone.name)
     else:
-        shutil.copytree(clone / "data" / "pcfgset" if place == "pcfgset" else clone, small.data / place)
+        shutil.copytree(clone / "data" / "pcfgset" if location == "pcfgset" else clone, small.data / location)
     assert Pcfg(split="iid").prepare(small).data_hash() == expected
 
 

@@ -199,12 +199,6 @@ def test_a_preset_opens_with_its_claim(name: str) -> None:
     assert all(text.strip() for text in found.values())
 
 
-@every_preset
-def test_its_command_is_checked(name: str) -> None:
-    """One job of it: the first value of everything swept."""
-    assert first_job(name)["report"]["title"]
-
-
 @pytest.mark.slow
 @every_preset
 def test_all_of_its_sweep_is_checked(name: str) -> None:
@@ -217,9 +211,18 @@ def test_all_of_its_sweep_is_checked(name: str) -> None:
 
 
 @every_preset
-def test_rows_and_columns_are_of_keys_and_metrics_that_exist(name: str) -> None:
-    """Every column is one of some job, and its metric one that jobs of that task have."""
+def test_a_report_is_made_of_its_jobs(name: str) -> None:
+    """The command passes the check; rows, columns, averages, figures and published cells belong to its jobs."""
+    assert first_job(name)["report"]["title"]
     assert row_names(name)
+    check_columns(name)
+    check_averages(name)
+    check_figures(name)
+    check_published_cells(name)
+
+
+def check_columns(name: str) -> None:
+    """Every column is one of some job, and its metric one that jobs of that task have."""
     for column, (metric, where) in columns(name).items():
         tasks = {
             value_at(name, point, "task.name")
@@ -231,8 +234,8 @@ def test_rows_and_columns_are_of_keys_and_metrics_that_exist(name: str) -> None:
             assert metric_exists(metric, task), f"{column}: {metric} is no metric of {task}"
 
 
-@every_preset
-def test_averages_and_best_values_are_of_what_there_is(name: str) -> None:
+def check_averages(name: str) -> None:
+    """Averages and best values are over columns and swept keys of the preset."""
     report = text_of(name)["report"]
     if report.get("average"):
         assert set(report["average"]["of"]) <= set(columns(name)) and report["average"]["name"] not in columns(name)
@@ -240,8 +243,8 @@ def test_averages_and_best_values_are_of_what_there_is(name: str) -> None:
     assert not set(report.get("best_over", [])) & set(report.get("rows", ["model"]))
 
 
-@every_preset
-def test_figures_are_drawn_of_what_there_is(name: str) -> None:
+def check_figures(name: str) -> None:
+    """Figures show rows, metrics and quantities that exist."""
     report = text_of(name)["report"]
     for figure in report.get("figures", [{"kind": "bars"}]):
         match figure["kind"]:
@@ -260,8 +263,7 @@ def test_figures_are_drawn_of_what_there_is(name: str) -> None:
                 assert kind == "bars"
 
 
-@every_preset
-def test_published_cells_have_a_place(name: str) -> None:
+def check_published_cells(name: str) -> None:
     """Row and column of every published cell are among the preset's, under the same names."""
     report = text_of(name)["report"]
     if report.get("published") is None:
@@ -289,8 +291,8 @@ def test_published_numbers_are_well_formed(paper: str) -> None:
         assert table["unit"] in UNITS and isinstance(table["title"], str) and isinstance(table["source"], str)
         assert table["trials"] is None or table["trials"] > 0
         assert table["cells"]
-        places = Counter((cell["row"], cell["column"]) for cell in table["cells"])
-        assert max(places.values()) == 1, f"{name}: {places.most_common(1)} comes twice"
+        counts = Counter((cell["row"], cell["column"]) for cell in table["cells"])
+        assert max(counts.values()) == 1, f"{name}: {counts.most_common(1)} comes twice"
         for cell in table["cells"]:
             check_cell(cell, table["unit"])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, jobs_of, run_command, settings
-from test_report import a_run
+from support.written_runs import a_run
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF

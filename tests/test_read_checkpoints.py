@@ -78,7 +78,7 @@ def test_weights_of_another_run_are_refused(
     word, said = OTHERS[other]
     raw, there = raw_of(copy), run_folder(raw_of(copy, word))
     folder = run_folder(raw)
-    source, target = [place / file if file == "last.ckpt" else best_of(place) for place in (there, folder)]
+    source, target = [run / file if file == "last.ckpt" else best_of(run) for run in (there, folder)]
     shutil.copyfile(source, target)
     expected = f"{target.name} holds the weights of another run ({said}"
     assert expected in message_of(evaluating(raw), capsys)

@@ -174,7 +174,7 @@ def test_a_configuration_that_would_fill_the_memory(
 
 
 def test_what_is_shared_is_written_twice(tmp_path: Path) -> None:
-    """A configuration put together in Python may hold one list at two places."""
+    """A configuration made in Python may hold the same list under two keys."""
     shared: dict[str, Any] = {"list": [1, {"a": None}], "name": "x"}
     config = {"one": shared, "two": [shared, shared]}
     text = config_text(config)

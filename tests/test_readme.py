@@ -46,7 +46,7 @@ def smoke(line: str, folder: Path, data: Path) -> list[str]:
     if "task.split=simple" in arguments:
         extra.append(f"paths.data={real_data('scan/SCAN.tar.gz').parent.parent}")
     elif task == "pcfg":
-        pcfg.place(real_data("pcfg_set/pcfg_set.tar.gz"), folder / "data")
+        pcfg.write_layout(real_data("pcfg_set/pcfg_set.tar.gz"), folder / "data")
         extra = [f"paths.data={folder / 'data'}", *extra]
         arguments = [word.replace("productivity", "small_10k") for word in arguments]
     else:
@@ -77,7 +77,7 @@ def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
 def test_commands_about_tasks_run(line: str, tmp_path: Path) -> None:
     data = tmp_path / "data"
     if "pcfg" in line:
-        pcfg.place(real_data("pcfg_set/pcfg_set.tar.gz"), data)
+        pcfg.write_layout(real_data("pcfg_set/pcfg_set.tar.gz"), data)
     words = [sys.executable, *shlex.split(line)[1:], f"paths.data={data}", f"paths.cache={tmp_path / 'cache'}"]
     done = subprocess.run(words, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
@@ -161,9 +161,9 @@ def test_the_table_of_models_is_right() -> None:
     rows = [line.strip("| ").split(" | ") for line in README.splitlines() if line.startswith("| `")]
     said = {name: row[2:] for row in rows if len(row) == 6 for name in re.findall(r"`([a-z0-9_]+)`", row[0])}
     assert sorted(said) == [name for name in group_choices()["model"] if "/" not in name]
-    places = (("bidirectional", "encoder"), ("causal", "decoder"), ("cross", "cross"), ("step", "decoder"))
-    for column, (form, place) in enumerate(places):
-        able = models_that_can(CONF, lambda found, p=place, f=f"supports_{form}": all(can(one, f) for one in found[p]))
+    slots = (("bidirectional", "encoder"), ("causal", "decoder"), ("cross", "cross"), ("step", "decoder"))
+    for column, (form, slot) in enumerate(slots):
+        able = models_that_can(CONF, lambda found, p=slot, f=f"supports_{form}": all(can(one, f) for one in found[p]))
         names = able.partition(": ")[2].split(", ")
         assert {name for name, cells in said.items() if cells[column] != "no"} == set(names), form
     assert {name for name, cells in said.items() if "cross only" in cells} == {"linformer"}

@@ -73,9 +73,9 @@ class Letters(Task):
         tree = self.sources()[0].open(folders)
         files = tree.read(["train.txt", "test.txt"])
 
-        def build(place):
+        def build(folder):
             for name, text in files.items():
-                save_arrays(place, **{name[:-4]: np.frombuffer(text, dtype=np.uint8)})
+                save_arrays(folder, **{name[:-4]: np.frombuffer(text, dtype=np.uint8)})
 
         folder = build_once(folders.cache / cache_key("letters", 7, {}), build, "letters")
         subsets = {}

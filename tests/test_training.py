@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.model_cases import MODELS, models_for
+from support.model_cases import MODELS, distinct_for, models_for
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 
 from attnlab.config.check import check_config
@@ -28,8 +28,8 @@ def losses(folder: Path, *overrides: str) -> list[float]:
     return [value for _, name, value in MetricsFile(run_folder(raw) / "metrics.csv").rows() if name == "train/loss"]
 
 
-@pytest.mark.parametrize(("task", "model"), [(task, model) for task in SMALL for model in models_for(task)])
-def test_every_pair_trains_and_is_tested(task: str, model: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("task", "model"), [(task, model) for task in SMALL for model in distinct_for(task)])
+def test_every_pair_trains_and_is_evaluated(task: str, model: str, tmp_path: Path) -> None:
     short = (*SMALL[task], f"model={model}", "train.max_steps=2")
     assert len(losses(tmp_path, *short)) == 2
     metrics = json.loads((run_folder(config_of(tmp_path, *short)) / "result.json").read_text())["metrics"]
@@ -39,7 +39,7 @@ def test_every_pair_trains_and_is_tested(task: str, model: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("task", SMALL)
 def test_a_pair_that_cannot_be_is_refused_with_what_can(task: str, tmp_path: Path) -> None:
-    """One problem for every place without its form, and each names models that are right there."""
+    """One problem for every slot without its form; each names models that have it."""
     for model in sorted(set(MODELS) - set(models_for(task))):
         found = check_config(config_of(tmp_path, *SMALL[task], f"model={model}"))
         assert found

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.orthogonality import orthogonality_loss as pair_by_pair
-from support.model_cases import config_of, masks, network_of
+from support.model_cases import config_of, network_of
+from support.tensors import masks
 from torch import Tensor
 
 from attnlab.attention.core.value_orthogonality import orthogonality_loss

@@ -159,7 +159,7 @@ def test_an_id_that_was_copied_from_another_run_is_drawn_anew(tmp_path: Path) ->
 
 
 def test_what_lies_elsewhere_is_never_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A link in the place of an earlier part, or of the whole wandb folder; parts that are there are replaced."""
+    """A link at the path of an earlier part, or of the whole wandb folder, stays; earlier parts are replaced."""
     precious, root = tmp_path / "precious" / "offline-run-1-0123abcd", tmp_path / "runs"
     (root / "wandb").mkdir(parents=True)
     earlier, link = (root / "wandb" / f"offline-run-{number}-0123abcd" for number in (2, 3))
@@ -175,7 +175,7 @@ def test_what_lies_elsewhere_is_never_removed(tmp_path: Path, capsys: pytest.Cap
     _remove_earlier(root, "0123abcd")
     assert (precious / "kept").exists()
     assert "is a link" in capsys.readouterr().err
-    # a place of runs that is a link is what the user chose
+    # the user may choose a link as the folder of runs
     (tmp_path / "disk" / "wandb" / earlier.name).mkdir(parents=True)
     (tmp_path / "linked").symlink_to(tmp_path / "disk")
     _remove_earlier(tmp_path / "linked", "0123abcd")

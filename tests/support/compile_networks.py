@@ -9,7 +9,8 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from support.model_cases import SPECS, config_of, masks, network_of, positions_of
+from support.model_cases import SPECS, config_of, network_of, positions_of
+from support.tensors import masks
 
 
 def arguments(task: str) -> tuple[Tensor, ...]:

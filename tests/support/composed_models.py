@@ -31,7 +31,7 @@ def _composed(group: str, choice: str) -> dict[str, Any]:
 
 def distinct(models: Sequence[str]) -> list[str]:
     """Of models that differ in nothing but their name and the orthogonality loss, those with the loss, one for each
-    place and form of it; the first one where none has it."""
+    slot and form of it; the first one where none has it."""
     found: dict[str, dict[str, str]] = {}
     for model in models:
         section = dict(composed(model)["model"])

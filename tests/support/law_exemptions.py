@@ -1,4 +1,4 @@
-"""The one place where a mechanism is excused from a law of tests/test_laws_*.py, each with its reason.
+"""All exemptions of mechanisms from a law of tests/test_laws_*.py, each with its reason.
 
 Keys are (law, dotted path of the class); laws are those of LAWS. The list is printed at the end of every test run.
 """

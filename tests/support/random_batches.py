@@ -21,7 +21,8 @@ from attnlab.data.batch import (
 )
 from attnlab.learn.compiled_step import compiled
 from attnlab.learn.objectives import hide_tokens, objective_for
-from support.model_cases import SPECS, gradients, network_of
+from support.model_cases import SPECS, network_of
+from support.tensors import gradients
 
 
 def drawn_batch(task: str, more: int = 0) -> Batch:

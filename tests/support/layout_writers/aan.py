@@ -24,7 +24,7 @@ def text(topic: str, draw: random.Random) -> str:
     return str(" ".join(sentence.format(topic) for sentence in sentences).encode())
 
 
-def place(_: Path | None, data: Path, sizes: Mapping[str, int] = SIZES) -> None:
+def write_layout(_: Path | None, data: Path, sizes: Mapping[str, int] = SIZES) -> None:
     """Writes the three files where an unpacked release has them below `data`; equal sizes give equal files.
 
     Args:

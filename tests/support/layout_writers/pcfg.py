@@ -10,7 +10,7 @@ LONGEST = 736
 """symbols of the longest official target; one row of the stand-in for iid has more"""
 
 
-def place(real: Path, data: Path) -> None:
+def write_layout(real: Path, data: Path) -> None:
     """Writes below `data` two clones as they would lie there, less the files that nobody here has.
 
     Args:
