@@ -9,7 +9,7 @@ from jaxtyping import install_import_hook
 
 # Before these packages are imported: every annotated shape and type is then checked at every call.
 install_import_hook(["attnlab.attention", "attnlab.nn", "attnlab.learn"], "beartype.beartype")
-# Assertions of shared code explain themselves as those of test files do.
+# For detailed messages of failed assertions in shared code too.
 pytest.register_assert_rewrite("support")
 
 

@@ -1,4 +1,4 @@
-"""Official files in folders and archives: found, read, named when they are missing, refused when they are hostile."""
+"""Official files in folders and archives: search, messages for missing files, limits against hostile archives."""
 
 import gzip
 import io

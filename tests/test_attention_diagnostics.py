@@ -1,4 +1,4 @@
-"""Diagnostics: what is reported is what the attentions did, and the network is left as it was."""
+"""Attention diagnostics report the real computation and leave the network unchanged."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Figures of attentions: the numbers in them, the files of real tiny runs, the command, and figures during training."""
+"""Figures of attentions: their numbers, the files of tiny runs, the command, and figures during training."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""Benchmarks: what they compute from measurements. Times themselves are asserted nowhere."""
+"""Values that benchmarks compute from measurements; no test asserts a time."""
 
 import csv
 import importlib
@@ -24,7 +24,7 @@ COMMANDS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if "d
 
 
 def test_the_tiny_form_runs_every_benchmark() -> None:
-    """At once or line by line: `all` is the caller, `tables` shows results, `gpu` has a tiny form of its own."""
+    """At once or line by line: `all` is the caller, `tables` shows results, `gpu_suite` has a separate tiny form."""
     assert set(SMALLEST) == set(COMMANDS) - {"all", "gpu_suite"}
     assert {line.split()[0] for line in (*SHORT, *FULL)} <= set(SMALLEST)
     assert {line.split()[0] for line in tiny()} == set(SMALLEST) and len(tiny()) > len(SHORT)

@@ -1,4 +1,4 @@
-"""BigBird in small blocks, so that some of them see little: which see which, padding, random blocks, number formats."""
+"""BigBird with small blocks: visible blocks, padding, random blocks, number formats."""
 
 import subprocess
 import sys
@@ -151,7 +151,7 @@ def test_weights_are_exactly_0_where_nothing_is_seen() -> None:
 
 @pytest.mark.parametrize("lengths", [(9, 9), (20, 20), (100, 37)])
 def test_every_block_sees_its_share_of_random_blocks(lengths: tuple[int, int]) -> None:
-    """Three beside the near and the global ones, or all that are left; never one twice."""
+    """Three besides near and global blocks, or all that are left; no block twice."""
     sees = make().sees(lengths[0], torch.tensor(lengths) * 2)
     for b, n_blocks in enumerate(lengths):
         assert not sees[b, :, :, n_blocks:].any()

@@ -1,4 +1,4 @@
-"""Data that is made once: together, after a kill, after damage, on a full disk."""
+"""Cached data is built once: with several processes, after a kill, after damage, on a full disk."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Compiled training steps: one graph for every kind of task, the eager numbers, and a run that is resumed."""
+"""Compiled training steps: one graph per kind of task, the numbers of eager steps, and resume."""
 
 import subprocess
 import sys

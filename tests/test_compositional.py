@@ -1,4 +1,4 @@
-"""Compositional attention's switches, the published outputs, and what its two stages do and do not depend on."""
+"""Compositional attention: switches, published outputs, and the dependencies of its two stages."""
 
 from itertools import product
 
@@ -101,7 +101,7 @@ def test_values_are_cached_once_for_all_searches() -> None:
 
 
 def test_the_retrieval_stage_starts_as_published() -> None:
-    """Its biases are drawn rather than 0, and are there without those of the other projections."""
+    """Its biases are drawn instead of 0, and exist also without biases of the other projections."""
     attention = CompositionalAttention(8, 2, bias=False, initialization="xavier")
     assert attention.v_proj.bias is None
     assert attention.retrieval_query_proj.bias.any()

@@ -1,4 +1,4 @@
-"""Wrong command lines: every problem, in one message, with the key, what is allowed and the nearest right word."""
+"""Wrong command lines get every problem in one message: the key, the allowed values, the nearest word."""
 
 import itertools
 import shutil

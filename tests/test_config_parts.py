@@ -1,4 +1,4 @@
-"""The parts of the check: signatures read from source, types, intervals, layer plans, composition, help."""
+"""Parts of the configuration check: signatures, types, intervals, layer plans, composition, help."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Cross-entropy in chunks: equal to torch's, and never the logits of a whole batch."""
+"""Cross-entropy in chunks: equal to torch's, without the logits of a whole batch."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Data on a device: every task's batches are those of the host, and so is a run."""
+"""Data kept on a device gives the batches and the run of data kept on the host."""
 
 import json
 from pathlib import Path

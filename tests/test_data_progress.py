@@ -1,4 +1,4 @@
-"""Progress of data that is made or fetched, where stderr is a pipe and where it is a terminal."""
+"""Progress messages of preparation and downloads, for a pipe and for a terminal."""
 
 import os
 import pty

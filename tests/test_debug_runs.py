@@ -62,7 +62,7 @@ def test_debug_runs_alone_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_debug_on_a_preset_is_no_cell_of_it(tmp_path: Path) -> None:
-    """The preset's own cells stay missing, and what is asked for with debug= has nothing published beside it."""
+    """Cells of the preset stay missing; a report with debug= has no published numbers."""
     experiment, words = "park2024/table4_scan", [f"paths.runs={tmp_path / 'runs'}", "model=linear", "seed=0"]
     folder = write(tmp_path, f"experiment={experiment}", "model=linear", "seed=0", "debug=smoke")
     assert [run.state for run in select_experiment(experiment, words).runs] == ["missing"]

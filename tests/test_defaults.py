@@ -1,4 +1,4 @@
-"""One complete configuration: a default is the same whether a yaml writes it or not, for everything that reads it."""
+"""Defaults: the configuration is the same whether a yaml writes a default or not."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Embeddings and outputs: initial values, scales, tied weights, and position tables against loops."""
+"""Embeddings and output layers: initial values, scales, tied weights, position tables against loops."""
 
 import math
 
@@ -88,7 +88,7 @@ def test_patch_positions_are_those_of_the_published_code() -> None:
 
 
 def test_image_question_tokens_equal_a_loop() -> None:
-    """Class token first, patches row by row with their positions, the question beside every one, a linear map."""
+    """Class token first, patches row by row with their positions, the question joined to every one, a linear map."""
     embedding = ImageQuestionEmbedding((30, 45, 3), 4, 8, absolute=True, dropout=0.0).double()
     images, questions = torch.randint(256, (2, 30, 45, 3)).byte(), torch.randint(2, (2, 4)).byte()
     out, table = embedding(images, questions), patch_positions(6, 4, torch.zeros((), dtype=torch.float64))

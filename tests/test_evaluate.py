@@ -1,4 +1,4 @@
-"""`python evaluate.py`: other splits, cutoffs and lengths of a trained run, never touching its own result."""
+"""`python evaluate.py`: other splits, cutoffs and lengths of a trained run; its result stays unchanged."""
 
 import json
 import os

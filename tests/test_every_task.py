@@ -1,4 +1,4 @@
-"""Every task trains, is tested and evaluated with two models; every model with one task of each kind of network."""
+"""Every task trains and is evaluated with two models, and every model on each kind of network."""
 
 import json
 import math
@@ -30,13 +30,13 @@ TESTED = {
     "masked_language_model": "masked_token_perplexity",
 }
 ELSEWHERE = ("scan", "sort_of_clevr")
-"""tested with every model in test_training.py"""
+"""tasks of test_training.py, which trains every model on them"""
 EACH_KIND = {
     "lra_listops": "test/accuracy",
     "flip_flop": "test/iid/accuracy",
     "wikitext103_masked": "test/masked_token_perplexity",
 }
-"""The other kinds of network and a metric of each; classification is tested with every model elsewhere, too."""
+"""other kinds of network, each with a metric; test_training.py has the kinds of ELSEWHERE"""
 PRODUCT = [
     pytest.param(task, model, marks=[pytest.mark.slow] if task == "lra_listops" else [])
     for task in EACH_KIND
@@ -116,7 +116,7 @@ LONGER = {
 
 @pytest.mark.parametrize("task", LONGER)
 def test_lengths_that_were_not_trained_on(task: str, tiny_data: Path, tmp_path: Path) -> None:
-    """The network stays the one that was trained; results carry accuracy by length."""
+    """The trained network is evaluated; results have metrics by length."""
     folder, _ = trained(tiny_data, tmp_path, task, "model=linear_l2", "backbone.positions=sinusoidal")
     words, metric = LONGER[task]
     assert evaluate_main([f"run={folder}", *words.split()]) == 0

@@ -1,4 +1,4 @@
-"""Official files: found, downloaded whole, resumed, refused."""
+"""Downloads of official files: search, whole downloads, resumed downloads, refused files."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""FLASH's switches, its chunks and state, its positions, and the published code."""
+"""FLASH: switches, chunks and state, positions, published outputs."""
 
 from collections.abc import Callable
 

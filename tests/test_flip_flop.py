@@ -1,4 +1,4 @@
-"""Flip-flop language modelling: the law its sequences follow, what is scored, streams, and other lengths."""
+"""Flip-flop language modelling: the law of its sequences, scored positions, streams, other lengths."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""GLUE: each set in its official layout, the same rows out of the hub, framing, tokens, and files that are wrong."""
+"""GLUE: official layouts, equal rows from the hub, framing, tokens, damaged files."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Greedy decoding against a loop that runs the whole network anew for every token, and what counts as right."""
+"""Greedy decoding against a loop that runs the whole network for every token; scores of decoded sequences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -101,7 +101,7 @@ class Rows(State):
 
 
 class Scripted(EncoderDecoder):
-    """Prefers the tokens of a script; where the end is forbidden, those of a second one.
+    """Prefers the tokens of a script; if the end token is forbidden, the tokens of a second script.
 
     The first input token of a row is the number of its script.
     """

@@ -1,4 +1,4 @@
-"""House rules: which way imports point, sizes of files and functions, names, targets, and what stays unloaded."""
+"""House rules: import directions, sizes of files and functions, names, targets, modules that stay unloaded."""
 
 import ast
 import importlib
@@ -74,7 +74,7 @@ def wrong_imports(file: Path) -> Iterator[str]:
 def wrong_sizes(file: Path) -> Iterator[str]:
     text = file.read_text()
     if len(text.splitlines()) > MAX_LINES:
-        yield f"{len(text.splitlines())} lines: which part wants a room of its own?"
+        yield f"{len(text.splitlines())} lines: which part belongs in another file?"
     if not re.fullmatch(r"[a-z0-9_]+", file.stem):
         yield "file names are lower snake case"
     for node in ast.walk(ast.parse(text)):
@@ -92,7 +92,7 @@ def test_every_file_keeps_the_rules(wrong: Callable[[Path], Iterator[str]]) -> N
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Modules that import each other in turn, at the top or inside functions; empty where there is none."""
+    """Modules that import each other in turn, at the top or inside functions; empty without a circle."""
     done: set[str] = set()
     way: list[str] = []
 

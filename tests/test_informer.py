@@ -1,4 +1,4 @@
-"""ProbSparse attention's switches where it chooses among queries, and its parts: measure, counts, draws."""
+"""ProbSparse attention: switches when queries are selected, measure, counts, draws."""
 
 import math
 

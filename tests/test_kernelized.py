@@ -1,4 +1,4 @@
-"""Kernelized attention: a Gaussian kernel between 0 and 1, also where the squares of long vectors cancel."""
+"""Kernelized attention: a Gaussian kernel between 0 and 1, also for long vectors."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Launchers: `packed` (with a stand-in for the training) and `joblib`, their options, exit codes and signals."""
+"""Launchers `packed` (with a stand-in for the training) and `joblib`: options, exit codes, signals."""
 
 import json
 import os

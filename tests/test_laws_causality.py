@@ -1,4 +1,4 @@
-"""Law 2: nothing of the future in the past, and one step at a time gives what the whole sequence gives."""
+"""Law 2: the future changes nothing in the past, and incremental decoding equals the causal form."""
 
 from dataclasses import fields
 

@@ -1,4 +1,4 @@
-"""Law 5: forward passes have no graph break, no hidden state, and work on stacked parameters under vmap."""
+"""Law 5: forward passes have no graph break and no hidden state, and work on stacked parameters under vmap."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def test_no_sequence_network_has_a_graph_break() -> None:
 
 
 def test_no_image_network_has_a_graph_break() -> None:
-    """Its layers are those of the sequence networks, without a mask."""
+    """Image networks have the layers of sequence networks, without a mask."""
     check_tracing("sort_of_clevr", one_of_each_mechanism("sort_of_clevr"))
 
 

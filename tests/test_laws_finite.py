@@ -1,4 +1,4 @@
-"""Law 4: outputs, penalties and gradients are finite for every input a number format can hold with some room."""
+"""Law 4: outputs, penalties and gradients are finite for all inputs within the range of a number format."""
 
 import copy
 from contextlib import nullcontext

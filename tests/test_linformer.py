@@ -1,4 +1,4 @@
-"""Linformer's switches: sharing of the projections, their size; lengths it has no columns for; cross-attention."""
+"""Linformer: sharing and size of the projections, lengths beyond them, cross-attention."""
 
 from dataclasses import replace
 from itertools import product

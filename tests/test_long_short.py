@@ -1,4 +1,4 @@
-"""Long-short attention's switches, its state, what its weights are, and the published code."""
+"""Long-short attention: switches, state, weights, published outputs."""
 
 import pytest
 import torch

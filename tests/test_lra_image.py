@@ -1,4 +1,4 @@
-"""LRA image: CIFAR-10's batches in every official layout, the grey values, the division, and files that are wrong."""
+"""LRA image: batches of CIFAR-10 in every official layout, grey values, division, damaged files."""
 
 import hashlib
 import pickle

@@ -1,4 +1,4 @@
-"""ListOps: what expressions mean, our generator against LRA's own files, and official files good and bad."""
+"""LRA ListOps: values of expressions, generator against the official files, damaged files."""
 
 import gzip
 import shutil

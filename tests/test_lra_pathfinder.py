@@ -1,4 +1,4 @@
-"""LRA pathfinder: drawn pictures in the layout of the release, its division, and releases that are not whole."""
+"""LRA pathfinder: drawn pictures in the official layout, division, incomplete releases."""
 
 import io
 import random
@@ -116,7 +116,7 @@ def test_the_pictures_can_be_learned(tmp_path: Path) -> None:
 
 
 def pack(files: Path, archive: Path, above: str, shuffled: bool) -> None:
-    """A tar of a folder, in which its files lie below `above`, beside the same of another size and difficulty."""
+    """A tar with the files of a folder below `above`, and files of another size and difficulty."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     paths = sorted(path for path in files.rglob("*") if path.is_file())
     if shuffled:

@@ -1,4 +1,4 @@
-"""LRA's retrieval task on files in its layout; the real ones are not to be had."""
+"""LRA retrieval on generated files in the official layout; the real files are not available."""
 
 import gzip
 import shutil

@@ -1,4 +1,4 @@
-"""LRA's text task: reviews from folder and archive, what validates, and files that are not what they should be."""
+"""LRA text: reviews from folder and archive, validation split, damaged files."""
 
 import gzip
 import io
@@ -46,7 +46,7 @@ def small(tmp_path: Path) -> Folders:
 
 
 def pack(data: Path) -> Path:
-    """The folder as the official archive, in an order of its own."""
+    """The folder as the official archive, in another order."""
     archive = data / "aclImdb_v1.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
         for file in sorted((data / "aclImdb").rglob("*"), reverse=True):

@@ -1,4 +1,4 @@
-"""Mathematics: the official files, our generator against them, and an evaluator that shares no code with either."""
+"""Mathematics: official files, generator against them, and an evaluator independent of both."""
 
 import gzip
 import re

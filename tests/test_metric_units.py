@@ -1,4 +1,4 @@
-"""One module of units: every printer writes the same text for the same metric, in the unit of the published numbers."""
+"""Units of metrics: every printer writes the same text for the same metric, in the published unit."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Metrics from records: against plain loops, over groups and lengths, and where they are undefined."""
+"""Metrics of records: against plain loops, over groups and lengths, and undefined values."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Batches cut into pieces of few tokens: nothing is lost, the limit holds, the gradient stays."""
+"""Microbatches: no example is lost, the token limit holds, the gradient is equal."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The run folder is a function of the configuration: same meaning, same folder; different meaning, different folder."""
+"""Run folders: same meaning, same folder; different meaning, different folder."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Whole networks: decoding step by step equals teacher forcing, whatever the backbone and the pattern of layers."""
+"""Encoder-decoder networks: incremental decoding equals teacher forcing for every backbone and layer pattern."""
 
 from dataclasses import replace
 from typing import Any

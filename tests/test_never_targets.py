@@ -1,4 +1,4 @@
-"""Ids that are the target of no example: no part of the softmax, no gradient, never written; and which they are."""
+"""Ids that are never a target: outside the softmax, without gradient, never decoded."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Nystromformer and Skyformer: switches, published outputs, the attention they approach, sampling, number formats."""
+"""Nystromformer and Skyformer: switches, published outputs, approximation, sampling, number formats."""
 
 import math
 from itertools import product

@@ -1,4 +1,4 @@
-"""Which jobs of a sweep are trained together, and what is said of those that are not."""
+"""Grouping of the jobs of a sweep into packs, and messages about jobs that train alone."""
 
 import copy
 import random

@@ -1,4 +1,4 @@
-"""Runs trained together are the runs they are by themselves: same numbers, files and ends."""
+"""Packed runs equal single runs: numbers, files and ends."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ SCAN = (*SMALL_SCAN, STEPS, "backbone.dropout=0", "task.length_cutoff=40", "trai
 CLEVR = (*SMALL_CLEVR, STEPS, "model=performer", "backbone.dropout=0", "train.validate_every=4")
 SCHEDULED = ("optim.schedule=one_cycle", "optim.clip_norm=0.5", "train.accumulate=2", "model.ortho.weight=0.1")
 CASES = {
-    # Own rates, weights and limits; gradients of two batches; one run has a schedule, one no loss beside the task's.
+    # Different rates, weights and limits; gradients of two batches; one run has a schedule, one no orthogonality loss.
     "scan": [
         (*SCAN, "model=linear_l2_ortho", "train.accumulate=2", "model.ortho.weight=0", "optim.clip_norm=null"),
         (*SCAN, "model=linear_l2_ortho", *SCHEDULED, "seed=1", "optim.lr=0.003"),

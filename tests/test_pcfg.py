@@ -1,4 +1,4 @@
-"""PCFG SET: the interpreter against the official files, the splits, and files that are not what they should be."""
+"""PCFG SET: interpreter against the official files, splits, damaged files."""
 
 import shutil
 import tarfile

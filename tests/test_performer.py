@@ -1,4 +1,4 @@
-"""Performer's switches, its random features, and published outputs."""
+"""Performer: switches, random features, published outputs."""
 
 from itertools import product
 
@@ -39,13 +39,13 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("denominator", [True, False])
 @pytest.mark.parametrize(("kind", "placement"), list(product(KINDS, PLACEMENTS)))
-def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool, mode: str) -> None:
-    attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
-    compare_with_reference(attention, mode, 6)
-    compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
+def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool) -> None:
+    for mode in MODES:
+        attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
+        compare_with_reference(attention, mode, 6)
+        compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,4 +1,4 @@
-"""Printed commands can be pasted into a shell, whatever folders are called, and our own parsers read them."""
+"""Printed commands can be pasted into a shell for any folder name, and our parsers read them."""
 
 import json
 import re

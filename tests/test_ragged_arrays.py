@@ -1,4 +1,4 @@
-"""Sequences end to end: padded rows, files written one sequence at a time, mapped back, and a writer that is killed."""
+"""Ragged arrays: padded rows, files written one sequence at a time, memory maps, killed writers."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Weights belong to one run and one step: those of another run or step are refused, wherever they are read."""
+"""Weights belong to one run and one step; every reader refuses others."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Damaged files of a run folder: train, evaluate and report read them alike, and answer with one sentence."""
+"""Damaged files of a run folder: train, evaluate and report answer alike with one sentence."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_train(file: str, fault: str, raw: dict[str, Any], capsys: pytest.Captur
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("file", FILES)
 def test_evaluate(file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    """The configuration is all that it reads beside the weights."""
+    """It reads only the configuration and the weights."""
     FAULTS[fault](run_folder(raw) / file)
     assert evaluate_main([f"run={run_folder(raw)}"]) == (2 if file == "config.yaml" else 0)
     assert file != "config.yaml" or "config.yaml is " in capsys.readouterr().err

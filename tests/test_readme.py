@@ -1,4 +1,4 @@
-"""Every command of the README runs: those of Python for real, shrunk to a few steps; those of make are targets."""
+"""Every command of the README runs, shrunk to a few steps; its make targets exist."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""LSH attention's switches with several chunks, and what makes it Reformer's: chunks, rounds, hashes, redraws."""
+"""LSH attention: switches with several chunks, chunks, rounds, hashes, redraws."""
 
 import subprocess
 import sys

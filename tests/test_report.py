@@ -1,4 +1,4 @@
-"""report.py: cells from run folders, beside published numbers; what is missing or broken is named, never averaged."""
+"""report.py: cells from run folders next to published numbers; missing and broken runs are named, not averaged."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Numbers at the ends of what a file can hold: every output of report.py and the page is made, and names them."""
+"""Extreme numbers: every output of report.py and the page is made and names them."""
 
 import csv
 import itertools

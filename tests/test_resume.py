@@ -1,4 +1,4 @@
-"""Resumed equals uninterrupted, bit for bit: as a real process killed at any moment, and when asked to stop."""
+"""Resumed runs equal uninterrupted runs bit for bit, after a kill and after a signal."""
 
 import json
 import os

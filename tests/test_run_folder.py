@@ -1,4 +1,4 @@
-"""The run folder: repeated, changed, damaged, held by another process, made by another version."""
+"""The run folder: repeated, changed, damaged, locked, made by another version."""
 
 import json
 import shutil

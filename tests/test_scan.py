@@ -1,4 +1,4 @@
-"""SCAN: the grammar against the published files, the splits, and files that are not what they should be."""
+"""SCAN: grammar against the published files, splits, damaged files."""
 
 import hashlib
 import shutil

@@ -1,4 +1,4 @@
-"""Networks of one stack: classifiers of token sequences and of pairs, causal and masked language models."""
+"""Networks of one stack: classifiers of sequences and of pairs, causal and masked language models."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The softmax variants of Csordas et al. 2021: `relative`, `universal`, `relative_universal`; and layer sharing."""
+"""Softmax variants of Csordas et al. 2021 (`relative`, `universal`, `relative_universal`) and layer sharing."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Under Slurm a run is the run that it is elsewhere: no file that lies about and no variable changes it."""
+"""Runs under Slurm: no file and no environment variable changes them."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Softmax attention's switches: relative positions, biases, dropout; and the precision of distances."""
+"""Softmax attention: relative positions, biases, dropout, precision of distances."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Sort-of-CLEVR against a sample of the published generator's output, and the task around it."""
+"""Sort-of-CLEVR: against a sample of the published generator, and the task."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A sweep goes on past a failed job, says so, ends with a table, and when repeated runs only what is missing."""
+"""A sweep continues after a failed job, ends with a table, and repeats only missing runs."""
 
 import json
 from pathlib import Path

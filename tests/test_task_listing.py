@@ -1,4 +1,4 @@
-"""`python -m attnlab.tasks`: the list of tasks, one task prepared, and command lines that mean nothing."""
+"""`python -m attnlab.tasks`: the list of tasks, preparation of one task, wrong command lines."""
 
 import inspect
 import re

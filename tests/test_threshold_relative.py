@@ -1,4 +1,4 @@
-"""Threshold relative attention: the published outputs, what survives, how distance counts, and it as a decoder."""
+"""Threshold relative attention: published outputs, thresholds, distances, use in a decoder."""
 
 from dataclasses import replace
 
@@ -141,7 +141,7 @@ def test_other_forms_are_refused(mode: str) -> None:
 @pytest.mark.parametrize("positions", ["none", "sinusoidal"])
 @pytest.mark.parametrize("share_layers", [False, True])
 def test_it_decodes_what_a_softmax_encoder_read(positions: str, share_layers: bool) -> None:
-    """As the decoder's self-attention beside softmax in the encoder and across: steps equal teacher forcing."""
+    """As self-attention of the decoder, with softmax in the encoder and across: decoding equals teacher forcing."""
     group = LayerGroup(share=1.0, attention={"_target_": PATH})
     model = replace(config_of("vanilla").model, decoder=[group])
     network = network_of(model, "scan", positions=positions, share_layers=share_layers, n_layers=3)

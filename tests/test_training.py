@@ -1,4 +1,4 @@
-"""Every model takes training steps and an evaluation on one task of each kind; seeds decide, and nothing else does."""
+"""Training and evaluation of every model on two tasks; the seed alone decides the numbers."""
 
 import json
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_number_formats(precision: str, tmp_path: Path) -> None:
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    """Not only runs: a few hundred small steps bring the loss far below that of guessing."""
+    """A few hundred small steps bring the loss far below the loss of guessing."""
     found = losses(
         tmp_path, *SMALL_SCAN, "model=linear_l2", "train.max_steps=150", "optim.lr=5e-3", "backbone.dropout=0",
         "backbone.d_model=32",

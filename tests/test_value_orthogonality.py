@@ -1,4 +1,4 @@
-"""The orthogonality loss against its definition, pair by pair, and the properties that follow from it."""
+"""The orthogonality loss against its definition pair by pair, and its properties."""
 
 import math
 from dataclasses import replace
@@ -149,7 +149,7 @@ def test_zero_vectors_have_no_direction(form: OrthoForm | None) -> None:
     values = torch.tensor([[[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]]).requires_grad_()
     loss = orthogonality_loss(values, form=form)
     loss.backward()
-    # only the form that asks for lengths of 1 misses that of the zero vector
+    # only the form for rows of length 1 has no such row for the zero vector
     assert loss.item() == (1 if form == "unnormalized" else 0)
     assert values.grad.isfinite().all()
 

@@ -1,4 +1,4 @@
-"""wandb offline: one run a job, one continuous history after a resume, closed in every case."""
+"""wandb offline: one run per job, one continuous history after a resume, always closed."""
 
 import json
 import os
@@ -253,7 +253,7 @@ def test_a_report_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:
-    """The README's `wandb leet`, in a terminal of its own."""
+    """`wandb leet` of the README, in a separate terminal."""
     raw = config_of(tmp_path, *SMALL, "train.max_steps=2", logger="wandb_offline")
     assert run_job(raw, quiet=True) == 0
     terminal, inside = pty.openpty()
@@ -267,7 +267,7 @@ def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:
             if select.select([terminal], [], [], 0.5)[0]:
                 seen += os.read(terminal, 65536)
     finally:
-        # `wandb` starts the viewer as a process of its own, which would outlive it.
+        # `wandb` starts the viewer as a separate process, which would outlive it.
         os.killpg(viewer.pid, signal.SIGKILL)
         viewer.wait()
         os.close(inside)

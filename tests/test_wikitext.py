@@ -1,4 +1,4 @@
-"""WikiText: reading, tokens and words, blocks, both sources, and files that are not what they should be."""
+"""WikiText: reading, tokens and words, blocks, both sources, damaged files."""
 
 import gzip
 import shutil

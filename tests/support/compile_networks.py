@@ -1,4 +1,4 @@
-"""Compiles the networks of all models on one task; run by test_laws_compile.py in a process of its own.
+"""Compiles the networks of all models on one task; run by test_laws_compile.py in a separate process.
 
 There the shape checks of tests/conftest.py are not installed: torch.compile cannot trace through them, and nobody but
 the tests runs with them. Prints one line a network: its model and positions, then "ok" or what went wrong.

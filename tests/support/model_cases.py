@@ -208,7 +208,7 @@ def cases() -> Mapping[str, Case]:
 
 @cache
 def positions_of(model: str) -> list[str]:
-    """Position schemes that make a difference to a model: its own where it names one, else those of the backbone."""
+    """Returns the positional encodings to test with a model: its own if it names one, else all of the backbone."""
     if own := model_of(model).positions:
         return [own]
     raw = composed(model, "scan")

@@ -1,4 +1,4 @@
-"""A folder as report.py writes it, for tests of what reads it: seeds in two groups, a missing and a failed run."""
+"""A folder as report.py writes it, for tests of its readers: seeds in two groups, a missing and a failed run."""
 
 import json
 from pathlib import Path

@@ -19,7 +19,7 @@ def two_kinds(pattern: str) -> Model:
 
 
 def check_steps(network: EncoderDecoder) -> None:
-    """Logits of `start` and `step` equal those of the forward at real positions, rows selected on the way included."""
+    """Checks that incremental decoding gives the logits of the forward at real positions, also after `select`."""
     inputs, input_mask = torch.randint(7, (3, 6)), masks([6, 2, 4], 6)
     read = torch.randint(6, (3, 5))
     expected, _ = network(inputs, input_mask, read, masks([5, 5, 5], 5))

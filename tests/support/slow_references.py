@@ -19,7 +19,7 @@ REFERENCES = Path(__file__).parents[1] / "reference"
 
 
 def slow(attention: Attention, mode: str, x: Tensor, memory: Tensor | None, mask: Tensor | None):
-    """Output and penalty by the slow reference; fails with the file to write where there is none."""
+    """Returns output and penalty of the slow reference; a failure names the file to write."""
     name = type(attention).__module__.rpartition(".")[2]
     if not (REFERENCES / f"{name}.py").exists():
         pytest.fail(
@@ -30,7 +30,7 @@ def slow(attention: Attention, mode: str, x: Tensor, memory: Tensor | None, mask
 
 
 def compare_with_reference(attention: Attention, mode: str, length: int, lengths: Sequence[int] | None = None) -> None:
-    """Both forms on the same draws: queries and keys of `length`, or three queries against `length` keys (cross)."""
+    """Checks that output, penalty and gradients equal the reference, on random sequences (cross: three queries)."""
     batch = 1 if lengths is None else len(lengths)
     x = torch.randn(batch, 3 if mode == "cross" else length, 8, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(batch, length, 8, dtype=torch.float64, requires_grad=True) if mode == "cross" else None

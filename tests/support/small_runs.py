@@ -48,7 +48,7 @@ SMALL_CLEVR = (
 
 
 def settings(folder: Path, *overrides: str, logger: str = "csv") -> list[str]:
-    """Overrides of a run whose folders lie below `folder`."""
+    """Overrides of a run with its folders below `folder`."""
     paths = [f"paths.runs={folder / 'runs'}", f"paths.cache={folder / 'cache'}"]
     return [*overrides, f"logger={logger}", "trainer=cpu", "trainer.threads=1", *paths]
 
@@ -86,7 +86,7 @@ def two_finished_runs(folder: Path, *overrides: str) -> Path:
 
 
 def folder_of(folder: Path, *overrides: str) -> Path:
-    """Where such a run lies."""
+    """Returns the run folder of such a run."""
     return run_folder(config_of(folder, *overrides))
 
 
@@ -136,7 +136,7 @@ def wait_for_step(metrics: Path, step: int, process: subprocess.Popen[str], seco
 
 
 def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, signum: int = 2) -> None:
-    """Every run after this is asked to stop once it has done so many steps, as by Ctrl-C."""
+    """Every later run is asked to stop after this number of steps, as by Ctrl-C."""
     counted = iter([None] * (step - 1) + [signum] * 9)
     monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))
 

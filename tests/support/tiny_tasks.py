@@ -1,4 +1,4 @@
-"""Every task in small: a data folder of a few lines in the official layouts, and settings that train in a moment."""
+"""Every task in small: a few lines of data in the official layouts, and settings that train within a second."""
 
 import json
 from pathlib import Path

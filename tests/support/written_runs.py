@@ -1,4 +1,4 @@
-"""Run folders written without training, for tests of what reads them."""
+"""Run folders written without training, for tests of their readers."""
 
 import json
 from collections.abc import Mapping

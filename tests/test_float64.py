@@ -1,6 +1,6 @@
-"""What is computed in float64 is computed in float64 alone.
+"""Computations in float64 use no shorter number format.
 
-A part in float32 leaves its rounding, which differs by machine and by compiler, in every number that follows.
+A part in float32 leaves its rounding, which differs by machine and compiler, in every later number.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The page of everything measured: what stands on it, what it says of broken files, that nothing else is needed."""
+"""The HTML page of all measurements: content, broken files, no dependence on other files."""
 
 import base64
 import json
