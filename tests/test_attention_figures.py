@@ -110,7 +110,7 @@ def rows_of(file: Path) -> list[dict[str, str]]:
 
 
 def test_odd_numbers_are_drawn_and_counted(tmp_path: Path) -> None:
-    """Equal norms, infinite ones, no finite one at all; runs whose networks differ in heads and layers; maps with $."""
+    """Equal norms, infinite norms, no finite norm; runs whose networks differ in heads and layers; maps with $."""
     name = "encoder.layers.0.attention"
     norms = Norms([np.ones(3), np.full(2, np.inf)], [np.array([1.0, 2.0, np.nan]), np.array([500.0, 1.0])])
     maps = Maps(np.array([[[np.nan, 0.0], [-1.0, 2.0]]]), ["$a", "b_$"], None, (2, 9))
@@ -276,9 +276,9 @@ FIGURES = ("train.max_steps=4", "train.checkpoint_every=2", "logger.figures_ever
 
 @pytest.fixture
 def sketched(monkeypatch: pytest.MonkeyPatch) -> list[Summary]:
-    """A picture of one dot instead of each figure, whose drawing is tested above; what was to be drawn.
+    """Draws one dot instead of each figure and returns the list of requested figures.
 
-    Every one takes random numbers, which training must not miss.
+    Every drawing takes random numbers, which must not change training.
     """
     asked = []
 

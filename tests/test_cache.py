@@ -113,7 +113,7 @@ def flip(file: Path, offset: int = 130) -> None:
 
 
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process has compared before is forgotten."""
+    """Forgets the comparisons that this process has made."""
     monkeypatch.setattr(cache, "_checked", {})
 
 

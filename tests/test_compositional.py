@@ -62,7 +62,7 @@ def test_every_scorer_equals_the_reference(scorer: str, retrievals: int, mode: s
 
 
 def test_one_retrieval_is_softmax_attention_with_shared_values() -> None:
-    """Its weight is 1 whatever the retrieval stage says."""
+    """Its weight is 1 for any result of the retrieval stage."""
     attention, softmax, x = make(retrievals=1), SoftmaxAttention(8, 2).double(), draw(2, 5, 8)
     for name in ("q_proj", "k_proj", "out_proj"):
         getattr(softmax, name).load_state_dict(getattr(attention, name).state_dict())

@@ -265,7 +265,7 @@ def test_what_a_base_leaves_open_is_missing_until_a_file_sets_it(tmp_path: Path)
 
 
 def words(command: str) -> list[str]:
-    """Words of a command line; `{...}` and `train.max_steps 10` keep together what a shell would."""
+    """Returns the words of a command line; like a shell with quotes, it keeps `{...}` together."""
     return [command] if "{" in command else command.split(" ")
 
 
@@ -296,7 +296,7 @@ def number_types() -> Iterator[tuple[str, object]]:
         options = read_signature(task_yaml(task, CONF)["_target_"]).arguments
         yield from ((f"{task}.{name}", option.annotation) for name, option in options.items())
     for model in group_choices()["model"]:
-        for key, _, node in attention_nodes(compose_config([f"model={model}"])["model"]):
+        for key, _, node in attention_nodes(composed(model)["model"]):
             options = attention_options(read_signature(node["_target_"]))
             yield from ((f"{model}: {key}.{name}", option.annotation) for name, option in options.items())
 

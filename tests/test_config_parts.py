@@ -145,7 +145,7 @@ class Content(Record):
 
 
 def test_records_of_files() -> None:
-    """The first misfit is named, keys of others are allowed and left out, defaults stand for what is missing."""
+    """The first misfit is named, unknown keys are left out, missing keys get their defaults."""
     known = {"lines": [{"name": "a", "ends": [1, 2.5], "colour": "red"}], "first": None, "version": 2}
     assert record_problem(known, Content) is None
     assert build(Content, known) == Content(lines=[Line("a", [1, 2.5])])

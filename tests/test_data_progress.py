@@ -21,7 +21,7 @@ for number in progress.track(range(6), "drawing numbers", 6):
 
 
 class Time:
-    """A clock that is set by hand."""
+    """A clock that tests set."""
 
     now = 0.0
 

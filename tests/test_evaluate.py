@@ -156,7 +156,7 @@ def test_numbers_are_shown_before_they_are_written(
 
 
 def test_folders_of_several_runs_say_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a setting its seeds, of a task what is nearest below; at most eight."""
+    """Lists the seeds of a setting, or the nearest folders of a task; at most eight."""
     setting = tmp_path / "runs" / "scan" / "linear" / "lr=0.1,n_layers=2"
     for seed in range(10):
         (setting / f"seed{seed}").mkdir(parents=True)

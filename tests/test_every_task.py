@@ -63,7 +63,7 @@ def test_every_task_trains_and_is_evaluated(task: str, model: str, tiny_data: Pa
 
 @pytest.mark.parametrize("task", TINY)
 def test_subsets_are_those_declared(task: str, tiny_data: Path, tmp_path: Path) -> None:
-    """A wrong `subset=` is refused by what a task's class says, before its data is there."""
+    """A wrong `subset=` is refused by the class of the task, before its data is prepared."""
     config = checked(raw_of(tiny_data, tmp_path, task))
     assert set(prepare(make_task(config.task), config.paths).subsets) == set(declared_subsets(config.task))
 

@@ -21,7 +21,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @dataclass
 class Server:
-    """What the server does, and the Range header of every request it got (None without one)."""
+    """Behaviour of the server, and the Range header of every request (None without one)."""
 
     url: str = ""
     cut: list[int] = field(default_factory=list)

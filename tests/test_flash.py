@@ -36,7 +36,7 @@ def test_switches_equal_the_reference(kind: type, options: dict, mode: str) -> N
 
 @every_switch
 def test_steps_equal_the_causal_form(kind: type, options: dict) -> None:
-    """And the state holds what it says, also at the border of a chunk."""
+    """The state has its declared size, also at the border of a chunk."""
     attention, x = make(kind, **options), draw(2, 10, 8)
     expected, _ = apply(attention, "causal", x, None, None)
     state = attention.init_state(2)
@@ -144,7 +144,7 @@ def test_dropout_acts_in_training_only(kind: type) -> None:
 
 @pytest.mark.parametrize("kind", [FlashQuad, Flash])
 def test_heads_have_no_effect(kind: type) -> None:
-    """One head of the whole width, whatever the backbone has."""
+    """One head of the whole width, for any number of heads of the backbone."""
     made = []
     for heads in (1, 4):
         torch.manual_seed(0)

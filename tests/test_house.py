@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.composed_models import composed
 from support.small_runs import ROOT, environment
 
 import attnlab
 from attnlab.config import schema
 from attnlab.config.compose import group_choices
-from attnlab.config.job_config import compose_config
 
 SOURCE = ROOT / "src" / "attnlab"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -57,7 +57,7 @@ def imports(file: Path) -> Iterator[str]:
 
 
 def below(room: str) -> set[str]:
-    """A room and all that it may use."""
+    """Returns a room and all rooms that it may import."""
     return {room}.union(*map(below, ROOMS[room]))
 
 
@@ -148,12 +148,14 @@ def test_names_of_yamls_are_their_files() -> None:
 
 
 def test_every_task_sets_every_key_it_owns() -> None:
-    """So that each can be set without a plus; what a network of its kind does not read may be left out."""
+    """So each key can be set without a plus; keys that a network of the kind does not read are optional."""
     optional = {"pooling", "d_classifier"}
     for task in group_choices()["task"]:
-        composed = compose_config([f"task={task}"])
+        configuration = composed("linear", task)
         for section in (schema.Backbone, schema.Optim, schema.Train):
-            missing = {field.name for field in fields(section)} - set(composed[section.__name__.lower()]) - optional
+            missing = (
+                {field.name for field in fields(section)} - set(configuration[section.__name__.lower()]) - optional
+            )
             assert not missing, f"{task}: {section.__name__} lacks {sorted(missing)}"
 
 

@@ -37,7 +37,7 @@ def test_equals_the_published_formula() -> None:
 
 
 def test_the_weight_of_a_key_depends_on_its_distance_alone() -> None:
-    """exp(-|q - k|^2 / (2 sqrt(D))): 1 at distance 0, whatever the lengths; as many keys, so many times the value."""
+    """exp(-|q - k|^2 / (2 sqrt(D))): 1 at distance 0 for any lengths; n equal keys give n times the value."""
     attention, q = make(), draw(1, 2, 1, 4)
     direction = torch.nn.functional.normalize(draw(1, 2, 1, 4), dim=-1)
     for distance in (0.0, 0.5, 3.0):

@@ -29,7 +29,7 @@ Calls = list[tuple[str, list[tuple[str, int]]]]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """What is trained together or alone, as (model, seed), where nothing is trained for real."""
+    """Records the runs trained together or alone, as (model, seed), without training them."""
     found: Calls = []
 
     def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:

@@ -65,7 +65,7 @@ def test_stacked_image_networks_equal_single_ones(model: str) -> None:
 
 
 def check_stacking(model: str, task: str, positions: str) -> None:
-    """Three seeds of a network at once equal one after another, forward and gradients."""
+    """Three stacked seeds of a network equal the single networks, forward and gradients."""
     networks, given = [network_of(model, task, seed, positions=positions) for seed in range(3)], arguments(task)
     if reason := excuse("vmap", networks[0]):
         pytest.skip(f"exempt from the law of vmap: {reason}")

@@ -36,7 +36,7 @@ def test_switches_equal_the_reference(options: dict, mode: str) -> None:
 
 @every_switch
 def test_steps_equal_the_causal_form(options: dict) -> None:
-    """And the state holds what it says, also at the border of a segment."""
+    """The state has its declared size, also at the border of a segment."""
     attention, x = make(**options), draw(2, 16, 8)
     expected, _ = apply(attention, "causal", x, None, None)
     state = attention.init_state(2)

@@ -178,7 +178,7 @@ def test_the_docstring_shows_a_real_example() -> None:
 
 
 def features(module: str, pair: Pair) -> dict[str, object]:
-    """What is compared between our questions and the official ones."""
+    """Statistics that are compared between our questions and the official ones."""
     question, answer = pair
     numbers = NUMBER.findall(question)
     whole, _, behind = numbers[-1].lstrip("-").partition(".")
@@ -351,7 +351,7 @@ def official(folders: Folders, module: str = ADD, **options: object) -> Prepared
 
 
 def failure(folders: Folders, **options: object) -> str:
-    """The message of preparing official files that are not right; nothing of them is kept."""
+    """Returns the message for damaged official files, of which nothing is kept."""
     with pytest.raises(DataError) as error:
         official(folders, **options)
     assert not list(folders.cache.rglob("*.npy"))

@@ -1,5 +1,6 @@
 """Run folders: same meaning, same folder; different meaning, different folder."""
 
+import copy
 import itertools
 import random
 from pathlib import Path
@@ -159,7 +160,7 @@ def test_every_key_has_a_name_of_its_own() -> None:
     plain = compose_config([])
     seen: dict[str, str] = {}
     for key, value in flatten(comparable(plain)).items():
-        changed = compose_config([])
+        changed = copy.deepcopy(plain)
         *sections, name = key.split(".")
         node: Any = changed
         for section in sections:
@@ -193,9 +194,9 @@ def test_kinds_of_value_are_told_apart() -> None:
         ["a+b"],
         {"a": 1},
     ]
-    tags = set()
+    tags, plain = set(), compose_config([])
     for value in texts:
-        config = compose_config([])
+        config = copy.deepcopy(plain)
         config["task"]["extra"] = value
         tags.add(run_tag(config))
     assert len(tags) == len(texts)

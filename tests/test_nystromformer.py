@@ -112,7 +112,7 @@ def test_samples_are_real_positions(sampling: str) -> None:
 
 
 def test_redrawing_changes_the_sample_of_long_sequences() -> None:
-    """And by nothing but the generator; a sequence whose every token is a landmark stays as it is."""
+    """The generator alone decides; a sequence with every token as a landmark is unchanged."""
     attention, long, short = make(SkyformerAttention, n_landmarks=8, sampling="segments"), draw(1, 30, 8), draw(1, 4, 8)
     assert attention.redraw_every == 1
     before, before_short, draws = attention(long)[0], attention(short)[0], attention.draws.clone()

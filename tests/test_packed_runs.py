@@ -113,7 +113,7 @@ def test_a_pack_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("untested")
 def test_either_way_goes_on_where_the_other_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begun alone and ended together, begun together and ended alone."""
+    """Started alone and finished in a pack, started in a pack and finished alone."""
     runs = [(*SCAN, "model=linear_l2_ortho", f"seed={seed}", "optim.schedule=cosine") for seed in (7, 8)]
     for run in runs:
         assert run_job(config_of(tmp_path / "alone", *run), quiet=True) == 0
@@ -282,7 +282,7 @@ FAST = ("flip_flop", "lra_retrieval", "wikitext103_masked")
     "task", [pytest.param(task, marks=[] if task in FAST else [pytest.mark.slow]) for task in TINY if task != "scan"]
 )
 def test_every_task_is_packed(task: str, tiny_data: Path, tmp_path: Path) -> None:
-    """Seeds 1 and 2 get in a pack what they get alone; the masked model's hidden words are drawn by the pack."""
+    """Seeds 1 and 2 get the same numbers in a pack and alone; the pack draws the hidden words of the masked model."""
     seeds = [
         [
             raw_of(tiny_data, tmp_path / name, task, "model=linear_l2_ortho", *NO_DROPOUT, f"seed={seed}")

@@ -77,7 +77,7 @@ def write(folder: Path, files: dict[str, dict[str, str]]) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    """A clone of a few lines in the official format, nothing of it known by checksum; no network."""
+    """A clone of a few lines in the official format, without known checksums; no network."""
     write(tmp_path / "data" / CLONE, FIXTURE)
     monkeypatch.setattr(pcfg_files, "KNOWN", {})
     monkeypatch.setattr(pcfg_files, "RAW", "http://127.0.0.1:9/")

@@ -156,7 +156,7 @@ def columns(name: str) -> dict[str, tuple[str, dict[str, Any]]]:
 
 @cache
 def row_names(name: str) -> set[str]:
-    """The rows of a preset's table, as they are shown."""
+    """The names of the rows of a preset's table."""
     report = text_of(name)["report"]
     joined = {
         ", ".join(show(value_at(name, point, key)) for key in report.get("rows", ["model"])) for point in points(name)

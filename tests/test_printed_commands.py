@@ -121,7 +121,7 @@ def test_runs_that_begin_with_others(tmp_path: Path) -> None:
 
 
 def test_a_printed_command_pasted_into_a_shell(tmp_path: Path) -> None:
-    """Trained, evaluated and reported below a folder with blanks and brackets, by what was printed."""
+    """Trains, evaluates and reports below a folder with blanks and brackets, with the printed commands."""
     base = tmp_path / ODD
     words = settings(base, *SMALL_CLEVR, "model=linear", "train.max_steps=2", "train.validate_every=2")
     done = run_command("train.py", *words)

@@ -52,7 +52,7 @@ def copy(runs: Path, tmp_path: Path) -> Path:
 
 
 def message_of(action: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> str:
-    """What is said where an action fails."""
+    """Returns the message of an action that fails."""
     capsys.readouterr()
     assert action() == 1
     said = capsys.readouterr().err

@@ -70,7 +70,7 @@ def test_gradients_are_those_of_the_output_across_chunks() -> None:
 
 
 def test_repeated_tokens_do_not_see_the_padding() -> None:
-    """Tokens of one bucket keep their order, whatever stands behind them."""
+    """Tokens of one bucket keep their order, whatever tokens follow."""
     attention, tokens = make(n_hashes=3), draw(3, 8)
     x, weights = tokens[torch.randint(3, (2, 21))].requires_grad_(), draw(2, 21, 8)
     real = masks([21, 10], 21)

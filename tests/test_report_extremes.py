@@ -109,7 +109,7 @@ def test_gradients_of_any_size_are_drawn(value: float, tmp_path: Path, configs: 
 
 @pytest.mark.parametrize("value", EXTREMES.values(), ids=EXTREMES)
 def test_a_report_of_anybody_is_shown(value: float, tmp_path: Path, configs: dict[str, Any]) -> None:
-    """The page reads report.json as it is, whoever wrote it."""
+    """The page reads any report.json, written by any program."""
     write_runs(tmp_path / "runs", configs, 0.5)
     out = tmp_path / "reports" / "x"
     assert report_main([f"runs={tmp_path / 'runs'}", COLUMNS, "figures=bars", f"out={out}"]) == 0

@@ -116,7 +116,7 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], conf: Path, *argv: str) -> tuple[int, str, str]:
-    """Exit code, and what was printed with runs of white space as one space."""
+    """Returns exit code and output, with runs of white space as one space."""
     code = main(argv, conf)
     out, err = capsys.readouterr()
     return code, " ".join(out.split()), err

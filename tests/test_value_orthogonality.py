@@ -32,7 +32,7 @@ def slow(values: Tensor, lengths: list[int], form: str | None = None) -> Tensor:
 @every_form
 @pytest.mark.parametrize("lengths", [(6, 6), (6, 2, 3), (5, 1, 0), (1, 1), (2, 0), (0, 0)])
 def test_equals_its_definition(lengths: tuple[int, ...], form: OrthoForm | None) -> None:
-    """Value and gradients, with more positions than dimensions and with fewer; a sequence of fewer than two tokens is
+    """Value and gradients, with more and fewer positions than dimensions; a sequence of fewer than two tokens is
     left out of both."""
     for values in (draw(len(lengths), 3, 6, 4).requires_grad_(), draw(len(lengths), 3, 6, 9).requires_grad_()):
         loss, expected = orthogonality_loss(values, masks(lengths, 6), form), slow(values, list(lengths), form)

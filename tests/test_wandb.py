@@ -143,7 +143,7 @@ def test_an_id_that_is_none_removes_nothing(text: str, tmp_path: Path, monkeypat
 
 
 def test_an_id_that_was_copied_from_another_run_is_drawn_anew(tmp_path: Path) -> None:
-    """The history of the other run stays; the id of a run that is begun again is kept."""
+    """The history of the other run stays; a restarted run keeps its id."""
     root, options = tmp_path / "runs", LoggerOptions(name="wandb_offline")
     one, two = (root / "scan" / f"seed{seed}" for seed in (0, 1))
     for folder in (one, two):

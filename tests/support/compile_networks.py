@@ -14,7 +14,7 @@ from support.tensors import masks
 
 
 def arguments(task: str) -> tuple[Tensor, ...]:
-    """What the networks of a task read."""
+    """Returns the inputs of the networks of a task."""
     if task == "sort_of_clevr":
         return torch.randint(256, (3, *SPECS[task].image_shape)).byte(), torch.randint(2, (3, 4)).byte()
     return torch.randint(7, (3, 4)), masks([4, 2, 1], 4), torch.randint(6, (3, 5)), masks([5, 1, 3], 5)

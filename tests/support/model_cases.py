@@ -90,13 +90,13 @@ def models_for(task: str) -> list[str]:
 
 @cache
 def distinct_for(task: str) -> list[str]:
-    """Of these, one for all that differ in nothing a law can tell apart (tests/support/composed_models.py)."""
+    """Returns the representatives of these models (tests/support/composed_models.py)."""
     return distinct(models_for(task))
 
 
 @cache
 def model_of(model: str) -> Model:
-    """A model yaml, whatever tasks it is for."""
+    """A model yaml, for any task."""
     return build(Config, composed(model, "sort_of_clevr")).model
 
 
@@ -106,10 +106,10 @@ def backbone_of(model: str, task: str, **changes: Any) -> Backbone:
 
 
 def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> nn.Module:
-    """A network in float64 and evaluation mode, its parameters moved off their initial values.
+    """Returns a network in float64 and evaluation mode, with noise on its initial parameters.
 
     Args:
-        model: a yaml's name, or a model made by hand.
+        model: the name of a yaml, or a model made in the test.
         changes: fields of the backbone.
     """
     torch.manual_seed(seed)

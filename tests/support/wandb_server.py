@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Arrived:
-    """What was sent.
+    """Everything that clients sent.
 
     runs: the settings a run was opened with, by its id.
     history: its lines by line number, by run; the later line counts if a number is sent twice.

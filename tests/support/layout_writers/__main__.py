@@ -1,4 +1,4 @@
-"""Brings a folder of real files, laid out as its own README says, into the layouts of the official releases.
+"""Copies a folder of real files into the layouts of the official releases.
 
     PYTHONPATH=tests python -m support.layout_writers <folder of real files> <new data folder>
 
