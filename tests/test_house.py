@@ -151,11 +151,9 @@ def test_every_task_sets_every_key_it_owns() -> None:
     """So each key can be set without a plus; keys that a network of the kind does not read are optional."""
     optional = {"pooling", "d_classifier"}
     for task in group_choices()["task"]:
-        configuration = composed("linear", task)
+        chosen = composed("linear", task)
         for section in (schema.Backbone, schema.Optim, schema.Train):
-            missing = (
-                {field.name for field in fields(section)} - set(configuration[section.__name__.lower()]) - optional
-            )
+            missing = {field.name for field in fields(section)} - set(chosen[section.__name__.lower()]) - optional
             assert not missing, f"{task}: {section.__name__} lacks {sorted(missing)}"
 
 
