@@ -92,7 +92,7 @@ def test_relative_standard_deviation() -> None:
     assert column(rows) == ([1, 2], [2.0, 4.0])
 
 
-def test_titles_are_words() -> None:
+def test_paths_of_attentions_become_titles() -> None:
     names = ["encoder.layers.0.attention", "encoder.layers.0.attention#2", "decoder.layers.1.cross"]
     names += ["sequence.encoder.layers.1.attention.attentions.0", "own"]
     assert list(titles(names).values()) == [

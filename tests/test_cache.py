@@ -257,7 +257,7 @@ def test_keys_depend_on_name_version_and_options_only() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(arrays_of.arrays(st.sampled_from(["u1", "i2", "f4", "?"]), arrays_of.array_shapes(min_side=0, max_dims=3)))
-def test_arrays_survive(array: np.ndarray) -> None:
+def test_saved_arrays_are_read_back_equal(array: np.ndarray) -> None:
     with tempfile.TemporaryDirectory() as folder:
         save_arrays(Path(folder), array=array, turned=array.T)
         for name, expected in (("array", array), ("turned", array.T)):

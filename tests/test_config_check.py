@@ -324,7 +324,7 @@ def test_wrong_values_do_not_hide_impossible_pairs() -> None:
     assert [problem.partition(":")[0] for problem in found] == ["train.batch_size=many", "model.ortho.weight=0.1"]
 
 
-def test_the_message() -> None:
+def test_the_error_lists_all_problems() -> None:
     error = ConfigError(["a=1: wrong", "b=2: wrong"])
     lines = str(error).splitlines()
     assert lines[0] == "2 problems in the configuration, nothing was run:"

@@ -26,7 +26,7 @@ def make(max_length: int | None = 20, **options) -> CosformerAttention:
 
 @pytest.mark.parametrize("form", [{"length_from": "config"}, {"length_from": "batch", "max_length": None}])
 @pytest.mark.parametrize("mode", MODES)
-def test_golden(mode: str, form: dict[str, str]) -> None:
+def test_equals_the_published_code(mode: str, form: dict[str, str]) -> None:
     """OpenNLPLab/cosFormer: relu, positions from 1, denominator clamped at 1e-6.
 
     It takes M from the batch, which `length_from=batch` repeats; `length_from=config` is given the same number.

@@ -30,7 +30,7 @@ def make(variant: str, absolute: bool = True) -> TokenEmbedding:
         ("xavier", XAVIER_RANGE / math.sqrt(3)),
     ],
 )
-def test_initial_values(variant: str, deviation: float) -> None:
+def test_tables_start_with_their_published_spread(variant: str, deviation: float) -> None:
     """Normal, kaiming-normal (fan-in = width) and xavier-uniform."""
     weight = make(variant).table.weight.detach()
     assert weight.std().item() == pytest.approx(deviation, rel=0.03)
@@ -51,7 +51,9 @@ def test_initial_values(variant: str, deviation: float) -> None:
         ("xavier", 1, 1),
     ],
 )
-def test_scales(variant: str, tokens_times: float, positions_times: float, absolute: bool) -> None:
+def test_tokens_and_positions_have_their_scales(
+    variant: str, tokens_times: float, positions_times: float, absolute: bool
+) -> None:
     embedding, tokens = make(variant, absolute), torch.randint(VOCABULARY, (2, 7))
     expected = embedding.table.weight[tokens] * tokens_times
     if absolute:

@@ -178,7 +178,7 @@ def test_disk_errors_become_a_sentence(code: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def test_other_errors_pass() -> None:
+def test_other_disk_errors_pass_unchanged() -> None:
     with pytest.raises(OSError, match="broken"), disk_errors("writing x", Path("/some/where")):
         raise OSError(errno.EIO, "broken")
 

@@ -114,7 +114,7 @@ def test_what_is_read_and_scored() -> None:
     assert examples.lengths.tolist() == [10, 10]
 
 
-def test_the_task(tmp_path: Path) -> None:
+def test_the_prepared_task_has_its_subsets_and_spec(tmp_path: Path) -> None:
     prepared = prepare(tmp_path)
     sizes = {name: len(subset) for name, subset in prepared.subsets.items()}
     assert sizes == {"train": 30, "test/iid": 8, "test/sparse": 80, "test/dense": 2}

@@ -214,7 +214,7 @@ def test_the_longer_text_loses_first(first: int, second: int, longest: int) -> N
     assert cut(first, second, longest) == (one, other)
 
 
-def test_framing() -> None:
+def test_sentences_are_framed_and_cut() -> None:
     a, b = np.arange(10, 16, dtype=np.int32), np.arange(20, 23, dtype=np.int32)
     assert framed([a], 512).tolist() == [2, 10, 11, 12, 13, 14, 15, 1]
     assert framed([a], 8).tolist() == framed([a], 512).tolist()

@@ -134,7 +134,7 @@ def test_the_official_files_are_known(small: Folders, monkeypatch: pytest.Monkey
     assert about.startswith("CIFAR-10's official files in grey: 27 train, 3 val, 6 test pictures")
 
 
-def test_the_real_copy(real: Prepared) -> None:
+def test_the_real_copy_is_read_and_named(real: Prepared) -> None:
     assert {name: len(subset) for name, subset in real.subsets.items()} == {"train": 9000, "val": 1000, "test": 2000}
     assert real.about == (
         "not the official CIFAR-10 (other bytes; LRA has 45,000, 5,000 and 10,000 pictures): "

@@ -209,7 +209,7 @@ def test_generated_subsets_share_nothing_and_sizes_change_no_others(tmp_path: Pa
     assert prepare(tmp_path) == few
 
 
-def test_the_generated_task(tmp_path: Path) -> None:
+def test_the_generated_task_has_its_subsets_and_spec(tmp_path: Path) -> None:
     prepared = LraListops(**SMALL).prepare(Folders(data=tmp_path / "none", cache=tmp_path))
     spec, test = prepared.spec, prepared.subsets["test"]
     assert (spec.kind, spec.modality, spec.input_vocabulary, spec.n_classes) == ("classification", "tokens", 18, 10)

@@ -121,7 +121,7 @@ def test_a_cut_file_is_refused(small: Folders) -> None:
         LraRetrieval().prepare(small)
 
 
-def test_the_stand_in(tmp_path: Path) -> None:
+def test_the_stand_in_is_read_in_the_official_layout(tmp_path: Path) -> None:
     write_layout(None, tmp_path / "data")
     prepared = LraRetrieval().prepare(Folders(data=tmp_path / "data", cache=tmp_path / "cache"))
     assert {name: len(part) for name, part in prepared.subsets.items()} == {"train": 400, "val": 60, "test": 60}

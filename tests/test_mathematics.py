@@ -146,7 +146,7 @@ def test_every_line_of_the_real_files_is_right(module: str, part: str) -> None:
     ("module", "counts", "dropped", "longest"),
     [(ADD, (299_973, 10_000, 10_000), 27, (62, 23)), (PLACE, (260_421, 9_997, 10_000), 39_582, (52, 1))],
 )
-def test_real_files(
+def test_the_real_files_have_their_known_counts(
     module: str, counts: tuple[int, ...], dropped: int, longest: tuple[int, int], tmp_path: Path
 ) -> None:
     write_layout(real_data(ARCHIVE_HERE), tmp_path / "data")
@@ -273,7 +273,7 @@ def test_more_questions_leave_the_first_ones() -> None:
 
 
 @pytest.mark.parametrize("module", ENTROPY)
-def test_generated_task(module: str, tmp_path: Path) -> None:
+def test_the_generated_task_has_its_subsets_and_spec(module: str, tmp_path: Path) -> None:
     def prepare(**options: object) -> Prepared:
         sizes = {"questions_per_difficulty": 2000, "test_questions": 300}
         return Mathematics(module=module, **sizes | options).prepare(Folders(tmp_path / "none", tmp_path / "cache"))

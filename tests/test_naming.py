@@ -24,7 +24,7 @@ def tag(*argv: str) -> str:
     return run_tag(composed(*argv))
 
 
-def test_labels() -> None:
+def test_labels_name_task_and_split() -> None:
     assert run_label(composed()) == "scan-length_cutoff-26"
     assert run_label(composed("task.length_cutoff=30")) == "scan-length_cutoff-30"
     assert run_label(composed("task.split=simple")) == "scan-simple"
@@ -54,7 +54,7 @@ def test_labels() -> None:
         (["task.split=simple"], "default"),
     ],
 )
-def test_tags(argv: list[str], expected: str) -> None:
+def test_tags_name_what_differs(argv: list[str], expected: str) -> None:
     assert tag(*argv) == expected
 
 
@@ -221,7 +221,7 @@ def test_tasks_and_models_own_different_keys() -> None:
         assert "@package" not in file.read_text(), file.name
 
 
-def test_the_folder() -> None:
+def test_a_run_folder_has_label_model_tag_and_seed() -> None:
     config = composed("seed=4", "model=vanilla", "paths.runs=/runs", "optim.lr=0.01")
     assert run_folder(config) == Path("/runs/scan-length_cutoff-26/vanilla/lr=0.01/seed4")
 

@@ -99,7 +99,7 @@ def read_back(prepared: Prepared, subset: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("line", MEANINGS)
-def test_the_rules(line: str) -> None:
+def test_every_rule_has_its_meaning(line: str) -> None:
     assert " ".join(interpret(line.split())) == MEANINGS[line]
 
 
@@ -238,7 +238,7 @@ def test_lengths_are_in_ranges(small: Folders) -> None:
     assert list(LENGTH_BINS) == sorted(set(LENGTH_BINS))
 
 
-def test_framing(small: Folders) -> None:
+def test_sequences_are_framed(small: Folders) -> None:
     batch = Pcfg(split="iid").prepare(small).subsets["train"].batch(np.array([0, 2]))
     a1, b2, z20 = WORDS.encode(["A1", "B2", "Z20"])
     assert batch.inputs.tolist() == [

@@ -69,7 +69,9 @@ def raw(finished: Path, tmp_path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("file", FILES)
-def test_train(file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_answers_every_fault(
+    file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = run_folder(raw)
     if file == "metrics.csv":
         # of a finished run nobody reads it
@@ -87,7 +89,9 @@ def test_train(file: str, fault: str, raw: dict[str, Any], capsys: pytest.Captur
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("file", FILES)
-def test_evaluate(file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_answers_every_fault(
+    file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     """It reads only the configuration and the weights."""
     FAULTS[fault](run_folder(raw) / file)
     assert evaluate_main([f"run={run_folder(raw)}"]) == (2 if file == "config.yaml" else 0)
@@ -96,7 +100,7 @@ def test_evaluate(file: str, fault: str, raw: dict[str, Any], capsys: pytest.Cap
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("file", FILES)
-def test_report(
+def test_report_answers_every_fault(
     file: str,
     fault: str,
     raw: dict[str, Any],

@@ -85,7 +85,7 @@ def test_commands_about_tasks_run(line: str, tmp_path: Path) -> None:
     assert "example" in done.stdout or "number 0" in done.stdout
 
 
-def test_help_runs() -> None:
+def test_help_runs_as_a_command() -> None:
     assert run_command("train.py", "--help").returncode == 0
 
 

@@ -72,7 +72,7 @@ def test_means_are_over_finished_seeds_only(made: Make, tmp_path: Path) -> None:
     assert {seed.seed: seed.state for seed in cell.seeds}[2] == "failed"
 
 
-def test_states_of_runs(made: Make, configs: dict, tmp_path: Path) -> None:
+def test_states_of_runs_are_read(made: Make, configs: dict, tmp_path: Path) -> None:
     host = __import__("socket").gethostname()
     folders = {
         "finished": made("linear", 0),

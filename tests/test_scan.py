@@ -99,7 +99,7 @@ def test_cutoff_counts_are_the_published_ones(cutoff: int) -> None:
     assert tuple(len(parts[name]) for name in ("train", "test/iid", "test/ood")) == CUTS[cutoff]
 
 
-def test_cutoff_split(tmp_path: Path) -> None:
+def test_the_cutoff_split_divides_all_commands(tmp_path: Path) -> None:
     folders = Folders(data=tmp_path / "none", cache=tmp_path / "none")
     prepared = Scan().prepare(folders)
     parts = {name: set(read_back(prepared, name)) for name in prepared.subsets}
@@ -132,7 +132,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return Folders(data=tmp_path / "data", cache=tmp_path / "cache")
 
 
-def test_framing(small: Folders) -> None:
+def test_sequences_are_framed(small: Folders) -> None:
     prepared = Scan(split="simple").prepare(small)
     batch = prepared.subsets["train"].batch(np.array([0, 1]))
     assert batch.inputs.tolist() == [

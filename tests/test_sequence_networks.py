@@ -82,7 +82,7 @@ def test_masked_language_models_see_both_sides(model: str) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "class_token"])
-def test_pooling(pooling: str) -> None:
+def test_pooling_reads_the_right_positions(pooling: str) -> None:
     network = network_of("linear_l2", "lra_listops", pooling=pooling)
     encoder = network.sequence
     assert isinstance(encoder, SequenceEncoder)

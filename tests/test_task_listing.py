@@ -247,7 +247,7 @@ def test_the_command_answers_without_loading_torch(argv: list[str], code: int) -
     assert done.returncode == 0, done.stderr
 
 
-def test_the_command() -> None:
+def test_the_listing_runs_as_a_command() -> None:
     line = [sys.executable, "-m", "attnlab.tasks", "scan"]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

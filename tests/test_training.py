@@ -72,13 +72,13 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
-def test_number_formats(precision: str, tmp_path: Path) -> None:
+def test_every_number_format_trains(precision: str, tmp_path: Path) -> None:
     short = ("model=linear_rms_ortho", "train.max_steps=2", f"train.precision={precision}")
     for small in SMALL.values():
         assert len(losses(tmp_path, *small, *short)) == 2
 
 
-def test_it_learns(tmp_path: Path) -> None:
+def test_a_few_hundred_steps_lower_the_loss(tmp_path: Path) -> None:
     """A few hundred small steps bring the loss far below the loss of guessing."""
     found = losses(
         tmp_path, *SMALL_SCAN, "model=linear_l2", "train.max_steps=150", "optim.lr=5e-3", "backbone.dropout=0",

@@ -103,7 +103,7 @@ def test_byte_pairs_count_the_same_words(folders: Folders) -> None:
     assert "outside the vocabulary" not in prepared.about
 
 
-def test_lengths(folders: Folders) -> None:
+def test_blocks_have_the_lengths_asked_for(folders: Folders) -> None:
     write(folders.data)
     plain = Wikitext103(length=5).prepare(folders)
     assert plain.subsets["train"].lengths.tolist() == [5, 5, 5, 5, 4]
@@ -401,7 +401,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Folders:
         (lambda: Wikitext2(tokens="byte_pairs", vocabulary_size=2000), 2000),
     ],
 )
-def test_real_text(real: Folders, make: Callable[[], Wikitext103], vocabulary: int) -> None:
+def test_the_real_text_has_its_known_counts(real: Folders, make: Callable[[], Wikitext103], vocabulary: int) -> None:
     prepared = make().prepare(real)
     assert prepared.spec.input_vocabulary == vocabulary
     words = {}
