@@ -1,9 +1,9 @@
-"""Every benchmark, one after another, each in a process of its own: the short form in under ten minutes on two cores.
+"""All benchmarks in turn, each in a separate process: the short form in under ten minutes on two cores.
 
 python -m benchmarks.all            # make bench
 python -m benchmarks.all --full     # all lengths, more turns: steadier figures
-python -m benchmarks.all --tiny     # does every benchmark run? Its numbers mean nothing
-python -m benchmarks.harness.tables         # the results as markdown; --write puts them into benchmarks/README.md
+python -m benchmarks.all --tiny     # check that every benchmark runs; its numbers mean nothing
+python -m benchmarks.harness.tables # the results as markdown; --write puts them into benchmarks/README.md
 """
 
 import argparse
@@ -41,7 +41,7 @@ FULL = (
     "decode --small-batch",
     "targets",
 )
-# Options that come after a line's own and make every benchmark quick; it still measures all that it measures.
+# Options appended to the options of a line: every benchmark becomes quick and still measures everything.
 SMALLEST = {
     "startup": "--seconds 0 --jobs 2",
     "report_latency": "--seconds 0 --folders 5",
@@ -58,7 +58,7 @@ SMALLEST = {
 
 
 def tiny() -> list[str]:
-    """The short form's lines and the benchmarks that it leaves out, as small as they go."""
+    """Returns the lines of the short form and the benchmarks that it leaves out, with the smallest sizes."""
     rest = sorted(set(SMALLEST) - {line.split()[0] for line in SHORT})
     lines = []
     for line in (*SHORT, *rest):

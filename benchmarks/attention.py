@@ -1,15 +1,15 @@
-"""Attention by length: time and peak memory of every shipped mechanism beside fused softmax and other code's forms.
+"""Attention by length: time and peak memory of every shipped mechanism beside fused softmax and other baselines.
 
-The mechanisms are those of `conf/model/*.yaml`, each once (models that share one are named by the first). Measured is
-`attend`: from projected queries, keys and values, feature map and normalisation included, to the heads' outputs.
-Forward is without gradients; forward + backward with those of queries, keys and values. No padding, no
+Every mechanism of `conf/model/*.yaml` is measured once, under the name of its first model. `attend` is timed: from
+projected queries, keys and values to the outputs of the heads, with feature map and normalisation.
+Forward is without gradients; forward + backward with the gradients of queries, keys and values. No padding, no
 dropout, float32, models as initialised.
 
-On a GPU flash-linear-attention's kernels take part where they are installed (`pip install 'attnlab[fast]'`); they
+On a GPU the kernels of flash-linear-attention take part if they are installed (`pip install 'attnlab[fast]'`); they
 multiply in TensorFloat-32, the others do not.
 
-A form that would take longer than --limit seconds or more memory than --memory GB at a length, judged by the length
-before, is left out there and at longer ones (-).
+A form is left out (-) from the length on at which it would take longer than --limit seconds or more memory than
+--memory GB, estimated from the length before.
 
     python -m benchmarks.attention --lengths 1024,4096 --models linear,vanilla,transnormer_t2
 """
@@ -33,8 +33,8 @@ from benchmarks.harness.timing import Timings, interleaved
 MODES = {False: "bidirectional", True: "causal"}
 PARTS = ("forward", "forward + backward")
 FOREIGN = ("chunks", "performer-pytorch")
-"""ends of the names of what other packages compute"""
-# What the mechanisms are built to beat; the first names our form, the second the yardstick.
+"""endings of the names of baselines of other packages"""
+# Pairs to compare: our form, then its baseline.
 PAIRS = (
     ("attnlab linear", BASELINE),
     ("attnlab linear", "linear, performer-pytorch"),
@@ -51,7 +51,7 @@ PAIRS = (
 
 @dataclass
 class Findings:
-    """Of one mode: times by part and length, peak bytes by part, contestant and length, and times for the growth."""
+    """Measurements of one mode: times by part and length, peak bytes, and times for the growth."""
 
     times: dict[str, dict[int, Timings]] = field(default_factory=lambda: {part: {} for part in PARTS})
     bytes: dict[str, dict[str, dict[int, float]]] = field(default_factory=lambda: {part: {} for part in PARTS})
@@ -70,7 +70,7 @@ class Findings:
 
 
 def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, limits: Mapping[str, Any]) -> Findings:
-    """All contestants at all lengths, in turns, as far as time and memory allow.
+    """Measures all contestants at all lengths in turns, as far as time and memory allow.
 
     Args:
         limits: device, seconds of a comparison, turns at least, and what one call may take: limit, memory.
@@ -98,7 +98,7 @@ def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, lim
 
 
 def _affordable(found: Findings, name: str, before: int, length: int, limits: Mapping[str, Any]) -> bool:
-    """As if every form were quadratic."""
+    """Returns the expected factor of time if every form were quadratic."""
     growth = (length / before) ** 2
     seconds = growth * found.ms(PARTS[1], name, before) / 1000
     gigabytes = growth * found.mb(PARTS[1], name, before) / 1000
@@ -108,7 +108,7 @@ def _affordable(found: Findings, name: str, before: int, length: int, limits: Ma
 def length_table(
     names: Sequence[str], lengths: Sequence[int], value: Callable[[str, int], float]
 ) -> list[dict[str, object]]:
-    """A row a contestant, a column a length; - where it was left out."""
+    """Returns a row per contestant with a column per length; "-" where it was left out."""
     rows = []
     for name in names:
         values = {f"N={n}": value(name, n) for n in lengths}
@@ -117,7 +117,7 @@ def length_table(
 
 
 def growth_table(found: Findings, names: Sequence[str], lengths: Sequence[int]) -> list[dict[str, object]]:
-    """Our mechanisms' largest factor from any length to its double, forward + backward; 2 is linear, 4 quadratic.
+    """Returns the largest factor from a length to its double, forward + backward; 2 is linear, 4 quadratic.
 
     Times on a CPU are those with freed memory kept (`memory_kept`): others jump where tensors pass 32 MiB.
     """
@@ -133,15 +133,15 @@ def growth_table(found: Findings, names: Sequence[str], lengths: Sequence[int]) 
 
 
 def pair_table(found: Findings, lengths: Sequence[int]) -> list[dict[str, object]]:
-    """How many times as fast as its yardstick each of ours is, turn by turn."""
+    """Returns how many times as fast as its baseline each of our forms is, turn by turn."""
     rows = []
-    for ours, yardstick in PAIRS:
+    for ours, baseline in PAIRS:
         for part in PARTS:
-            row: dict[str, object] = {"ours": ours, "yardstick": yardstick, "part": part}
+            row: dict[str, object] = {"ours": ours, "yardstick": baseline, "part": part}
             for n in lengths:
                 timings = found.times[part][n]
-                there = ours in timings.seconds and yardstick in timings.seconds
-                row[f"N={n}"] = timings.ratio(yardstick, ours) if there else "-"
+                there = ours in timings.seconds and baseline in timings.seconds
+                row[f"N={n}"] = timings.ratio(baseline, ours) if there else "-"
             if any(row[f"N={n}"] != "-" for n in lengths):
                 rows.append(row)
     return rows
@@ -160,7 +160,7 @@ def main() -> None:
     options.add_argument("--turns", type=int, default=3, help="turns at least (default: %(default)s)")
     options.add_argument("--memory", type=float, default=8, help="GB a call may need (default: %(default)s)")
     given = options.parse_args()
-    place, lengths = begin(given.threads, given.device), sorted(int(n) for n in given.lengths.split(","))
+    environment, lengths = begin(given.threads, given.device), sorted(int(n) for n in given.lengths.split(","))
     shape = Shape(given.batch, given.heads, given.width, given.device)
     torch.manual_seed(0)
     if not PUBLISHED:
@@ -175,18 +175,18 @@ def main() -> None:
         title = f"Attention, {mode}, batch {shape.batch}, {shape.heads} heads of {shape.width}"
         for part, file in zip(PARTS, ("forward", "both"), strict=True):
             rows = length_table(names, lengths, partial(found.ms, part))
-            show(f"attention_{mode}_{file}_ms", f"{title}, {part}: ms", rows, place)
+            show(f"attention_{mode}_{file}_ms", f"{title}, {part}: ms", rows, environment)
             rows = length_table(names, lengths, partial(found.mb, part))
-            show(f"attention_{mode}_{file}_mb", f"{title}, {part}: peak memory, MB", rows, place)
+            show(f"attention_{mode}_{file}_mb", f"{title}, {part}: peak memory, MB", rows, environment)
         if len(lengths) > 1:
             growth = growth_table(found, [name for name in names if name.startswith("attnlab")], lengths)
-            show(f"attention_{mode}_growth", f"{title}: growth with length, forward + backward", growth, place)
+            show(f"attention_{mode}_growth", f"{title}: growth with length, forward + backward", growth, environment)
         if pairs := pair_table(found, lengths):
-            show(f"attention_{mode}_pairs", f"{title}: how many times as fast as a yardstick", pairs, place)
+            show(f"attention_{mode}_pairs", f"{title}: how many times as fast as a yardstick", pairs, environment)
 
 
 def that_work(chosen: Sequence[Contestant]) -> list[Contestant]:
-    """Without those of other packages that fail here (kernels that this GPU does not take), which are named."""
+    """Leaves out, with a message, baselines of other packages that fail on this machine."""
     working = []
     for one in chosen:
         try:
@@ -200,7 +200,7 @@ def that_work(chosen: Sequence[Contestant]) -> list[Contestant]:
 
 
 def check_equal(chosen: Sequence[Contestant]) -> None:
-    """Yardsticks compute what they stand for: otherwise a ratio would mean nothing."""
+    """Checks that baselines give the results of our forms; otherwise a ratio would mean nothing."""
     forms = {one.name: one for one in chosen}
     for kind, model in (("softmax", "attnlab vanilla"), ("linear", "attnlab linear")):
         if model in forms:
@@ -208,7 +208,7 @@ def check_equal(chosen: Sequence[Contestant]) -> None:
             expected = forms[model].form(given)
             for name, one in forms.items():
                 if name.startswith(f"{kind},"):
-                    # TensorFloat-32 keeps ten bits of a number.
+                    # TensorFloat-32 keeps ten bits of the mantissa.
                     exact = {"rtol": 2e-2, "atol": 2e-2} if ", fla," in name else {"rtol": 1e-3, "atol": 1e-4}
                     torch.testing.assert_close(one.form(given), expected, **exact)
 

@@ -19,7 +19,7 @@ from benchmarks.harness.timing import interleaved
 
 
 def contestants(tokens: int, width: int, vocabulary: int, device: torch.device) -> dict[str, Callable[[], object]]:
-    """Loss and gradients, both ways, on the same numbers."""
+    """Measures loss and gradients in both ways on the same numbers."""
     draw = torch.Generator(device).manual_seed(0)
     shapes = (tokens, width), (vocabulary, width), (vocabulary,)
     made = [(0.05 * torch.randn(shape, generator=draw, device=device)).requires_grad_() for shape in shapes]
@@ -35,7 +35,7 @@ def main() -> None:
     options.add_argument("--width", type=int, default=512, help="(default: %(default)s)")
     options.add_argument("--vocabulary", type=int, default=267_735, help="(default: %(default)s)")
     given = options.parse_args()
-    place, rows = begin(given.threads, given.device), []
+    environment, rows = begin(given.threads, given.device), []
     for tokens in map(int, given.tokens.split(",")):
         runs = contestants(tokens, given.width, given.vocabulary, given.device)
         memory = {name: peak_of(run, given.device) for name, run in runs.items()}
@@ -50,7 +50,7 @@ def main() -> None:
                     "time / whole": times.ratio(name, "whole"),
                 }
             )
-    show("cross_entropy", f"Cross-entropy over {given.vocabulary} words, width {given.width}", rows, place)
+    show("cross_entropy", f"Cross-entropy over {given.vocabulary} words, width {given.width}", rows, environment)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import torch
 from attnlab.learn.evaluator import evaluate, evaluating, precision_context
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.setup import Lab, make_lab, small_batch, stepper, tasks_of
+from benchmarks.harness.setup import Workload, make_workload, small_batch, stepper, tasks_of
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import Timings, interleaved, progress, settle
 
@@ -36,44 +36,46 @@ SUBSET, WINDOW = "test/ood", 32
 TESTED = {"scan": ("test/ood",), "pcfg": ("test",), "mathematics": ("test/iid", "test/ood")}
 
 
-def make_endless(lab: Lab) -> Lab:
-    """The lab; its network never writes the end token."""
+def make_endless(workload: Workload) -> Workload:
+    """Returns the workload with a network that never writes the end token."""
     with torch.no_grad():
-        lab.network.output.linear.bias[lab.prepared.spec.end_id] = -1e9
-    return lab
+        workload.network.output.linear.bias[workload.prepared.spec.end_id] = -1e9
+    return workload
 
 
-def in_order(lab: Lab, subset: str) -> list[np.ndarray]:
-    """Example numbers of the batches that `evaluate` visits."""
-    order = np.argsort(lab.prepared.subsets[subset].lengths, kind="stable")
-    return np.array_split(order, range(lab.config.train.eval_batch_size, len(order), lab.config.train.eval_batch_size))
+def in_order(workload: Workload, subset: str) -> list[np.ndarray]:
+    """Returns the indices of the examples in each batch of an evaluation."""
+    order = np.argsort(workload.prepared.subsets[subset].lengths, kind="stable")
+    return np.array_split(
+        order, range(workload.config.train.eval_batch_size, len(order), workload.config.train.eval_batch_size)
+    )
 
 
-def evaluated(lab: Lab, subset: str, numbers: np.ndarray) -> float:
-    """Seconds of one batch."""
+def evaluated(workload: Workload, subset: str, numbers: np.ndarray) -> float:
+    """Returns the seconds of evaluating one batch."""
     settle()
     begun = time.perf_counter()
     evaluate(
-        lab.network,
-        lab.prepared.spec,
-        lab.prepared.subsets[subset],
+        workload.network,
+        workload.prepared.spec,
+        workload.prepared.subsets[subset],
         batch_size=len(numbers),
-        precision=lab.config.train.precision,
-        decode_limit=lab.prepared.decode_limits[subset],
+        precision=workload.config.train.precision,
+        decode_limit=workload.prepared.decode_limits[subset],
         numbers=numbers,
     )
     return time.perf_counter() - begun
 
 
 def evaluation(models: Sequence[str], given: Namespace) -> list[dict[str, object]]:
-    """Part 1: a row a model."""
-    labs = {model: make_endless(make_lab("scan", model, given.overrides, given.device)) for model in models}
-    first = labs[models[0]]
+    """Part 1: a row per model."""
+    workloads = {model: make_endless(make_workload("scan", model, given.overrides, given.device)) for model in models}
+    first = workloads[models[0]]
     size, limit = len(first.prepared.subsets[SUBSET]), first.prepared.decode_limits[SUBSET]
-    found: dict[str, list[float]] = {name: [] for name in labs}
+    found: dict[str, list[float]] = {name: [] for name in workloads}
     for numbers in in_order(first, SUBSET):
-        for name, lab in labs.items():
-            found[name].append(evaluated(lab, SUBSET, numbers))
+        for name, workload in workloads.items():
+            found[name].append(evaluated(workload, SUBSET, numbers))
             progress(f"decoding {size} sequences, {name}")
     progress(None)
     times = Timings(found)
@@ -86,41 +88,41 @@ def evaluation(models: Sequence[str], given: Namespace) -> list[dict[str, object
             "sequences/s": size / sum(times.seconds[name]),
             f"time / {models[0]}": times.ratio(name, models[0]),
         }
-        for name in labs
+        for name in workloads
     ]
 
 
-def one_pass(labs: Mapping[str, Lab], tokens: int, rows: int) -> dict[str, list[float]]:
-    """Seconds of every token, all models in turns."""
-    found: dict[str, list[float]] = {name: [] for name in labs}
+def one_pass(workloads: Mapping[str, Workload], tokens: int, rows: int) -> dict[str, list[float]]:
+    """Returns the seconds of every token, all models in turns."""
+    found: dict[str, list[float]] = {name: [] for name in workloads}
     states = {}
-    for name, lab in labs.items():
-        batch = lab.prepared.subsets["train"].batch(np.arange(rows)).to(lab.device)
-        with evaluating(lab.network), precision_context(lab.config.train.precision, lab.device):
-            states[name] = lab.network.start(batch.inputs, batch.input_mask)
-    for place in range(tokens):
-        for name, lab in labs.items():
-            read = torch.full((rows,), lab.prepared.spec.end_id, device=lab.device)
-            with evaluating(lab.network), precision_context(lab.config.train.precision, lab.device):
+    for name, workload in workloads.items():
+        batch = workload.prepared.subsets["train"].batch(np.arange(rows)).to(workload.device)
+        with evaluating(workload.network), precision_context(workload.config.train.precision, workload.device):
+            states[name] = workload.network.start(batch.inputs, batch.input_mask)
+    for position in range(tokens):
+        for name, workload in workloads.items():
+            read = torch.full((rows,), workload.prepared.spec.end_id, device=workload.device)
+            with evaluating(workload.network), precision_context(workload.config.train.precision, workload.device):
                 settle()
                 begun = time.perf_counter()
-                _, states[name] = lab.network.step(read, states[name])
+                _, states[name] = workload.network.step(read, states[name])
                 settle()
                 found[name].append(time.perf_counter() - begun)
-        progress(f"decoding token {place + 1} of {tokens}")
+        progress(f"decoding token {position + 1} of {tokens}")
     return found
 
 
 def by_position(models: Sequence[str], given: Namespace) -> list[dict[str, object]]:
-    """Part 2: a row a model."""
+    """Part 2: a row per model."""
     prepared = synthetic_data.longest_of_pcfg(given.rows)
-    labs = {model: make_lab("pcfg", model, given.overrides, given.device, prepared) for model in models}
-    one_pass(labs, WINDOW, given.rows)
-    passes = [one_pass(labs, given.tokens, given.rows) for _ in range(given.passes)]
+    workloads = {model: make_workload("pcfg", model, given.overrides, given.device, prepared) for model in models}
+    one_pass(workloads, WINDOW, given.rows)
+    passes = [one_pass(workloads, given.tokens, given.rows) for _ in range(given.passes)]
     progress(None)
     starts = sorted({round(share * (given.tokens - WINDOW)) for share in (0, 0.25, 0.5, 0.75, 1)})
     rows = []
-    for name in labs:
+    for name in workloads:
         windows = [[statistics.median(found[name][n : n + WINDOW]) for n in starts] for found in passes]
         middle = [statistics.median(times) for times in zip(*windows, strict=True)]
         rows.append(
@@ -132,21 +134,21 @@ def by_position(models: Sequence[str], given: Namespace) -> list[dict[str, objec
 
 
 def share(task: str, given: Namespace) -> dict[str, object]:
-    """Part 3: one task, the first of the models."""
+    """Part 3: one task with the first model."""
     model = given.models.split(",")[0]
     batch = small_batch(task) if given.small_batch else []
-    # SMALL_DATA shortens the generated test sets; published ones count.
+    # Published sizes: SMALL_DATA makes the generated test sets smaller.
     sizes = [*(["task.test_questions=10000"] if task == "mathematics" else []), *given.overrides]
-    training = make_lab(task, model, [*batch, *sizes], given.device)
-    published = make_lab(task, model, sizes, given.device, training.prepared).config.train
+    training = make_workload(task, model, [*batch, *sizes], given.device)
+    published = make_workload(task, model, sizes, given.device, training.prepared).config.train
     step = interleaved({"step": stepper(training)}, given.seconds, f"step, {task}", least=3).median("step")
     step *= published.batch_size / training.config.train.batch_size
-    lab, seconds, size = make_endless(training), 0.0, 0
+    workload, seconds, size = make_endless(training), 0.0, 0
     for subset in TESTED[task]:
-        batches, lengths = in_order(lab, subset), lab.prepared.subsets[subset].lengths
+        batches, lengths = in_order(workload, subset), workload.prepared.subsets[subset].lengths
         chosen = [batches[round(n)] for n in np.linspace(0, len(batches) - 1, given.batches)]
-        evaluated(lab, subset, chosen[0])
-        taken = sum(evaluated(lab, subset, numbers) for numbers in chosen)
+        evaluated(workload, subset, chosen[0])
+        taken = sum(evaluated(workload, subset, numbers) for numbers in chosen)
         steps = [int(lengths[numbers].max()) + 1 for numbers in batches]
         decoded = sum(int(lengths[numbers].max()) + 1 for numbers in chosen)
         seconds, size = seconds + taken / decoded * sum(steps), size + len(lengths)
@@ -176,18 +178,18 @@ def main() -> None:
     options.add_argument("--small-batch", action="store_true", help="part 3 trains on batches for two cores")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
-    place, models, parts = begin(given.threads, given.device), given.models.split(","), given.parts.split(",")
+    environment, models, parts = begin(given.threads, given.device), given.models.split(","), given.parts.split(",")
     words = f" ({' '.join(given.overrides)})" if given.overrides else ""
     if "scan" in parts:
         title = f"Greedy decoding of SCAN {SUBSET} (cutoff 26){words}, no output ends: worst case"
-        show("decode_scan", title, evaluation(models, given), place)
+        show("decode_scan", title, evaluation(models, given), environment)
     if "position" in parts:
         title = f"One decoding step of {given.rows} sequences of PCFG SET{words}, by position"
-        show("decode_step", title, by_position(models, given), place)
+        show("decode_step", title, by_position(models, given), environment)
     if "share" in parts:
         rows = [share(task, given) for task in tasks_of(given.tasks)]
         title = f"One evaluation of the test sets as a share of training{words}, extrapolated"
-        show("decode_share", title, rows, place)
+        show("decode_share", title, rows, environment)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What is promised of a GPU, as far as it fits into one command of ten minutes; needs no network and no data.
+"""The GPU targets that fit into one command of ten minutes; needs no network and no data.
 
     python -m benchmarks.gpu_suite --out OUT         # on a GPU
-    python -m benchmarks.gpu_suite --out OUT --tiny  # on any machine: does the script work? Its numbers mean nothing
+    python -m benchmarks.gpu_suite --out OUT --tiny  # checks the script on any machine; its numbers mean nothing
 
-Each part is a process of its own with a time limit, so that one that fails or hangs does not lose the rest; what is
-left of the time goes to the parts that follow. Writes csv files, the output of each part (`*.log`) and `summary.md` to
-OUT. What is compiled and prepared is cached in OUT/cache.
+Each part is a separate process with a time limit, so a part that fails or hangs does not cost the others; the time
+that it leaves goes to the next parts. Writes csv files, the output of each part (`*.log`) and `summary.md` to
+OUT. Compiled code and prepared data are cached in OUT/cache.
 
 Not in it, since they need data or more time: `python -m benchmarks.train_step --task all`, `python -m benchmarks.ortho`
 (every task), `python -m benchmarks.attention` (every mechanism), `python -m benchmarks.decode --parts scan,share`.
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Part:
-    """A benchmark's command line, the same in tiny, and how many seconds it may take."""
+    """A benchmark's command line, its tiny form, and its time limit in seconds."""
 
     name: str
     line: str
@@ -37,7 +37,7 @@ class Part:
 
 
 SHRUNK = "backbone.d_model=16 backbone.n_heads=2 backbone.n_layers=1 backbone.d_feed_forward=16 train.batch_size=8"
-# The most wanted first.
+# The most important first.
 PARTS = (
     Part(
         "packed SCAN",
@@ -86,14 +86,14 @@ PARTS = (
 
 
 def run(part: Part, line: Sequence[str], seconds: float, out: Path) -> str:
-    """Run a part; how it ended."""
-    places = {"BENCHMARK_RESULTS": str(out), "ATTNLAB_CACHE": str(out / "cache" / "data")}
-    places["TORCHINDUCTOR_CACHE_DIR"] = str(out / "cache" / "inductor")
+    """Runs a part and returns how it ended."""
+    variables = {"BENCHMARK_RESULTS": str(out), "ATTNLAB_CACHE": str(out / "cache" / "data")}
+    variables["TORCHINDUCTOR_CACHE_DIR"] = str(out / "cache" / "inductor")
     with (out / f"{part.name.replace(' ', '_')}.log").open("w") as log:
         command = [sys.executable, "-m", f"benchmarks.{line[0]}", *line[1:]]
-        # A group of its own: what it has started ends with it.
+        # In a separate process group, so that all of its processes end with it.
         process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | places, stdout=log, stderr=log, start_new_session=True
+            command, cwd=ROOT, env=os.environ | variables, stdout=log, stderr=log, start_new_session=True
         )
         begun = time.monotonic()
         try:

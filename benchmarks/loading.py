@@ -13,18 +13,18 @@ import statistics
 import torch
 
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.setup import Lab, make_lab, stepper
+from benchmarks.harness.setup import Workload, make_workload, stepper
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import interleaved
 
 TASKS = "scan,sort_of_clevr,mathematics,pcfg,lra_listops,lra_text,lra_image,flip_flop"
 
 
-def measure(lab: Lab, seconds: float, what: str) -> dict[str, object]:
-    """Milliseconds for gathering and for a step, and the share of the first."""
-    examples, order, numbers = lab.prepared.subsets["train"], lab.order, itertools.count()
+def measure(workload: Workload, seconds: float, what: str) -> dict[str, object]:
+    """Returns milliseconds for gathering and for a step, and the share of gathering."""
+    examples, order, numbers = workload.prepared.subsets["train"], workload.order, itertools.count()
     times = interleaved(
-        {"gather": lambda: examples.batch(order[next(numbers)]), "step": stepper(lab, waits=False)},
+        {"gather": lambda: examples.batch(order[next(numbers)]), "step": stepper(workload, waits=False)},
         seconds,
         what,
         least=3,
@@ -40,13 +40,13 @@ def main() -> None:
     options.add_argument("--model", default="linear_l2", help="a quick one waits longest (default: %(default)s)")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
-    place, rows = begin(given.threads), []
+    environment, rows = begin(given.threads), []
     for task in given.tasks.split(","):
-        lab = make_lab(task, given.model, given.overrides)
+        workload = make_workload(task, given.model, given.overrides)
         torch.set_num_threads(given.threads)
-        rows.append({"task": task, "batch": lab.order.batch_size, **measure(lab, given.seconds, task)})
+        rows.append({"task": task, "batch": workload.order.batch_size, **measure(workload, given.seconds, task)})
     settings = f" ({' '.join(given.overrides)})" if given.overrides else ""
-    show("loading", f"Waiting for data, {given.model}{settings}", rows, place)
+    show("loading", f"Waiting for data, {given.model}{settings}", rows, environment)
 
 
 if __name__ == "__main__":

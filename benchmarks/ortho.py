@@ -1,4 +1,4 @@
-"""The orthogonality loss: O(N D min(N, D)) against the N x N Gram matrix, and what it adds to a training step.
+"""Orthogonality loss: O(N D min(N, D)) against the N x N Gram matrix, and its share of a training step.
 
 1. Forward and backward of `attnlab.attention.core.value_orthogonality` and of the plain Gram form, in turns, on random
    values of head width 32, 4 heads, about 4,096 positions altogether (157 sequences of 26, one of 4,096). Both must
@@ -23,7 +23,7 @@ from torch import Tensor
 from attnlab.attention.core.value_orthogonality import EPS, orthogonality_loss
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.setup import COMPILED, Lab, make_lab, small_batch, stepper, tasks_of
+from benchmarks.harness.setup import COMPILED, Workload, make_workload, small_batch, stepper, tasks_of
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import interleaved
 
@@ -33,7 +33,7 @@ STEP_POSITIONS = 16_384
 
 
 def gram_form(v: Tensor) -> Tensor:
-    """The definition: cosines of all pairs as an N x N matrix."""
+    """Orthogonality loss by its definition: cosines of all pairs as an N x N matrix."""
     unit = v * (v.square().sum(-1, keepdim=True) + EPS).rsqrt()
     cosines = unit @ unit.transpose(-1, -2)
     n = v.shape[2]
@@ -42,7 +42,7 @@ def gram_form(v: Tensor) -> Tensor:
 
 
 def differentiated(loss: Callable[..., Tensor], v: Tensor, *rest: object) -> Callable[[], None]:
-    """Forward and backward of a loss of v."""
+    """Returns forward and backward of a loss of v as a call."""
     v = v.detach().requires_grad_()
 
     def run() -> None:
@@ -53,7 +53,7 @@ def differentiated(loss: Callable[..., Tensor], v: Tensor, *rest: object) -> Cal
 
 
 def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -> list[dict[str, object]]:
-    """A row for every length."""
+    """Returns a row per length."""
     rows = []
     for length in lengths:
         v = torch.randn(max(1, POSITIONS // length), HEADS, length, WIDTH, device=device)
@@ -73,8 +73,8 @@ def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -
     return rows
 
 
-def cost(plain: Lab, ortho: Lab, seconds: float, what: str) -> dict[str, object]:
-    """What the losses add to a training step, both ways."""
+def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[str, object]:
+    """Measures the cost of the loss in a training step in both ways."""
     step = stepper(ortho)
     with mock.patch("attnlab.attention.base.orthogonality_loss", wraps=orthogonality_loss) as spy:
         step()
@@ -94,25 +94,25 @@ def cost(plain: Lab, ortho: Lab, seconds: float, what: str) -> dict[str, object]
 
 
 def of_task(task: str, overrides: Sequence[str], seconds: float, device: torch.device) -> dict[str, object]:
-    """At the task's own sizes."""
-    plain = make_lab(task, PLAIN, overrides, device)
-    return {"task": task} | cost(plain, make_lab(task, ORTHO, overrides, device, plain.prepared), seconds, task)
+    """Returns the cost at the task's own sizes."""
+    plain = make_workload(task, PLAIN, overrides, device)
+    return {"task": task} | cost(plain, make_workload(task, ORTHO, overrides, device, plain.prepared), seconds, task)
 
 
 def of_length(length: int, seconds: float, device: torch.device) -> dict[str, object]:
-    """At one length, with as many sequences as make `STEP_POSITIONS` positions."""
+    """Returns the cost at one length, with as many sequences as make `STEP_POSITIONS` positions."""
     batch = max(1, STEP_POSITIONS // length)
     prepared = synthetic_data.classes_of(length, 2 * batch)
     plain, ortho = (
-        make_lab("lra_text", model, [f"train.batch_size={batch}"], device, prepared) for model in (PLAIN, ORTHO)
+        make_workload("lra_text", model, [f"train.batch_size={batch}"], device, prepared) for model in (PLAIN, ORTHO)
     )
     return {"N": length} | cost(plain, ortho, seconds, f"N = {length}")
 
 
 def compiled_step(task: str, seconds: float, device: torch.device) -> dict[str, object]:
-    """A compiled step with the loss against one without it; the losses are part of it and cannot be timed alone."""
-    plain = make_lab(task, PLAIN, [COMPILED], device)
-    runs = {"plain": stepper(plain), "step": stepper(make_lab(task, ORTHO, [COMPILED], device, plain.prepared))}
+    """Compares compiled steps with and without the loss, which cannot be timed alone in a compiled step."""
+    plain = make_workload(task, PLAIN, [COMPILED], device)
+    runs = {"plain": stepper(plain), "step": stepper(make_workload(task, ORTHO, [COMPILED], device, plain.prepared))}
     times = interleaved(runs, seconds, f"compiled, {task}", warm=10)
     paired = 100 * (times.ratio("step", "plain") - 1)
     return {"task": task, "step ms": 1000 * times.median("step"), "paired %": paired} | {
@@ -133,19 +133,19 @@ def main() -> None:
     options.add_argument("--published-batch", action="store_true", help="as large as in the tasks' files")
     options.add_argument("--compile", default="", metavar="TASKS", help="also compiled steps of these tasks")
     given = options.parse_args()
-    place = begin(given.threads, given.device)
+    environment = begin(given.threads, given.device)
     torch.manual_seed(0)
     if rows := against_gram(numbers(given.gram_lengths), given.seconds, given.device):
-        show("ortho_gram", "Orthogonality loss, forward and backward, against the N x N Gram form", rows, place)
+        show("ortho_gram", "Orthogonality loss, forward and backward, against the N x N Gram form", rows, environment)
     if rows := [of_length(n, given.seconds, given.device) for n in numbers(given.lengths)]:
         title = f"Orthogonality loss in a training step, {STEP_POSITIONS} positions, by length"
-        show("ortho_lengths", title, rows, place)
+        show("ortho_lengths", title, rows, environment)
     tasks = tasks_of(given.tasks) if given.tasks else []
     batches = {task: [] if given.published_batch else small_batch(task) for task in tasks}
     if rows := [of_task(task, batches[task], given.seconds, given.device) for task in tasks]:
-        show("ortho_tasks", "Orthogonality loss in a training step, by task", rows, place)
+        show("ortho_tasks", "Orthogonality loss in a training step, by task", rows, environment)
     if rows := [compiled_step(task, given.seconds, given.device) for task in given.compile.split(",") if task]:
-        show("ortho_compiled", "Orthogonality loss in a compiled training step", rows, place)
+        show("ortho_compiled", "Orthogonality loss in a compiled training step", rows, environment)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Members differ in their seed alone. All ways take turns (A B A B ...); a time is one training step of every member.
 
-single     a step without Lightning of one run, eager and compiled; the yardsticks
+single     a step without Lightning of one run, eager and compiled; the baselines
 packed     `attnlab.launch.pack`: all members as one computation, gathering to optimiser step
 processes  the simple way: one process a run, all at once on one device, by the real `pl.Trainer`, with threads /
            members each; against one such process alone with all threads
@@ -30,7 +30,7 @@ from attnlab.learn.training_module import TrainingModule
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.interleaved_training import Contestant, Job
 from benchmarks.harness.peak_memory import peak_of
-from benchmarks.harness.setup import COMPILED, Lab, make_lab, step_of, stepper
+from benchmarks.harness.setup import COMPILED, Workload, make_workload, step_of, stepper
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import Timings, interleaved, progress
 
@@ -38,8 +38,8 @@ SINGLE = "single"
 FORMS = {"no": (False,), "yes": (True,), "both": (False, True)}
 
 
-def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
-    """One packed training step of all labs: next batches, gathering, forward, backward, clipping, optimiser.
+def members_stepper(workloads: Sequence[Workload]) -> Callable[[], object]:
+    """Returns a packed training step of all workloads: batches, forward, backward, clipping, optimiser.
 
     Whether it is compiled stands in their configuration.
     """
@@ -47,19 +47,19 @@ def members_stepper(labs: Sequence[Lab]) -> Callable[[], object]:
     from attnlab.launch.pack.packed_module import PackedModule
     from attnlab.launch.pack.trainer import PackOrder
 
-    first = labs[0]
-    # What the module asks of its members; their folders and metrics are not measured.
+    first = workloads[0]
+    # Only what the module reads of its members; folders and metrics are not measured.
     members = [
         SimpleNamespace(
-            run=lab,
-            module=TrainingModule(lab.config, lab.network, lab.prepared.spec),
-            order=lab.order,
+            run=workload,
+            module=TrainingModule(workload.config, workload.network, workload.prepared.spec),
+            order=workload.order,
             active=True,
             error=None,
         )
-        for lab in labs
+        for workload in workloads
     ]
-    stack = NetworkStack([lab.network for lab in labs], objective_for(first.prepared.spec))
+    stack = NetworkStack([workload.network for workload in workloads], objective_for(first.prepared.spec))
     return step_of(PackedModule(members, stack), first, first.batches(PackOrder(members)))
 
 
@@ -80,8 +80,8 @@ def row(way: str, members: int, compiled: bool, seconds: float, faster: float, p
 
 
 def in_one_process(given: Namespace, keep: Callable[[list[dict[str, object]]], None]) -> None:
-    """Single and packed steps, one number of members after another; `keep` gets all rows so far after each of them."""
-    first = make_lab(given.task, given.model, given.overrides, given.device)
+    """Measures single and packed steps for each number of members; `keep` is called with all rows after each number."""
+    first = make_workload(given.task, given.model, given.overrides, given.device)
     rows: list[dict[str, object]] = []
     for members in given.members:
         found = side_by_side(given, first, members)
@@ -89,21 +89,21 @@ def in_one_process(given: Namespace, keep: Callable[[list[dict[str, object]]], N
         keep(rows)
 
 
-def side_by_side(given: Namespace, first: Lab, members: int) -> list[dict[str, object]]:
-    """Rows of a single step and of one of so many members, in turn."""
+def side_by_side(given: Namespace, first: Workload, members: int) -> list[dict[str, object]]:
+    """Returns rows of a single step and of a packed step, timed in turn."""
     runs: dict[str, Callable[[], object]] = {}
     of: dict[str, tuple[str, int, bool]] = {}
     for compiled in FORMS[given.compile]:
 
-        def lab(seed: int, more: tuple[str, ...] = (COMPILED,) * compiled) -> Lab:
+        def workload(seed: int, more: tuple[str, ...] = (COMPILED,) * compiled) -> Workload:
             words = [*given.overrides, *more, f"seed={seed}"]
-            return make_lab(given.task, given.model, words, given.device, first.prepared)
+            return make_workload(given.task, given.model, words, given.device, first.prepared)
 
         progress(f"{members} members: building")
         name = label(SINGLE, compiled)
-        runs[name], of[name] = stepper(lab(0)), (SINGLE, 1, compiled)
+        runs[name], of[name] = stepper(workload(0)), (SINGLE, 1, compiled)
         name = label(f"{members} packed", compiled)
-        runs[name] = members_stepper([lab(seed) for seed in range(members)])
+        runs[name] = members_stepper([workload(seed) for seed in range(members)])
         of[name] = ("packed", members, compiled)
     warm = given.warm if True in FORMS[given.compile] else 1
     times = interleaved(runs, given.seconds, f"{given.task}, {members} members", least=3, warm=warm)
@@ -115,14 +115,14 @@ def side_by_side(given: Namespace, first: Lab, members: int) -> list[dict[str, o
 
 
 def against_eager(one: dict[str, object], times: Timings) -> dict[str, object]:
-    """The row with what compiling brought."""
+    """Returns the row with the speed-up by compiling."""
     way = SINGLE if one["way"] == SINGLE else f"{one['members']} packed"
     faster = times.ratio(label(way, False), label(way, one["compiled"] == "yes"))
     return one | {"times as fast as eager": faster}
 
 
 def turn_of(contestants: Sequence[Contestant], threads: int) -> float:
-    """Seconds of one turn of all, at once."""
+    """Returns the seconds of one simultaneous turn of all processes."""
     begun = time.perf_counter()
     for contestant in contestants:
         contestant.start(threads)
@@ -132,14 +132,14 @@ def turn_of(contestants: Sequence[Contestant], threads: int) -> float:
 
 
 def processes(given: Namespace, compiled: bool) -> list[dict[str, object]]:
-    """Rows of several processes at once: as many are started as the largest number needs, the others wait."""
+    """Returns rows of several simultaneous processes; the largest number of them is started, the others wait."""
     more = [COMPILED] * compiled
     jobs = [
         Job(given.task, given.model, [*given.overrides, *more, f"seed={seed}"], given.steps, given.device)
         for seed in range(max(given.members))
     ]
     progress(f"starting {len(jobs)} processes")
-    # The first fills the compiler's cache before the others start.
+    # The first process fills the cache of the compiler before the others start.
     contestants = [Contestant(jobs[0], given.threads)]
     contestants[0].warm()
     contestants += [Contestant(job, max(1, given.threads // len(jobs))) for job in jobs[1:]]
@@ -171,16 +171,16 @@ def main() -> None:
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
     given.members = sorted({int(n) for n in given.members.split(",")})
-    place = begin(given.threads, given.device)
+    environment = begin(given.threads, given.device)
     words = " ".join([given.task, given.model, *given.overrides])
     if given.device == torch.device("cpu"):
         print("packing is for GPUs: on a CPU one small model of published size fills the cores already")
     if "packed" in given.ways:
         title = f"Packed training steps, {words}"
-        in_one_process(given, lambda rows: show(f"packed_{given.task}", title, rows, place))
+        in_one_process(given, lambda rows: show(f"packed_{given.task}", title, rows, environment))
     if "processes" in given.ways:
         rows = [one for compiled in FORMS[given.compile] for one in processes(given, compiled)]
-        show(f"processes_{given.task}", f"Several processes on one device, {words}", rows, place)
+        show(f"processes_{given.task}", f"Several processes on one device, {words}", rows, environment)
 
 
 if __name__ == "__main__":

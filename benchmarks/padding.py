@@ -1,7 +1,7 @@
-"""How much of a training batch is padding, at each task's own sizes, and how many shapes a compiled step meets.
+"""Share of padding in training batches at each task's own sizes, and the number of shapes of compiled steps.
 
-Shares are of all places of the first 200 batches, inputs and outputs, after `train.max_tokens` has cut them in pieces;
-shapes are those of an epoch. `rounded` is what `trainer.compile` makes of them: lengths padded up to a few. No time is
+Shares are of all positions of the first 200 batches, inputs and outputs, after `train.max_tokens` has split them;
+shapes are of one epoch. `rounded` is what `trainer.compile` makes of them: lengths padded up to a few. No time is
 measured, so the table is the same on every machine.
 
     python -m benchmarks.padding --tasks scan,pcfg --windows 8,32
@@ -11,20 +11,20 @@ measured, so the table is the same on every machine.
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.length_buckets import LengthBuckets, padding_share
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.setup import Lab, make_lab
+from benchmarks.harness.setup import Workload, make_workload
 from benchmarks.harness.tables import show
 
 TASKS = "scan,mathematics,pcfg,lra_listops,lra_text,glue"
 
 
-def measure(lab: Lab, window: int | None) -> dict[str, object]:
-    """Shares of padding in percent and numbers of shapes, exact and rounded."""
-    examples, train = lab.prepared.subsets["train"], lab.config.train
+def measure(workload: Workload, window: int | None) -> dict[str, object]:
+    """Returns shares of padding in percent and numbers of shapes, exact and rounded."""
+    examples, train = workload.prepared.subsets["train"], workload.config.train
     extents, buckets = examples.extents(), LengthBuckets(examples)
     order = BatchOrder(
-        lab.prepared.train_groups,
+        workload.prepared.train_groups,
         train.batch_size,
-        lab.config.seed,
+        workload.config.seed,
         extents=extents,
         window=window,
         tokens=train.batch_tokens,
@@ -47,14 +47,14 @@ def main() -> None:
     options.add_argument("--windows", default="8,32", help="train.bucket_window, beside none (default: %(default)s)")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
-    place, rows = begin(given.threads), []
+    environment, rows = begin(given.threads), []
     for task in given.tasks.split(","):
-        lab = make_lab(task, "linear", given.overrides, little=False)
+        workload = make_workload(task, "linear", given.overrides, little=False)
         for window in (None, *map(int, given.windows.split(","))):
-            rows.append({"task": task, "batch": lab.config.train.batch_size, "window": window or "none"})
-            rows[-1] |= measure(lab, window)
+            rows.append({"task": task, "batch": workload.config.train.batch_size, "window": window or "none"})
+            rows[-1] |= measure(workload, window)
     settings = f" ({' '.join(given.overrides)})" if given.overrides else ""
-    show("padding", f"Padding{settings}", rows, place)
+    show("padding", f"Padding{settings}", rows, environment)
 
 
 if __name__ == "__main__":

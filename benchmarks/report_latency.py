@@ -23,14 +23,14 @@ ROOT = Path(__file__).resolve().parents[1]
 RATES = tuple(1e-4 * 2**power for power in range(20))
 
 
-def make_folders(place: Path, number: int) -> None:
+def make_folders(runs: Path, number: int) -> None:
     """Finished runs of one model at twenty rates, as many seeds as it takes."""
     config = compose_config(["task=scan", "model=linear"])
     lengths = {f"test/{part}/length_{n}/sequence_accuracy": 0.5 for part in ("iid", "ood") for n in range(1, 36)}
     metrics = {f"test/{part}/sequence_accuracy": 0.5 for part in ("iid", "ood")} | lengths
     for index in range(number):
         rate, seed = RATES[index % len(RATES)], index // len(RATES)
-        folder = place / f"lr={rate:g}" / f"seed{seed}"
+        folder = runs / f"lr={rate:g}" / f"seed{seed}"
         folder.mkdir(parents=True)
         own = config | {"seed": seed, "optim": config["optim"] | {"lr": rate}}
         (folder / "config.yaml").write_text(yaml.safe_dump(own, sort_keys=False))
@@ -38,16 +38,16 @@ def make_folders(place: Path, number: int) -> None:
         (folder / "status.json").write_text(json.dumps({"state": "finished", "attnlab": attnlab.__version__}))
 
 
-def read_all(place: Path) -> int:
+def read_all(runs: Path) -> int:
     """Every file once: what no report can be faster than."""
-    return sum(len(file.read_bytes()) for file in place.rglob("*") if file.is_file())
+    return sum(len(file.read_bytes()) for file in runs.rglob("*") if file.is_file())
 
 
 def main() -> None:
     options = parser(__doc__, seconds=30)
     options.add_argument("--folders", type=int, default=1000)
     given = options.parse_args()
-    place = begin(given.threads)
+    environment = begin(given.threads)
     with tempfile.TemporaryDirectory() as folder:
         runs, out = Path(folder) / "runs", Path(folder) / "out"
         make_folders(runs, given.folders)
@@ -61,7 +61,7 @@ def main() -> None:
             form()
         times = interleaved(forms, given.seconds, "reporting")
     rows = [{"what": name, "folders": given.folders, "seconds": times.median(name)} for name in forms]
-    show("report", "Report", rows, place)
+    show("report", "Report", rows, environment)
 
 
 if __name__ == "__main__":

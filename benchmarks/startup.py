@@ -1,11 +1,11 @@
 """Seconds until the command line answers, of a whole one-step run, and of one more job in a sweep.
 
-1. Help, a config error, a bare import; beside Python itself and torch. Every command is a new process, in turns, the
-   files already in the system's cache (the first turn is not counted).
+1. Help, a config error, a bare import; beside Python itself and torch. Every command is a new process, in turns, with
+   the files in the cache of the system (the first turn is not counted).
 2. Whole runs of one step (`debug=smoke`, logger=csv, trainer=cpu), each into an empty folder: start, data, one step,
    the test on all of SCAN's test sets, result.
 3. One more job of a serial sweep: (seconds of a sweep of N one-step jobs - seconds of the same sweep of one) / (N - 1).
-   On SCAN it holds the job's own test; on flip-flop at sizes where a step and a test take no time it is overhead alone.
+   On SCAN it includes the final test; on flip-flop, at sizes where a step and a test take no time, it is only overhead.
 
     python -m benchmarks.startup --parts answers
 """
@@ -42,7 +42,7 @@ def starter(arguments: Sequence[str]) -> Callable[[], subprocess.CompletedProces
 
 
 def answers(seconds: float) -> list[dict[str, object]]:
-    """Part 1: a row a command."""
+    """Part 1: a row per command."""
     runs = {name: starter(arguments) for name, arguments in COMMANDS.items()}
     codes = {name: run().returncode for name, run in runs.items()}
     times = interleaved(runs, seconds, "starting")
@@ -53,7 +53,7 @@ def answers(seconds: float) -> list[dict[str, object]]:
 
 
 def whole(task: str, jobs: int, threads: int) -> float:
-    """Seconds of a sweep of so many one-step jobs (one: a single run), into an empty folder."""
+    """Returns the seconds of a sweep of one-step jobs (one job: a single run) into an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         sweep = ["-m", f"seed={','.join(map(str, range(jobs)))}"] if jobs > 1 else []
         words = [*TASKS[task], *ONE_STEP, f"trainer.threads={threads}", f"paths.runs={folder}"]
@@ -67,10 +67,10 @@ def whole(task: str, jobs: int, threads: int) -> float:
 
 
 def runs(jobs: int, turns: int, threads: int) -> list[dict[str, object]]:
-    """Parts 2 and 3: a row a task."""
+    """Parts 2 and 3: a row per task."""
     rows = []
     for task in TASKS:
-        # Whatever is prepared once is there from now on.
+        # The first run prepares the data, which later runs read from the cache.
         whole(task, 1, threads)
         found: dict[int, list[float]] = {1: [], jobs: []}
         for turn in range(turns):
@@ -97,12 +97,12 @@ def main() -> None:
     options.add_argument("--jobs", type=int, default=4, help="of the sweep (default: %(default)s)")
     options.add_argument("--turns", type=int, default=3, help="of the runs (default: %(default)s)")
     given = options.parse_args()
-    place = begin(given.threads)
+    environment = begin(given.threads)
     if "answers" in given.parts:
-        show("startup", "Start-up", answers(given.seconds), place)
+        show("startup", "Start-up", answers(given.seconds), environment)
     if "runs" in given.parts:
         title = "Whole runs of one step, and one more job of a sweep"
-        show("startup_runs", title, runs(given.jobs, given.turns, given.threads), place)
+        show("startup_runs", title, runs(given.jobs, given.turns, given.threads), environment)
 
 
 if __name__ == "__main__":

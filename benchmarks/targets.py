@@ -1,4 +1,4 @@
-"""What was promised, what was measured, and whether it was met: from the csv files of the other benchmarks.
+"""Targets of speed and memory, and whether the csv files of the other benchmarks meet them.
 
 Reads benchmarks/results, or the folder that BENCHMARK_RESULTS names. A row stays open until it is measured on the
 machine it is about. The newest result counts.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness.tables import PLACE, RESULTS, cell, read, show
+from benchmarks.harness.tables import ENVIRONMENT, RESULTS, cell, read, show
 
 H200, CPU = "H200", "cpu"
 CLEVR_STEPS = 459_300
@@ -22,7 +22,7 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Found:
-    """What was measured, whether it is enough (None: only a part was measured), and a row of where."""
+    """A measured value, whether it meets the target (None: only partly measured), and a row with the environment."""
 
     text: str
     met: bool | None
@@ -31,7 +31,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Target:
-    """A promise: what is measured, how much at least, and how to read it from results; None = not measured."""
+    """A target: its measure, the required value, and a function that reads it from results (None: not measured)."""
 
     measure: str
     aim: str
@@ -45,14 +45,14 @@ class Results:
         self.folder = folder
 
     def newest(self, name: str, machine: str = "") -> list[Row]:
-        """Rows of the newest file of a name from a machine whose device's name has `machine` in it."""
+        """Returns the rows of the newest file of a name whose device has `machine` in its name."""
         for file in reversed(self._files(name)):
             if (rows := read(file)) and machine in rows[0]["device"]:
                 return rows
         return []
 
     def last(self, name: str, machine: str, **wanted: str) -> Row | None:
-        """The newest row of that name and machine with these values; it may lie in any file."""
+        """Returns the newest row of a name and machine with these values, from any file."""
         rows = [row for file in self._files(name) for row in read(file)]
         fitting = [r for r in rows if machine in r.get("device", CPU) and all(r.get(k) == v for k, v in wanted.items())]
         return fitting[-1] if fitting else None
@@ -62,13 +62,13 @@ class Results:
 
 
 def published(task: str, way: str, **wanted: str) -> dict[str, str]:
-    """What a row of `benchmarks.packed` has, at published sizes: its title names no other settings."""
+    """Returns the values of a row of `benchmarks.packed` at published sizes, whose title names no other settings."""
     title = {"processes": "Several processes on one device"}.get(way, "Packed training steps")
     return {"way": way, "compiled": "yes", "title": f"{title}, {task} linear_l2_ortho", **wanted}
 
 
 def packed(members: int, least: float) -> Callable[[Results], Found | None]:
-    """Packed compiled steps against compiled single ones, one after another."""
+    """Packed compiled steps against compiled single steps in sequence."""
 
     def find(results: Results) -> Found | None:
         row = results.last("packed_scan", H200, **published("scan", "packed", members=str(members)))
@@ -81,7 +81,7 @@ def packed(members: int, least: float) -> Callable[[Results], Found | None]:
 
 
 def compiled(task: str, least: float) -> Callable[[Results], Found | None]:
-    """A compiled single step against an eager one."""
+    """A compiled single step against an eager step."""
 
     def find(results: Results) -> Found | None:
         row = results.last(f"packed_{task}", H200, **published(task, "single"))
@@ -94,7 +94,7 @@ def compiled(task: str, least: float) -> Callable[[Results], Found | None]:
 
 
 def clevr(results: Results) -> Found | None:
-    """Minutes of five packed seeds over all steps."""
+    """Minutes for all steps of five packed seeds."""
     row = results.last("packed_sort_of_clevr", H200, **published("sort_of_clevr", "packed", members="5"))
     if row is None:
         return None
@@ -103,7 +103,7 @@ def clevr(results: Results) -> Found | None:
 
 
 def simple_way(results: Results) -> Found | None:
-    """The best of packing against the best of several processes, steps a second of all members, compiled."""
+    """Best packing against best of several processes: compiled steps a second of all members."""
     best = {}
     for way, name in (("packed", "packed_scan"), ("processes", "processes_scan")):
         rows = [results.last(name, H200, **published("scan", way, members=str(n))) for n in (1, 2, 4, 5, 8, 16, 32)]
@@ -116,7 +116,7 @@ def simple_way(results: Results) -> Found | None:
 
 
 def cpu_step(results: Results) -> Found | None:
-    """SCAN's step on two cores at published sizes."""
+    """Training step of SCAN on two cores at published sizes."""
     rows = [
         results.last("train_step_scan", CPU, model=model, batch="256", threads="2", title="Training step, scan")
         for model in ("vanilla", "linear_l2_ortho")
@@ -129,7 +129,7 @@ def cpu_step(results: Results) -> Found | None:
 
 
 def ortho(name: str, key: str, machine: str, least: int) -> Callable[[Results], Found | None]:
-    """The largest share that the orthogonality loss adds, over tasks or lengths.
+    """Largest share of a step that the orthogonality loss adds, over tasks or lengths.
 
     Args:
         least: rows that a whole measurement has.
@@ -148,7 +148,7 @@ def ortho(name: str, key: str, machine: str, least: int) -> Callable[[Results], 
 
 
 def decoding(results: Results) -> Found | None:
-    """Time of the last tokens against the first, linear mechanisms."""
+    """Time of the last tokens against the first tokens, for linear mechanisms."""
     rows = [row for row in results.newest("decode_step") if row["model"] in LINEAR and "ms at 705 to 736" in row]
     if not rows:
         return None
@@ -158,7 +158,7 @@ def decoding(results: Results) -> Found | None:
 
 
 def at_most(name: str, column: str, limit: float, **wanted: str) -> Callable[[Results], Found | None]:
-    """Seconds in one row."""
+    """Seconds of one row."""
 
     def find(results: Results) -> Found | None:
         row = results.last(name, CPU, **wanted)
@@ -193,7 +193,7 @@ TARGETS = (
 
 
 def summary(folder: Path) -> list[dict[str, object]]:
-    """A row for every target."""
+    """Returns a row per target."""
     rows = []
     for target in TARGETS:
         found = target.find(Results(folder))
@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.parse_args(arguments)
     rows = summary(RESULTS)
-    show("targets", "Targets", rows, dict.fromkeys(PLACE, ""))
+    show("targets", "Targets", rows, dict.fromkeys(ENVIRONMENT, ""))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """One training step of several models on a task: steps and tokens a second, padding, waiting, memory, utilisation.
 
-Every model trains in a process of its own with the real `pl.Trainer`, `TrainingModule` and data loader (batch, forward,
+Every model trains in a separate process with the real `pl.Trainer`, `TrainingModule` and data loader (batch, forward,
 loss, backward, finite check, clipping, Adam; no metrics, no checkpoints), on the same batches in the same order. The
-processes take turns: all but one wait, so the models are measured A B A B ... and ratios are taken turn by turn.
+processes take turns: all but one wait, so the models are measured A B A B ... and ratios are of one turn.
 
-tokens/s    real tokens, of inputs and outputs; the places of a picture and its question count as tokens
-padding %   share of the computed places that hold no token
+tokens/s    real tokens, of inputs and outputs; the positions of a picture and its question count as tokens
+padding %   share of the computed positions that are padding
 waiting %   share of the time until the data loader gives the next batch
 memory      the process's peak in training: on a CPU resident, with Python, torch and the data; on a GPU torch's own
-product %   model FLOPs (benchmarks/flops.py says what counts) a second, as a share of what one large matrix product in
+product %   model FLOPs (counted by benchmarks/flops.py) a second, as a share of what one large matrix product in
             the same number format reaches here, in the same turn
 peak %      the same as a share of the GPU's data sheet, where benchmarks/flops.py has it
 
@@ -37,7 +37,7 @@ MODELS = "linear_l2,vanilla,linear_l2_ortho,transnormer_t2,performer"
 def compete(
     jobs: Sequence[Job], precision: str, seconds: float, threads: int
 ) -> tuple[dict[str, list[Turn]], dict[str, Account], list[float]]:
-    """Turns of all models, what each process took, and the FLOP/s of a large matrix product in every turn."""
+    """Returns turns of all models, measurements of each process, and FLOP/s of a large matrix product in every turn."""
     task, device = jobs[0].task, jobs[0].device
     progress(f"{task}: starting {', '.join(job.model for job in jobs)}")
     contestants = {job.model: Contestant(job, threads) for job in jobs}
@@ -61,12 +61,12 @@ def compete(
 
 
 def rates(turns: Sequence[Turn], account: Account, reached: Sequence[float], peak: float | None) -> dict[str, object]:
-    """Tokens a second, shares and utilisation of one model, from its turns."""
-    seconds, places = sum(turn.seconds for turn in turns), sum(turn.places for turn in turns)
-    used = [turn.places * account.flops_per_place / turn.seconds for turn in turns]
+    """Returns tokens a second, shares and utilisation of one model from its turns."""
+    seconds, positions = sum(turn.seconds for turn in turns), sum(turn.positions for turn in turns)
+    used = [turn.positions * account.flops_per_position / turn.seconds for turn in turns]
     return {
         "tokens/s": sum(turn.real for turn in turns) / seconds,
-        "padding %": 100 * (1 - sum(turn.real for turn in turns) / places),
+        "padding %": 100 * (1 - sum(turn.real for turn in turns) / positions),
         "waiting %": 100 * sum(turn.waited for turn in turns) / seconds,
         "peak memory GB": account.peak_bytes / 1e9,
         "product %": 100 * statistics.median(a / b for a, b in zip(used, reached, strict=True)),
@@ -76,7 +76,7 @@ def rates(turns: Sequence[Turn], account: Account, reached: Sequence[float], pea
 
 
 def measure(task: str, models: Sequence[str], overrides: Sequence[str], given: Namespace, gpu: str) -> list[dict]:
-    """A row for every model on one task."""
+    """Returns a row per model on one task."""
     config = make_config(task, models[0], overrides, given.device)
     precision = config.train.precision
     jobs = [Job(task, model, overrides, given.steps, given.device) for model in models]
@@ -107,12 +107,12 @@ def main() -> None:
     options.add_argument("--small-batch", action="store_true", help="batches that two cores take in seconds")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
-    place, shown = begin(given.threads, given.device), given.overrides + [COMPILED] * given.compile
+    environment, shown = begin(given.threads, given.device), given.overrides + [COMPILED] * given.compile
     for task in tasks_of(given.task):
         overrides = [*(small_batch(task) if given.small_batch else ()), *shown]
-        rows = measure(task, given.models.split(","), overrides, given, place["device"])
+        rows = measure(task, given.models.split(","), overrides, given, environment["device"])
         words = f" ({' '.join(shown)})" if shown else ""
-        show(f"train_step_{task}{'_compiled' * given.compile}", f"Training step, {task}{words}", rows, place)
+        show(f"train_step_{task}{'_compiled' * given.compile}", f"Training step, {task}{words}", rows, environment)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all tests share: shape and type checks of the numeric packages, one thread a worker, fresh seeds."""
+"""Set-up of all tests: shape and type checks of the numeric packages, one thread per worker, a fixed seed."""
 
 import signal
 from collections.abc import Iterator
@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from jaxtyping import install_import_hook
 
-# Before any of them is imported: every annotated shape and type in these packages is checked at every call.
+# Before these packages are imported: every annotated shape and type is then checked at every call.
 install_import_hook(["attnlab.attention", "attnlab.nn", "attnlab.learn"], "beartype.beartype")
+# For detailed messages of failed assertions in shared code too.
+pytest.register_assert_rewrite("support")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,7 +30,7 @@ def _seed() -> None:
 
 @pytest.fixture
 def default_signals() -> Iterator[None]:
-    """Signals as in a terminal, also where the tests were begun by nohup or in the background, which ignore some."""
+    """Signal handlers as in a terminal: nohup and shells that start tests in the background ignore some signals."""
     former = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT)}
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,16 +41,16 @@ def default_signals() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny data folder in it and room for a cache (tests/support/tiny_tasks.py)."""
-    from support.tiny_tasks import place
+    """A folder with a tiny data folder inside, also used for a cache (tests/support/tiny_tasks.py)."""
+    from support.tiny_tasks import write_data
 
     folder = tmp_path_factory.mktemp("tiny")
-    place(folder / "data")
+    write_data(folder / "data")
     return folder
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Names the laws that a mechanism is excused from, so that no exemption is forgotten."""
+    """Prints the exemptions of mechanisms from laws, so that none is forgotten."""
     from support.law_exemptions import EXEMPTIONS
 
     for (law, mechanism), reason in EXEMPTIONS.items():

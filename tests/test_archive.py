@@ -1,4 +1,4 @@
-"""Official files in folders and archives: found, read, named when they are missing, refused when they are hostile."""
+"""Official files in folders and archives: search, messages for missing files, limits against hostile archives."""
 
 import gzip
 import io
@@ -134,12 +134,12 @@ def test_a_tar_cut_between_two_members_is_named(tmp_path: Path) -> None:
         everything(path)
 
 
-@pytest.mark.parametrize(("way", "place"), [("tar", 512 + 3072), ("tar.gz", 4000), ("tar.xz", 4000), ("zip", 4000)])
-def test_a_damaged_archive_is_named(tmp_path: Path, way: str, place: int) -> None:
+@pytest.mark.parametrize(("way", "offset"), [("tar", 512 + 3072), ("tar.gz", 4000), ("tar.xz", 4000), ("zip", 4000)])
+def test_a_damaged_archive_is_named(tmp_path: Path, way: str, offset: int) -> None:
     path = make(tmp_path, way, {"a": os.urandom(3000), "b": os.urandom(3000), "c": os.urandom(3000)})
     content = bytearray(path.read_bytes())
     # the header of the second member, some compressed bytes, or some that are checksummed
-    content[place : place + 100] = bytes(byte ^ 0x55 for byte in content[place : place + 100])
+    content[offset : offset + 100] = bytes(byte ^ 0x55 for byte in content[offset : offset + 100])
     path.write_bytes(content)
     with pytest.raises(DataError, match="damaged"):
         everything(path)

@@ -1,4 +1,4 @@
-"""What attention classes claim (`supports_*`): a claim without what it needs would fail after hours of training."""
+"""Claims of attention classes (`supports_*`): a class claims only what it implements."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""Diagnostics: what is reported is what the attentions did, and the network is left as it was."""
+"""Attention diagnostics report the real computation and leave the network unchanged."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.model_cases import SPECS, TASKS, distinct_for, network_of
-from test_networks import two_kinds
+from support.sequence_networks import two_kinds
 from torch import Tensor, nn
 
 from attnlab.analysis.attention_diagnostics import QUANTITIES, Diagnosis, diagnose
@@ -72,6 +72,7 @@ def expected_names(network: nn.Module) -> set[str]:
 
 @pytest.mark.parametrize(("task", "model"), PAIRS)
 def test_every_model_can_be_diagnosed(task: str, model: str) -> None:
+    """Shapes, finite values, masked weights, and score gradients of the whole network."""
     network = network_of(model, task)
     found = diagnosed(network, task)
     assert set(found) == expected_names(network)
@@ -85,13 +86,11 @@ def test_every_model_can_be_diagnosed(task: str, model: str) -> None:
             assert not item.weights[~item.mask[:, None, None].expand_as(item.weights)].any(), name
         if item.causal:
             assert not item.weights.triu(1).any(), name
+    check_score_gradients(network, task, found)
 
 
-@pytest.mark.parametrize(("task", "model"), PAIRS)
-def test_score_gradients_are_those_of_the_whole_network(task: str, model: str) -> None:
-    """By autograd, in the network with every attention written as weights, whose scores are watched, times values."""
-    network = network_of(model, task)
-    found = diagnosed(network, task)
+def check_score_gradients(network: nn.Module, task: str, found: dict[str, Diagnosis]) -> None:
+    """Against autograd, in the network with every attention written as weights times values."""
     watched: dict[str, list[Tensor]] = {}
 
     def watch(name: str, scores: Tensor) -> Tensor:
@@ -165,7 +164,7 @@ def test_score_gradients_and_weights_equal_an_explicit_attention(model: str) -> 
 
 @pytest.mark.parametrize("model", ["vanilla", "linear"])
 def test_norms_and_values_are_those_of_the_projections(model: str) -> None:
-    """Against what hooks on the projections see, cut into heads by hand."""
+    """Against the outputs of the projections, seen by hooks and cut into heads."""
     network, projected = network_of(model, "scan"), {}
     for name in SCAN_NAMES:
         for part in ("q_proj", "k_proj", "v_proj"):

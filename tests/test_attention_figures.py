@@ -1,4 +1,4 @@
-"""Figures of attentions: the numbers in them, the files of real tiny runs, the command, and figures during training."""
+"""Figures of attentions: their numbers, the files of tiny runs, the command, and figures during training."""
 
 import csv
 import math
@@ -92,7 +92,7 @@ def test_relative_standard_deviation() -> None:
     assert column(rows) == ([1, 2], [2.0, 4.0])
 
 
-def test_titles_are_words() -> None:
+def test_paths_of_attentions_become_titles() -> None:
     names = ["encoder.layers.0.attention", "encoder.layers.0.attention#2", "decoder.layers.1.cross"]
     names += ["sequence.encoder.layers.1.attention.attentions.0", "own"]
     assert list(titles(names).values()) == [
@@ -110,7 +110,7 @@ def rows_of(file: Path) -> list[dict[str, str]]:
 
 
 def test_odd_numbers_are_drawn_and_counted(tmp_path: Path) -> None:
-    """Equal norms, infinite ones, no finite one at all; runs whose networks differ in heads and layers; maps with $."""
+    """Equal norms, infinite norms, no finite norm; runs whose networks differ in heads and layers; maps with $."""
     name = "encoder.layers.0.attention"
     norms = Norms([np.ones(3), np.full(2, np.inf)], [np.array([1.0, 2.0, np.nan]), np.array([500.0, 1.0])])
     maps = Maps(np.array([[[np.nan, 0.0], [-1.0, 2.0]]]), ["$a", "b_$"], None, (2, 9))
@@ -207,9 +207,9 @@ def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
     named = [("a", runs["sort_of_clevr"]), ("b", runs["wikitext2"]), ("c", runs["other seed"])]
     asked = []
 
-    def noted(quantity: str, summaries: list[AttentionSummary], place: Path) -> list[Path]:
-        asked.append((place.name, [one.label for one in summaries]))
-        return [place]
+    def noted(quantity: str, summaries: list[AttentionSummary], path: Path) -> list[Path]:
+        asked.append((path.name, [one.label for one in summaries]))
+        return [path]
 
     monkeypatch.setattr(run_figures, "draw", noted)
     assert draw_diagnosis("norms", named, tmp_path) == [tmp_path / "norms_1", tmp_path / "norms_2"]
@@ -276,19 +276,19 @@ FIGURES = ("train.max_steps=4", "train.checkpoint_every=2", "logger.figures_ever
 
 @pytest.fixture
 def sketched(monkeypatch: pytest.MonkeyPatch) -> list[AttentionSummary]:
-    """A picture of one dot instead of each figure, whose drawing is tested above; what was to be drawn.
+    """Draws one dot instead of each figure and returns the list of requested figures.
 
-    Every one takes random numbers, which training must not miss.
+    Every drawing takes random numbers, which must not change training.
     """
     asked = []
 
-    def sketch(quantity: str, summaries: list[AttentionSummary], place: Path) -> None:
+    def sketch(quantity: str, summaries: list[AttentionSummary], path: Path) -> None:
         from PIL import Image
 
         asked.extend(summaries)
         torch.rand(3), np.random.rand(3), random.random()
-        place.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("L", (1, 1)).save(f"{place}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (1, 1)).save(f"{path}.png")
 
     monkeypatch.setattr(attention_figures, "draw", sketch)
     return asked
@@ -310,7 +310,7 @@ def with_and_without(folder: Path, *overrides: str) -> list[Path]:
 
 def test_figures_during_training_change_nothing(tmp_path: Path) -> None:
     folder, _ = with_and_without(tmp_path, *SMALL_CLEVR, "train.validate_every=2")
-    assert sorted(place.name for place in (folder / "figures").iterdir()) == ["step2", "step4"]
+    assert sorted(path.name for path in (folder / "figures").iterdir()) == ["step2", "step4"]
     expected = {f"{q}.{e}" for q in EVERYTHING - {"gradients"} for e in ("png", "csv")}
     assert written(folder / "figures" / "step2") == expected
     before, after = (rows_of(folder / "figures" / step / "norms.csv") for step in ("step2", "step4"))
@@ -340,9 +340,9 @@ def test_figures_go_to_wandb_and_a_resume_neither_repeats_nor_loses_them(
             raise RuntimeError("a power cut")
         return healthy(self, batch, batch_idx)
 
-    def draw_noted(self: figure_callback.Figures, module: TrainingModule, step: int, place: Path) -> None:
+    def draw_noted(self: figure_callback.Figures, module: TrainingModule, step: int, path: Path) -> None:
         drawn.append(step)
-        draws(self, module, step, place)
+        draws(self, module, step, path)
 
     def show_noted(self: WandbMirror, step: int, files: list[Path]) -> None:
         shown.extend((step, file.stem) for file in files)

@@ -1,4 +1,4 @@
-"""The order of training examples: a function of seed and step."""
+"""The order of training examples is a function of seed and step."""
 
 from itertools import islice, pairwise
 

@@ -1,4 +1,4 @@
-"""Benchmarks: what they compute from measurements. Times themselves are asserted nowhere."""
+"""Values that benchmarks compute from measurements; no test asserts a time."""
 
 import csv
 import importlib
@@ -15,8 +15,8 @@ from benchmarks.all import FULL, SHORT, SMALLEST, tiny
 from benchmarks.flops import counted, data_sheet
 from benchmarks.gpu_suite import Part, run
 from benchmarks.harness.interleaved_training import Account, Turn
-from benchmarks.harness.setup import places
-from benchmarks.harness.tables import PLACE, markdown
+from benchmarks.harness.setup import positions
+from benchmarks.harness.tables import ENVIRONMENT, markdown
 from benchmarks.targets import TARGETS, summary
 from benchmarks.train_step import rates
 
@@ -24,7 +24,7 @@ COMMANDS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if "d
 
 
 def test_the_tiny_form_runs_every_benchmark() -> None:
-    """At once or line by line: `all` is the caller, `tables` shows results, `gpu` has a tiny form of its own."""
+    """At once or line by line: `all` is the caller, `tables` shows results, `gpu_suite` has a separate tiny form."""
     assert set(SMALLEST) == set(COMMANDS) - {"all", "gpu_suite"}
     assert {line.split()[0] for line in (*SHORT, *FULL)} <= set(SMALLEST)
     assert {line.split()[0] for line in tiny()} == set(SMALLEST) and len(tiny()) > len(SHORT)
@@ -56,7 +56,7 @@ def test_data_sheets_by_name_and_format() -> None:
     assert data_sheet("cpu", "32-true", tf32=False) is None
 
 
-def test_places_of_a_batch_are_those_of_both_sequences() -> None:
+def test_positions_of_a_batch_are_of_both_sequences() -> None:
     batch = SequenceBatch(
         index=torch.arange(2),
         inputs=torch.zeros(2, 4, dtype=torch.int64),
@@ -64,12 +64,15 @@ def test_places_of_a_batch_are_those_of_both_sequences() -> None:
         targets=torch.zeros(2, 3, dtype=torch.int64),
         target_lengths=torch.tensor([2, 3]),
     )
-    assert places(batch) == (10, 14)
+    assert positions(batch) == (10, 14)
 
 
 def test_rates_are_shares_of_all_turns() -> None:
-    turns = [Turn(seconds=2.0, waited=0.5, real=60, places=100), Turn(seconds=2.0, waited=0.1, real=90, places=100)]
-    found = rates(turns, Account(peak_bytes=3 * 10**9, flops_per_place=10.0), reached=[1000.0, 2000.0], peak=5000.0)
+    turns = [
+        Turn(seconds=2.0, waited=0.5, real=60, positions=100),
+        Turn(seconds=2.0, waited=0.1, real=90, positions=100),
+    ]
+    found = rates(turns, Account(peak_bytes=3 * 10**9, flops_per_position=10.0), reached=[1000.0, 2000.0], peak=5000.0)
     assert found == {
         "tokens/s": 37.5,
         "padding %": pytest.approx(25.0),
@@ -81,10 +84,12 @@ def test_rates_are_shares_of_all_turns() -> None:
     }
 
 
-def write(folder: Path, name: str, *rows: dict[str, object], **place: object) -> Path:
+def write(folder: Path, name: str, *rows: dict[str, object], **environment: object) -> Path:
     """A csv as `show` writes it."""
     file = folder / f"{name}.csv"
-    given = dict.fromkeys((*PLACE, "title"), "") | {"device": "cpu", "threads": 2, "load_before": 0.1} | place
+    given = (
+        dict.fromkeys((*ENVIRONMENT, "title"), "") | {"device": "cpu", "threads": 2, "load_before": 0.1} | environment
+    )
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, [*rows[0], *given])
         writer.writeheader()

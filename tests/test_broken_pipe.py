@@ -1,4 +1,4 @@
-"""Output that nobody reads to its end: `python train.py --help | head`."""
+"""Output into a closed pipe: `python train.py --help | head`."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Byte pairs: training, ids, words, what is given, and what is no tokenizer."""
+"""Byte-pair tokenizer: training, ids, words, special tokens, and files that are no tokenizer."""
 
 import json
 from pathlib import Path

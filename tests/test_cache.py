@@ -1,4 +1,4 @@
-"""Data that is made once: together, after a kill, after damage, on a full disk."""
+"""Cached data is built once: with several processes, after a kill, after damage, on a full disk."""
 
 import errno
 import json
@@ -26,11 +26,11 @@ from pathlib import Path
 import numpy as np
 from attnlab.data.files.cache import build_once, save_arrays
 
-def build(place):
-    save_arrays(place, first=np.arange(5))
+def build(folder):
+    save_arrays(folder, first=np.arange(5))
     print("building", flush=True)
     time.sleep(float(sys.argv[2]))
-    save_arrays(place, second=np.ones(3))
+    save_arrays(folder, second=np.ones(3))
 
 print(np.load(build_once(Path(sys.argv[1]), build, "numbers") / "first.npy").tolist())
 """
@@ -41,12 +41,12 @@ def start(folder: Path, seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def build(place: Path) -> None:
-    save_arrays(place, first=np.arange(5), second=np.ones(3))
+def build(folder: Path) -> None:
+    save_arrays(folder, first=np.arange(5), second=np.ones(3))
 
 
-def never(place: Path) -> None:
-    raise AssertionError(f"{place} was built again")
+def never(folder: Path) -> None:
+    raise AssertionError(f"{folder} was built again")
 
 
 def test_builds_once_and_maps(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_a_killed_build_leaves_nothing_that_counts(tmp_path: Path) -> None:
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
-    def fail(place: Path) -> None:
-        (place / "half").write_text("half")
+    def fail(folder: Path) -> None:
+        (folder / "half").write_text("half")
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
@@ -103,17 +103,17 @@ def test_damage_is_made_good_and_said(tmp_path: Path, capsys: pytest.CaptureFixt
     assert not list(tmp_path.glob(".numbers.*"))
 
 
-def flip(file: Path, place: int = 130) -> None:
+def flip(file: Path, offset: int = 130) -> None:
     """Other bytes of the same size in the middle of a file, with the times it had."""
     content, status = bytearray(file.read_bytes()), file.stat()
-    for at in range(place, min(place + 100, len(content))):
+    for at in range(offset, min(offset + 100, len(content))):
         content[at] ^= 0xFF
     file.write_bytes(content)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process has compared before is forgotten."""
+    """Forgets the comparisons that this process has made."""
     monkeypatch.setattr(cache, "_checked", {})
 
 
@@ -121,10 +121,10 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bytes_that_changed_are_made_good_and_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def build_deep(place: Path) -> None:
-        build(place)
-        (place / "deep").mkdir()
-        (place / "deep/words.txt").write_text("w" * 500)
+    def build_deep(folder: Path) -> None:
+        build(folder)
+        (folder / "deep").mkdir()
+        (folder / "deep/words.txt").write_text("w" * 500)
 
     folder = build_once(tmp_path / "numbers", build_deep, "numbers")
     written = (folder / name).read_bytes()
@@ -234,9 +234,9 @@ def test_damage_in_a_read_only_cache_is_a_sentence(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
-    def fill(place: Path) -> None:
-        (place / "first.npy").symlink_to("/dev/full")
-        save_arrays(place, first=np.zeros(100_000))
+    def fill(folder: Path) -> None:
+        (folder / "first.npy").symlink_to("/dev/full")
+        save_arrays(folder, first=np.zeros(100_000))
 
     with pytest.raises(DataError, match=r"preparing numbers in .* no space left"):
         build_once(tmp_path / "numbers", fill, "numbers")
@@ -257,7 +257,7 @@ def test_keys_depend_on_name_version_and_options_only() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(arrays_of.arrays(st.sampled_from(["u1", "i2", "f4", "?"]), arrays_of.array_shapes(min_side=0, max_dims=3)))
-def test_arrays_survive(array: np.ndarray) -> None:
+def test_saved_arrays_are_read_back_equal(array: np.ndarray) -> None:
     with tempfile.TemporaryDirectory() as folder:
         save_arrays(Path(folder), array=array, turned=array.T)
         for name, expected in (("array", array), ("turned", array.T)):

@@ -1,4 +1,4 @@
-"""Compiled training steps: one graph for every kind of task, the eager numbers, and a run that is resumed."""
+"""Compiled training steps: one graph per kind of task, the numbers of eager steps, and resume."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ def test_a_compiled_run_is_resumed_bit_for_bit(tmp_path: Path) -> None:
     torch.save(saved | {IDENTITY: own}, cut / "last.ckpt")
     done = run_command("train.py", *settings(tmp_path / "cut", *short, "train.max_steps=4"))
     assert done.returncode == 0 and "resuming" in done.stderr, done.stderr
-    first, second = (torch.load(place / "last.ckpt", weights_only=True)["state_dict"] for place in (whole, cut))
+    first, second = (torch.load(run / "last.ckpt", weights_only=True)["state_dict"] for run in (whole, cut))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 

@@ -1,13 +1,13 @@
-"""Compositional attention's switches, the published outputs, and what its two stages do and do not depend on."""
+"""Compositional attention: switches, published outputs, and the dependencies of its two stages."""
 
 from itertools import product
 
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import apply, gradients, masks, shaken
-from test_laws_reference import compare
-from torch import Tensor
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import draw, gradients, masks, shaken
 
 from attnlab.attention.compositional import CompositionalAttention
 from attnlab.attention.core.value_orthogonality import orthogonality_loss
@@ -28,10 +28,6 @@ PUBLISHED_NAMES = {
 def make(**options) -> CompositionalAttention:
     torch.manual_seed(0)
     return shaken(CompositionalAttention(8, 2, **options).double())
-
-
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("scorer", ["dot", "mlp"])
@@ -61,12 +57,12 @@ def test_equals_the_scan_version(scorer: str) -> None:
 @pytest.mark.parametrize(("scorer", "retrievals"), list(product(("dot", "mlp"), (1, 3))))
 def test_every_scorer_equals_the_reference(scorer: str, retrievals: int, mode: str) -> None:
     attention = make(scorer=scorer, retrievals=retrievals, retrieval_width=5, bias=False, orthogonality=True)
-    compare(attention, mode, 5)
-    compare(attention, mode, 6, (6, 2, 1, 0))
+    compare_with_reference(attention, mode, 5)
+    compare_with_reference(attention, mode, 6, (6, 2, 1, 0))
 
 
 def test_one_retrieval_is_softmax_attention_with_shared_values() -> None:
-    """Its weight is 1 whatever the retrieval stage says."""
+    """Its weight is 1 for any result of the retrieval stage."""
     attention, softmax, x = make(retrievals=1), SoftmaxAttention(8, 2).double(), draw(2, 5, 8)
     for name in ("q_proj", "k_proj", "out_proj"):
         getattr(softmax, name).load_state_dict(getattr(attention, name).state_dict())
@@ -105,7 +101,7 @@ def test_values_are_cached_once_for_all_searches() -> None:
 
 
 def test_the_retrieval_stage_starts_as_published() -> None:
-    """Its biases are drawn rather than 0, and are there without those of the other projections."""
+    """Its biases are drawn instead of 0, and exist also without biases of the other projections."""
     attention = CompositionalAttention(8, 2, bias=False, initialization="xavier")
     assert attention.v_proj.bias is None
     assert attention.retrieval_query_proj.bias.any()

@@ -1,4 +1,4 @@
-"""Wrong command lines: every problem, in one message, with the key, what is allowed and the nearest right word."""
+"""Wrong command lines get every problem in one message: the key, the allowed values, the nearest word."""
 
 import itertools
 import shutil
@@ -264,16 +264,8 @@ def test_what_a_base_leaves_open_is_missing_until_a_file_sets_it(tmp_path: Path)
     assert check_command(["task=mine", "+backbone.d_model=64"], tmp_path / "conf").jobs
 
 
-@pytest.mark.parametrize("command", WRONG)
-def test_no_list_of_words_is_long(command: str) -> None:
-    """One nearest word, then at most eight others; but for the models that can do something, which are the answer."""
-    for problem in problems(*words(command)):
-        for part in problem.partition("; models that can")[0].split("; "):
-            assert part.count(", ") < 8
-
-
 def words(command: str) -> list[str]:
-    """Words of a command line; `{...}` and `train.max_steps 10` keep together what a shell would."""
+    """Returns the words of a command line; like a shell with quotes, it keeps `{...}` together."""
     return [command] if "{" in command else command.split(" ")
 
 
@@ -284,10 +276,16 @@ def problems(*argv: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", WRONG)
-def test_a_wrong_command_names_what_is_wrong(command: str) -> None:
-    text = "\n".join(problems(*words(command)))
+def test_a_wrong_command_gets_its_message(command: str) -> None:
+    """With one nearest word, then at most eight others; but for the models that can do something, which are the
+    answer."""
+    found = problems(*words(command))
+    text = "\n".join(found)
     for part in WRONG[command]:
         assert part in text
+    for problem in found:
+        for part in problem.partition("; models that can")[0].split("; "):
+            assert part.count(", ") < 8
 
 
 def number_types() -> Iterator[tuple[str, object]]:
@@ -298,7 +296,7 @@ def number_types() -> Iterator[tuple[str, object]]:
         options = read_signature(task_yaml(task, CONF)["_target_"]).arguments
         yield from ((f"{task}.{name}", option.annotation) for name, option in options.items())
     for model in group_choices()["model"]:
-        for key, _, node in attention_nodes(compose_config([f"model={model}"])["model"]):
+        for key, _, node in attention_nodes(composed(model)["model"]):
             options = attention_options(read_signature(node["_target_"]))
             yield from ((f"{model}: {key}.{name}", option.annotation) for name, option in options.items())
 
@@ -326,7 +324,7 @@ def test_wrong_values_do_not_hide_impossible_pairs() -> None:
     assert [problem.partition(":")[0] for problem in found] == ["train.batch_size=many", "model.ortho.weight=0.1"]
 
 
-def test_the_message() -> None:
+def test_the_error_lists_all_problems() -> None:
     error = ConfigError(["a=1: wrong", "b=2: wrong"])
     lines = str(error).splitlines()
     assert lines[0] == "2 problems in the configuration, nothing was run:"

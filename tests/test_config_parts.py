@@ -1,4 +1,4 @@
-"""The parts of the check: signatures read from source, types, intervals, layer plans, composition, help."""
+"""Parts of the configuration check: signatures, types, intervals, layer plans, composition, help."""
 
 import re
 import sys
@@ -127,7 +127,7 @@ def test_targets_that_are_not_there(package: str) -> None:
         ([1, "x"], tuple[int, float] | None, False),
     ],
 )
-def test_types(value: Any, kind: Any, fits: bool) -> None:
+def test_values_fit_their_types(value: Any, kind: Any, fits: bool) -> None:
     assert (not conform(value, kind, "key")) == fits
     assert accepts(value, kind) == fits or isinstance(value, list)
 
@@ -144,8 +144,8 @@ class Content(Record):
     first: Line | None = None
 
 
-def test_records_of_files() -> None:
-    """The first misfit is named, keys of others are allowed and left out, defaults stand for what is missing."""
+def test_records_of_files_are_checked_and_built() -> None:
+    """The first misfit is named, unknown keys are left out, missing keys get their defaults."""
     known = {"lines": [{"name": "a", "ends": [1, 2.5], "colour": "red"}], "first": None, "version": 2}
     assert record_problem(known, Content) is None
     assert build(Content, known) == Content(lines=[Line("a", [1, 2.5])])
@@ -163,7 +163,7 @@ def test_records_of_files() -> None:
         assert record_problem(content, Content) == problem
 
 
-def test_types_in_words() -> None:
+def test_types_are_described_in_words() -> None:
     assert describe(Annotated[int, "[1, 47]"]) == "a whole number >= 1 and <= 47"
     assert describe(Annotated[int, "[1, inf) up to 1e4"]) == "a whole number >= 1", "no limit unless it is exceeded"
     assert describe(int | Literal["epoch"] | None) == "a whole number or epoch or null"
@@ -190,7 +190,9 @@ def test_types_in_words() -> None:
         ([0.5, 0.5], "alternating_reversed", 5, [(1,), (0,), (1,), (0,), (1,)]),
     ],
 )
-def test_layer_plans(shares: list[float | None], pattern: str, n_layers: int, plan: list[tuple[int, ...]]) -> None:
+def test_groups_get_their_layers_by_share_and_pattern(
+    shares: list[float | None], pattern: str, n_layers: int, plan: list[tuple[int, ...]]
+) -> None:
     assert layer_plan(shares, pattern, n_layers) == plan
 
 

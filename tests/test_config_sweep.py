@@ -1,4 +1,4 @@
-"""Sweeps: the same jobs in the same order as Hydra's sweeper, each of them checked."""
+"""Sweeps: the same checked jobs in the same order as Hydra's sweeper."""
 
 import itertools
 import shutil

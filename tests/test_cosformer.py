@@ -1,4 +1,4 @@
-"""cosFormer's switches, its published outputs, and what the length M does."""
+"""cosFormer: switches, published outputs, and the effect of the length M."""
 
 import re
 from dataclasses import replace
@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import apply, config_of, masks, network_of, shaken
-from test_laws_reference import compare
+from support.model_cases import apply, config_of, network_of
+from support.slow_references import compare_with_reference
+from support.tensors import masks, shaken
 
 from attnlab.attention.cosformer import CosformerAttention
 from attnlab.config.check import check_config
@@ -25,7 +26,7 @@ def make(max_length: int | None = 20, **options) -> CosformerAttention:
 
 @pytest.mark.parametrize("form", [{"length_from": "config"}, {"length_from": "batch", "max_length": None}])
 @pytest.mark.parametrize("mode", MODES)
-def test_golden(mode: str, form: dict[str, str]) -> None:
+def test_equals_the_published_code(mode: str, form: dict[str, str]) -> None:
     """OpenNLPLab/cosFormer: relu, positions from 1, denominator clamped at 1e-6.
 
     It takes M from the batch, which `length_from=batch` repeats; `length_from=config` is given the same number.
@@ -37,7 +38,6 @@ def test_golden(mode: str, form: dict[str, str]) -> None:
     assert_golden(out, given)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "normalization",
     [
@@ -48,16 +48,16 @@ def test_golden(mode: str, form: dict[str, str]) -> None:
     ],
     ids=lambda n: f"{n.kind}-{n.placement}-{n.denominator}",
 )
-def test_every_normalization_equals_the_reference(normalization: Normalization, mode: str) -> None:
-    attention = make(normalization=normalization, chunk_size=4)
-    compare(attention, mode, 9, (9, 4, 1, 0))
+def test_every_normalization_equals_the_reference(normalization: Normalization) -> None:
+    for mode in MODES:
+        compare_with_reference(make(normalization=normalization, chunk_size=4), mode, 9, (9, 4, 1, 0))
 
 
 @pytest.mark.parametrize("options", [{"bias": False, "eps": 0.5}, {"length_from": "batch"}, {"orthogonality": True}])
 def test_switches_equal_the_reference(options: dict) -> None:
     for mode in MODES:
-        compare(make(**options), mode, 6)
-        compare(make(**options), mode, 7, (7, 3, 1, 0))
+        compare_with_reference(make(**options), mode, 6)
+        compare_with_reference(make(**options), mode, 7, (7, 3, 1, 0))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,4 +1,4 @@
-"""Cross-entropy in chunks: equal to torch's, and never the logits of a whole batch."""
+"""Cross-entropy in chunks: equal to torch's, without the logits of a whole batch."""
 
 import math
 
@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.model_cases import SPECS, gradients, network_of
+from support.model_cases import SPECS, network_of
 from support.random_batches import drawn_batch
+from support.tensors import gradients
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -97,13 +98,13 @@ def test_members_at_once_are_members_one_by_one(shared: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     given = [torch.randn(3, *shape, generator=generator, dtype=torch.float64) for shape in ((2, 5, 4), (7, 4), (7,))]
     targets, scored = torch.randint(7, (3, 2, 5), generator=generator), torch.rand(3, 2, 5, generator=generator) < 0.5
-    weights, place = ([x[0] for x in given[1:]], None) if shared else (given[1:], 0)
+    weights, dim = ([x[0] for x in given[1:]], None) if shared else (given[1:], 0)
     leaves = [x.requires_grad_() for x in (given[0], *weights)]
     alone = [
         chunked_cross_entropy(leaves[0][k], *(x if shared else x[k] for x in leaves[1:]), targets[k], scored[k])
         for k in range(3)
     ]
-    dims = (0, place, place, 0, 0)
+    dims = (0, dim, dim, 0, 0)
     together = vmap(chunked_cross_entropy, in_dims=dims)(*leaves, targets, scored)
     torch.testing.assert_close(together, torch.stack(alone), rtol=1e-12, atol=1e-12)
     expected = torch.autograd.grad(sum(alone), leaves)

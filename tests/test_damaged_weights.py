@@ -1,4 +1,4 @@
-"""Weights that were changed on the disk, or files of another kind in their place, are refused by every reader."""
+"""Every reader refuses weights that were changed on the disk, and files of another kind."""
 
 import shutil
 import zipfile
@@ -58,8 +58,8 @@ def flip(path: Path) -> None:
         with archive.open(largest) as content:
             part = content.read()
     whole = bytearray(path.read_bytes())
-    place = whole.index(part)
-    whole[place + len(part) // 2] ^= 64
+    offset = whole.index(part)
+    whole[offset + len(part) // 2] ^= 64
     path.write_bytes(whole)
 
 

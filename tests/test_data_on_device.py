@@ -1,4 +1,4 @@
-"""Data on a device: every task's batches are those of the host, and so is a run."""
+"""Data kept on a device gives the batches and the run of data kept on the host."""
 
 import json
 from pathlib import Path
@@ -117,13 +117,13 @@ def test_a_run_with_its_data_on_the_device_is_the_same_run(
     """By length at that, so that both ways to a batch go through one order."""
     more = ("model=linear", "train.bucket_window=3", "train.batch_tokens=400")
     found, folders = [], []
-    for place, options in (("host", ()), ("device", ("trainer.data_on_device=true", "trainer.workers=2"))):
-        raw = raw_of(tiny_data, tmp_path / place, "mathematics", *more, *options)
+    for storage, options in (("host", ()), ("device", ("trainer.data_on_device=true", "trainer.workers=2"))):
+        raw = raw_of(tiny_data, tmp_path / storage, "mathematics", *more, *options)
         assert run_job(raw, quiet=True) == 0
         folder = run_folder(raw)
         result = json.loads((folder / "result.json").read_text())
         found.append((MetricsFile(folder / "metrics.csv").rows(), result["metrics"], result["padding_share"]))
-        folders.append(folder.relative_to(tmp_path / place))
+        folders.append(folder.relative_to(tmp_path / storage))
     assert folders[0] == folders[1]
     assert found[0] == found[1]
     assert 0 < found[0][2] < 0.4

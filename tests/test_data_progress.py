@@ -1,4 +1,4 @@
-"""Progress of data that is made or fetched, where stderr is a pipe and where it is a terminal."""
+"""Progress messages of preparation and downloads, for a pipe and for a terminal."""
 
 import os
 import pty
@@ -21,7 +21,7 @@ for number in progress.track(range(6), "drawing numbers", 6):
 
 
 class Time:
-    """A clock that is set by hand."""
+    """A clock that tests set."""
 
     now = 0.0
 

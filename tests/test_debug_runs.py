@@ -1,4 +1,4 @@
-"""Runs of debug=...: marked in config.yaml, at the place they always had, and in no table that did not ask for them."""
+"""Runs of debug=...: marked in config.yaml, in the usual run folder, and only in tables that ask for them."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support.small_runs import ROOT, SMALL_SCAN, jobs_of
-from test_report import OOD, a_run
+from support.written_runs import OOD, a_run
 
 from attnlab.config.job_config import compose_config
 from attnlab.config.naming import comparable, run_folder
@@ -22,7 +22,7 @@ def test_every_debug_choice_leaves_its_mark(file: Path) -> None:
     for words in (["task=scan"], ["experiment=quickstart"], ["experiment=park2024/table4_scan", "model=linear"]):
         job = jobs_of([*words, f"debug={file.stem}"])[0]
         assert job["debug"] == file.stem
-        # the place of a run is what it was before there was a mark
+        # the mark does not change the run folder
         without = {key: value for key, value in job.items() if key != "debug"}
         assert run_folder(job) == run_folder(without) and comparable(job) == comparable(without)
     assert jobs_of(["task=scan"])[0].get("debug") is None
@@ -62,7 +62,7 @@ def test_debug_runs_alone_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_debug_on_a_preset_is_no_cell_of_it(tmp_path: Path) -> None:
-    """The preset's own cells stay missing, and what is asked for with debug= has nothing published beside it."""
+    """Cells of the preset stay missing; a report with debug= has no published numbers."""
     experiment, words = "park2024/table4_scan", [f"paths.runs={tmp_path / 'runs'}", "model=linear", "seed=0"]
     folder = write(tmp_path, f"experiment={experiment}", "model=linear", "seed=0", "debug=smoke")
     assert [run.state for run in select_experiment(experiment, words).runs] == ["missing"]

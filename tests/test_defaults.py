@@ -1,4 +1,4 @@
-"""One complete configuration: a default is the same whether a yaml writes it or not, for everything that reads it."""
+"""Defaults: the configuration is the same whether a yaml writes a default or not."""
 
 import ast
 import inspect
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.model_cases import MODELS
+from support.composed_models import MODELS, composed
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
 
 from attnlab.config.compose import compose_with_hydra, group_choices, merged_yaml, unresolved
@@ -99,8 +99,8 @@ def test_a_default_that_is_written_changes_no_folder(model: str) -> None:
     assert plain == "default"
     assert completed(config) == config
     assert differences(raw, config)
-    for key, place, node in attention_nodes(config["model"]):
-        if place == "encoder":
+    for key, slot, node in attention_nodes(config["model"]):
+        if slot == "encoder":
             for path, value in class_defaults(node["_target_"], key):
                 name = path.rpartition(".")[2]
                 node[name] = "other" if node[name] == value else value
@@ -121,11 +121,11 @@ def test_a_written_default_is_the_same_run_and_another_class_brings_its_own() ->
 
 def test_every_default_of_a_shipped_class_is_known_without_an_import() -> None:
     for task in group_choices()["task"]:
-        signature = read_signature(compose_config([f"task={task}"])["task"]["_target_"])
+        signature = read_signature(composed(MODELS[0], task)["task"]["_target_"])
         unknown = [name for name, item in signature.arguments.items() if not item.required and not item.literal]
         assert not unknown, task
     for model in MODELS:
-        for _, _, node in attention_nodes(compose_config([f"model={model}"])["model"]):
+        for _, _, node in attention_nodes(composed(model)["model"]):
             options = attention_options(read_signature(node["_target_"]))
             assert not [name for name, item in options.items() if not item.required and not item.literal], model
 
@@ -151,7 +151,7 @@ def test_what_the_network_builder_offers_is_never_filled_in() -> None:
     for model in MODELS:
         raw = compose_with_hydra([f"model={model}"])[0]["model"]
         given = {path: node for path, _, node in attention_nodes(raw)}
-        for path, _, node in attention_nodes(completed(compose_config([f"model={model}"]))["model"]):
+        for path, _, node in attention_nodes(completed(composed(model))["model"]):
             added = node.keys() - given[path].keys()
             assert not added & {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}, (model, path)
 
@@ -171,7 +171,7 @@ def test_the_configuration_shown_is_the_one_that_is_run(tmp_path: Path, capsys: 
 
 
 def test_an_older_runs_configuration_is_completed_when_it_is_read(tmp_path: Path) -> None:
-    """Keys that came later have what was always done; the finished run is still this run."""
+    """Newer keys get the value of the old behaviour; the finished run is still this run."""
     raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", "train.max_steps=1")
     assert run_job(raw, quiet=True) == 0
     file = run_folder(raw) / "config.yaml"

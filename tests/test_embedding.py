@@ -1,4 +1,4 @@
-"""Embeddings and outputs: initial values, scales, tied weights, and position tables against loops."""
+"""Embeddings and output layers: initial values, scales, tied weights, position tables against loops."""
 
 import math
 
@@ -31,7 +31,7 @@ def make(variant: str, absolute: bool = True) -> TokenEmbedding:
         ("xavier", XAVIER_RANGE / math.sqrt(3)),
     ],
 )
-def test_initial_values(variant: str, deviation: float) -> None:
+def test_tables_start_with_their_published_spread(variant: str, deviation: float) -> None:
     """Normal, kaiming-normal (fan-in = width) and xavier-uniform."""
     weight = make(variant).table.weight.detach()
     assert weight.std().item() == pytest.approx(deviation, rel=0.03)
@@ -52,7 +52,9 @@ def test_initial_values(variant: str, deviation: float) -> None:
         ("xavier", 1, 1),
     ],
 )
-def test_scales(variant: str, tokens_times: float, positions_times: float, absolute: bool) -> None:
+def test_tokens_and_positions_have_their_scales(
+    variant: str, tokens_times: float, positions_times: float, absolute: bool
+) -> None:
     embedding, tokens = make(variant, absolute), torch.randint(VOCABULARY, (2, 7))
     expected = embedding.table.weight[tokens] * tokens_times
     if absolute:
@@ -89,7 +91,7 @@ def test_patch_positions_are_those_of_the_published_code() -> None:
 
 
 def test_image_question_tokens_equal_a_loop() -> None:
-    """Class token first, patches row by row with their positions, the question beside every one, a linear map."""
+    """Class token first, patches row by row with their positions, the question joined to every one, a linear map."""
     embedding = ImageQuestionEmbedding((30, 45, 3), 4, 8, absolute=True, dropout=0.0).double()
     images, questions = torch.randint(256, (2, 30, 45, 3)).byte(), torch.randint(2, (2, 4)).byte()
     out, table = embedding(images, questions), patch_positions(6, 4, torch.zeros((), dtype=torch.float64))

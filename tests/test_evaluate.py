@@ -1,4 +1,4 @@
-"""`python evaluate.py`: other splits, cutoffs and lengths of a trained run, never touching its own result."""
+"""`python evaluate.py`: other splits, cutoffs and lengths of a trained run; its result stays unchanged."""
 
 import json
 import os
@@ -44,18 +44,18 @@ def test_own_test_again_gives_the_same_numbers(scan_run: Path) -> None:
     assert (scan_run / "result.json").read_bytes() == before
 
 
-def test_another_cutoff(scan_run: Path) -> None:
+def test_another_cutoff_is_evaluated(scan_run: Path) -> None:
     assert evaluate_main([f"run={scan_run}", "task.length_cutoff=36", "subset=test/ood"]) == 0
     assert findings(scan_run, "scan-length_cutoff-36,subset=test_ood")["counts"]["test/ood"] == 384
 
 
-def test_one_length(scan_run: Path) -> None:
+def test_examples_are_chosen_by_length(scan_run: Path) -> None:
     assert evaluate_main([f"run={scan_run}", "lengths=20-24", "subset=train"]) == 0
     counts = findings(scan_run, "scan-length_cutoff-40,subset=train,lengths=20-24")["counts"]
     assert set(counts) <= {"train", *(f"train/length_{n}" for n in range(20, 25))}
 
 
-def test_an_official_split(scan_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_official_split_is_evaluated(scan_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = real_data("scan/SCAN.tar.gz").parent.parent
     assert evaluate_main([f"run={scan_run}", "task.split=addprim_turn_left", f"paths.data={data}"]) == 0
     assert findings(scan_run, "scan-addprim_turn_left")["counts"]["test"] == 1208
@@ -128,7 +128,7 @@ def test_a_read_only_folder_is_known_before_the_work(
 ) -> None:
     """Root may write wherever permissions forbid it, so the file system's answer is a stand-in."""
     allowed = os.access
-    monkeypatch.setattr(os, "access", lambda place, mode: scan_run not in Path(place).parents and allowed(place, mode))
+    monkeypatch.setattr(os, "access", lambda path, mode: scan_run not in Path(path).parents and allowed(path, mode))
     evaluated: list[object] = []
     own = evaluate_run.evaluate_run
     monkeypatch.setattr(evaluate_run, "evaluate_run", lambda *asked: (evaluated.append(asked), own(*asked))[1])
@@ -157,7 +157,7 @@ def test_numbers_are_shown_before_they_are_written(
 
 
 def test_folders_of_several_runs_say_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a setting its seeds, of a task what is nearest below; at most eight."""
+    """Lists the seeds of a setting, or the nearest folders of a task; at most eight."""
     setting = tmp_path / "runs" / "scan" / "linear" / "lr=0.1,n_layers=2"
     for seed in range(10):
         (setting / f"seed{seed}").mkdir(parents=True)
@@ -239,7 +239,7 @@ def test_mistakes_are_named(
     assert expected in capsys.readouterr().err
 
 
-def test_the_command_itself(scan_run: Path) -> None:
+def test_evaluate_py_runs_as_a_command(scan_run: Path) -> None:
     done = run_command("evaluate.py", f"run={scan_run}", "subset=test/ood")
     assert done.returncode == 0, done.stderr
     assert "test/ood/sequence_accuracy" in done.stdout

@@ -1,4 +1,4 @@
-"""Every task trains, is tested and evaluated with two models; every model with one task of each kind of network."""
+"""Every task trains and is evaluated with two models, and every model on each kind of network."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 import torch
-from support.model_cases import models_for
+from support.model_cases import distinct_for
 from support.small_runs import checked, run_command, run_job, settings, stop_after
 from support.tiny_tasks import TINY, raw_of, trained
 
@@ -30,17 +30,17 @@ TESTED = {
     "masked_language_model": "masked_token_perplexity",
 }
 ELSEWHERE = ("scan", "sort_of_clevr")
-"""tested with every model in test_training.py"""
+"""tasks of test_training.py, which trains every model on them"""
 EACH_KIND = {
     "lra_listops": "test/accuracy",
     "flip_flop": "test/iid/accuracy",
     "wikitext103_masked": "test/masked_token_perplexity",
 }
-"""The other kinds of network and a metric of each; classification is tested with every model elsewhere, too."""
+"""other kinds of network, each with a metric; test_training.py has the kinds of ELSEWHERE"""
 PRODUCT = [
     pytest.param(task, model, marks=[pytest.mark.slow] if task == "lra_listops" else [])
     for task in EACH_KIND
-    for model in models_for(task)
+    for model in distinct_for(task)
 ]
 
 
@@ -50,7 +50,7 @@ def test_every_task_is_here() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("task", [task for task in TINY if task not in ELSEWHERE])
-def test_every_task_trains_and_is_tested(task: str, model: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_every_task_trains_and_is_evaluated(task: str, model: str, tiny_data: Path, tmp_path: Path) -> None:
     folder, result = trained(tiny_data, tmp_path, task, f"model={model}")
     metrics = {name: value for name, value in result["metrics"].items() if name.startswith("test/")}
     names = {name.rpartition("/")[2] for name in metrics}
@@ -63,7 +63,7 @@ def test_every_task_trains_and_is_tested(task: str, model: str, tiny_data: Path,
 
 @pytest.mark.parametrize("task", TINY)
 def test_subsets_are_those_declared(task: str, tiny_data: Path, tmp_path: Path) -> None:
-    """A wrong `subset=` is refused by what a task's class says, before its data is there."""
+    """A wrong `subset=` is refused by the class of the task, before its data is prepared."""
     config = checked(raw_of(tiny_data, tmp_path, task))
     assert set(prepare(make_task(config.task), config.paths).subsets) == set(declared_subsets(config.task))
 
@@ -98,7 +98,7 @@ def test_stopped_and_resumed_equals_uninterrupted(
         assert run_job(cut, quiet=True) == 130
     assert torch.load(folder / "last.ckpt", weights_only=True)["global_step"] == 3
     assert run_job(cut, quiet=True) == 0
-    first, second = (torch.load(place / "last.ckpt", weights_only=True)["state_dict"] for place in (whole, folder))
+    first, second = (torch.load(run / "last.ckpt", weights_only=True)["state_dict"] for run in (whole, folder))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
 
@@ -116,7 +116,7 @@ LONGER = {
 
 @pytest.mark.parametrize("task", LONGER)
 def test_lengths_that_were_not_trained_on(task: str, tiny_data: Path, tmp_path: Path) -> None:
-    """The network stays the one that was trained; results carry accuracy by length."""
+    """The trained network is evaluated; results have metrics by length."""
     folder, _ = trained(tiny_data, tmp_path, task, "model=linear_l2", "backbone.positions=sinusoidal")
     words, metric = LONGER[task]
     assert evaluate_main([f"run={folder}", *words.split()]) == 0

@@ -1,12 +1,11 @@
-"""Random features are drawn anew between steps, when they are due, as a function of seed, step and place alone."""
+"""Random features are redrawn between steps when due, as a function of seed, step and position in the network."""
 
 from pathlib import Path
 
 import pytest
 import torch
 from support.model_cases import network_of
-from support.small_runs import SMALL_CLEVR, config_of, run_job
-from test_resume import assert_same_run
+from support.small_runs import SMALL_CLEVR, assert_same_run, config_of, run_job
 from torch import Tensor, nn
 
 from attnlab.attention.performer import PerformerAttention
@@ -53,7 +52,7 @@ def test_draws_depend_on_seed_step_and_place_alone() -> None:
         for step in (1, 2, 3):
             torch.rand(seed % 7)
             redraw(network, seed, step)
-            drawn |= {(seed, step, place): value for place, value in enumerate(projections(network))}
+            drawn |= {(seed, step, position): value for position, value in enumerate(projections(network))}
     fresh = make(1, 1)
     redraw(fresh, 1, 2)
     assert torch.equal(projections(fresh)[1], drawn[1, 2, 1])

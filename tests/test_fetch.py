@@ -1,4 +1,4 @@
-"""Official files: found, downloaded whole, resumed, refused."""
+"""Downloads of official files: search, whole downloads, resumed downloads, refused files."""
 
 import errno
 import hashlib
@@ -21,7 +21,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @dataclass
 class Server:
-    """What the server does, and the Range header of every request it got (None without one)."""
+    """Behaviour of the server, and the Range header of every request (None without one)."""
 
     url: str = ""
     cut: list[int] = field(default_factory=list)
@@ -178,7 +178,7 @@ def test_disk_errors_become_a_sentence(code: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def test_other_errors_pass() -> None:
+def test_other_disk_errors_pass_unchanged() -> None:
     with pytest.raises(OSError, match="broken"), disk_errors("writing x", Path("/some/where")):
         raise OSError(errno.EIO, "broken")
 

@@ -1,4 +1,4 @@
-"""What a run says when it starts; finished runs are shown at once, without torch, after the same comparison."""
+"""Messages at the start of a run; finished runs are shown without torch after the same comparison."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train_without_torch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """train.py in a process of its own, which says at its end whether it has loaded torch."""
+    """Runs train.py in a separate process, which prints at its end whether torch was loaded."""
     line = [*settings(folder, *SMALL), *words]
     code = f"import sys; from attnlab.launch.train_cli import train_main; code = train_main({line!r})"
     code += "; print('torch' in sys.modules, code)"

@@ -1,12 +1,13 @@
-"""FLASH's switches, its chunks and state, its positions, and the published code."""
+"""FLASH: switches, chunks and state, positions, published outputs."""
 
 from collections.abc import Callable
 
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden
-from support.model_cases import apply, network_of, shaken
-from test_laws_reference import compare
+from support.model_cases import apply, network_of
+from support.slow_references import compare_with_reference
+from support.tensors import draw, shaken
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
@@ -26,28 +27,24 @@ def make(kind: Callable[..., Attention], **options) -> Attention:
     return shaken(kind(8, 2, **({"query_width": 6} | options)).double().eval())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("mode", ["bidirectional", "causal"])
 @every_switch
 def test_switches_equal_the_reference(kind: type, options: dict, mode: str) -> None:
-    compare(make(kind, **options), mode, 6)
-    compare(make(kind, **options), mode, 9, (9, 4, 1, 0))
+    compare_with_reference(make(kind, **options), mode, 6)
+    compare_with_reference(make(kind, **options), mode, 9, (9, 4, 1, 0))
 
 
 @every_switch
 def test_steps_equal_the_causal_form(kind: type, options: dict) -> None:
-    """And the state holds what it says, also at the border of a chunk."""
+    """The state has its declared size, also at the border of a chunk."""
     attention, x = make(kind, **options), draw(2, 10, 8)
     expected, _ = apply(attention, "causal", x, None, None)
     state = attention.init_state(2)
-    for place in range(10):
-        out, state = attention.step(x[:, place : place + 1], state)
-        torch.testing.assert_close(out[:, 0], expected[:, place], rtol=1e-11, atol=1e-11)
+    for position in range(10):
+        out, state = attention.step(x[:, position : position + 1], state)
+        torch.testing.assert_close(out[:, 0], expected[:, position], rtol=1e-11, atol=1e-11)
         held = sum(value.numel() for value in vars(state).values() if isinstance(value, Tensor))
-        assert held == 2 * attention.state_size(place + 1)
+        assert held == 2 * attention.state_size(position + 1)
 
 
 def test_the_state_of_mixed_chunks_is_bounded() -> None:
@@ -147,7 +144,7 @@ def test_dropout_acts_in_training_only(kind: type) -> None:
 
 @pytest.mark.parametrize("kind", [FlashQuad, Flash])
 def test_heads_have_no_effect(kind: type) -> None:
-    """One head of the whole width, whatever the backbone has."""
+    """One head of the whole width, for any number of heads of the backbone."""
     made = []
     for heads in (1, 4):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Flip-flop language modelling: the law its sequences follow, what is scored, streams, and other lengths."""
+"""Flip-flop language modelling: the law of its sequences, scored positions, streams, other lengths."""
 
 import re
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_instructions_are_drawn_with_their_probabilities(many: tuple[float, np.n
     for letter, expected in {"i": ignored, "w": (1 - ignored) / 2, "r": (1 - ignored) / 2}.items():
         spread = np.sqrt(expected * (1 - expected) / inner.size)
         assert abs((inner == letter).mean() - expected) < 4 * spread
-        # at every place alike
+        # with the same share at every position
         by_place = (inner == letter).mean(axis=0)
         assert abs(by_place - expected).max() < 6 * np.sqrt(expected * (1 - expected) / len(inner)) + 1e-9
 
@@ -114,7 +114,7 @@ def test_what_is_read_and_scored() -> None:
     assert examples.lengths.tolist() == [10, 10]
 
 
-def test_the_task(tmp_path: Path) -> None:
+def test_the_prepared_task_has_its_subsets_and_spec(tmp_path: Path) -> None:
     prepared = prepare(tmp_path)
     sizes = {name: len(subset) for name, subset in prepared.subsets.items()}
     assert sizes == {"train": 30, "test/iid": 8, "test/sparse": 80, "test/dense": 2}

@@ -1,4 +1,4 @@
-"""GLUE: each set in its official layout, the same rows out of the hub, framing, tokens, and files that are wrong."""
+"""GLUE: official layouts, equal rows from the hub, framing, tokens, damaged files."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support.layout_writers.glue import place
+from support.layout_writers.glue import write_layout
 from support.real_data import real_data
 
 from attnlab.data.byte_pair import BytePair
@@ -187,19 +187,19 @@ def test_the_hub_is_asked_once(tmp_path: Path, hub: dict[str, Files]) -> None:
     assert Glue(dataset="wnli").prepare(folders_of(tmp_path)).data_hash() == first.data_hash()
 
 
-@pytest.mark.parametrize("place", ["GLUE/QQP", "glue/QQP", "glue_data/QQP", "GLUE/QQP-clean.zip", "gz"])
-def test_files_are_read_where_they_lie(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("location", ["GLUE/QQP", "glue/QQP", "glue_data/QQP", "GLUE/QQP-clean.zip", "gz"])
+def test_files_are_read_where_they_lie(tmp_path: Path, location: str) -> None:
     folder = write("qqp", tmp_path / "made")
-    target = tmp_path / "data" / ("GLUE/QQP" if place == "gz" else place)
+    target = tmp_path / "data" / ("GLUE/QQP" if location == "gz" else location)
     target.parent.mkdir(parents=True)
-    if place.endswith(".zip"):
+    if location.endswith(".zip"):
         with zipfile.ZipFile(target, "w") as archive:
             archive.writestr("__MACOSX/QQP/._train.tsv", "junk")
             for file in folder.iterdir():
                 archive.write(file, f"QQP/{file.name}")
     else:
         folder.rename(target)
-        for file in list(target.iterdir()) if place == "gz" else []:
+        for file in list(target.iterdir()) if location == "gz" else []:
             file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
             file.unlink()
     prepared = Glue(dataset="qqp", source="files").prepare(folders_of(tmp_path))
@@ -214,7 +214,7 @@ def test_the_longer_text_loses_first(first: int, second: int, longest: int) -> N
     assert cut(first, second, longest) == (one, other)
 
 
-def test_framing() -> None:
+def test_sentences_are_framed_and_cut() -> None:
     a, b = np.arange(10, 16, dtype=np.int32), np.arange(20, 23, dtype=np.int32)
     assert framed([a], 512).tolist() == [2, 10, 11, 12, 13, 14, 15, 1]
     assert framed([a], 8).tolist() == framed([a], 512).tolist()
@@ -438,7 +438,7 @@ def test_the_yaml_has_every_option() -> None:
 def real(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     folders = folders_of(tmp_path_factory.mktemp("glue"))
     folders.data.mkdir()
-    place(real_data("glue/CoLA/train.tsv.gz").parents[2], folders.data)
+    write_layout(real_data("glue/CoLA/train.tsv.gz").parents[2], folders.data)
     return folders
 
 

@@ -1,11 +1,12 @@
-"""Greedy decoding against a loop that runs the whole network anew for every token, and what counts as right."""
+"""Greedy decoding against a loop that runs the whole network for every token; scores of decoded sequences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from support.model_cases import distinct_for, masks, network_of
+from support.model_cases import distinct_for, network_of
+from support.tensors import masks
 from torch import Tensor, nn
 
 from attnlab.attention.base import State
@@ -100,7 +101,7 @@ class Rows(State):
 
 
 class Scripted(EncoderDecoder):
-    """Prefers the tokens of a script; where the end is forbidden, those of a second one.
+    """Prefers the tokens of a script; if the end token is forbidden, the tokens of a second script.
 
     The first input token of a row is the number of its script.
     """
@@ -207,7 +208,7 @@ def test_the_three_rules_differ(every: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def written_freely(network: EncoderDecoder, inputs: Tensor, mask: Tensor, limit: int) -> list[list[int]]:
-    """The likeliest token but the end at every place of a decoding that reads its own end tokens (Csordas et al.)."""
+    """The likeliest token except the end at every position, reading its own end tokens (Csordas et al.)."""
     read, named = torch.full((len(inputs), 1), END), []
     for _ in range(limit):
         logits = network(inputs, mask, read, torch.ones_like(read).bool())[0][:, -1]

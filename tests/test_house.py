@@ -1,4 +1,4 @@
-"""House rules: which way imports point, sizes of files and functions, names, targets, and what stays unloaded."""
+"""House rules: import directions, sizes of files and functions, names, targets, modules that stay unloaded."""
 
 import ast
 import importlib
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.composed_models import composed
 from support.small_runs import ROOT, environment
 
 import attnlab
 from attnlab.config import schema
 from attnlab.config.compose import group_choices
-from attnlab.config.job_config import compose_config
 
 SOURCE = ROOT / "src" / "attnlab"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -57,7 +57,7 @@ def imports(file: Path) -> Iterator[str]:
 
 
 def below(room: str) -> set[str]:
-    """A room and all that it may use."""
+    """Returns a room and all rooms that it may import."""
     return {room}.union(*map(below, ROOMS[room]))
 
 
@@ -74,7 +74,7 @@ def wrong_imports(file: Path) -> Iterator[str]:
 def wrong_sizes(file: Path) -> Iterator[str]:
     text = file.read_text()
     if len(text.splitlines()) > MAX_LINES:
-        yield f"{len(text.splitlines())} lines: which part wants a room of its own?"
+        yield f"{len(text.splitlines())} lines: which part belongs in another file?"
     if not re.fullmatch(r"[a-z0-9_]+", file.stem):
         yield "file names are lower snake case"
     for node in ast.walk(ast.parse(text)):
@@ -92,7 +92,7 @@ def test_every_file_keeps_the_rules(wrong: Callable[[Path], Iterator[str]]) -> N
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Modules that import each other in turn, at the top or inside functions; empty where there is none."""
+    """Modules that import each other in turn, at the top or inside functions; empty without a circle."""
     done: set[str] = set()
     way: list[str] = []
 
@@ -148,12 +148,12 @@ def test_names_of_yamls_are_their_files() -> None:
 
 
 def test_every_task_sets_every_key_it_owns() -> None:
-    """So that each can be set without a plus; what a network of its kind does not read may be left out."""
+    """So each key can be set without a plus; keys that a network of the kind does not read are optional."""
     optional = {"pooling", "d_classifier"}
     for task in group_choices()["task"]:
-        composed = compose_config([f"task={task}"])
+        chosen = composed("linear", task)
         for section in (schema.Backbone, schema.Optim, schema.Train):
-            missing = {field.name for field in fields(section)} - set(composed[section.__name__.lower()]) - optional
+            missing = {field.name for field in fields(section)} - set(chosen[section.__name__.lower()]) - optional
             assert not missing, f"{task}: {section.__name__} lacks {sorted(missing)}"
 
 

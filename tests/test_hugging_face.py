@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub: one commit of them, and no long wait where the hub is out of reach."""
+"""Data sets of the Hugging Face hub: one fixed commit, no long wait without the hub."""
 
 import threading
 import time

@@ -1,11 +1,11 @@
-"""ProbSparse attention's switches where it chooses among queries, and its parts: measure, counts, draws."""
+"""ProbSparse attention: switches when queries are selected, measure, counts, draws."""
 
 import math
 
 import pytest
 import torch
-from support.model_cases import assert_same, gradients, masks, shaken
-from test_laws_reference import compare
+from support.slow_references import compare_with_reference
+from support.tensors import assert_same, draw, gradients, masks, shaken
 
 from attnlab.attention.informer import DRAW_BITS, InformerAttention
 from attnlab.attention.softmax import SoftmaxAttention
@@ -14,10 +14,6 @@ from attnlab.attention.softmax import SoftmaxAttention
 def make(seed: int = 0, **options) -> InformerAttention:
     torch.manual_seed(seed)
     return shaken(InformerAttention(8, 2, **options).double().eval())
-
-
-def draw(*shape: int) -> torch.Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +28,8 @@ def draw(*shape: int) -> torch.Tensor:
 def test_switches_equal_the_reference(options: dict[str, int | bool | str]) -> None:
     """Lengths of which one query is chosen, some, and all."""
     for length in (2, 9, 30):
-        compare(make(**options), "bidirectional", length)
-    compare(make(**options), "bidirectional", 25, (25, 21, 8, 3, 2, 1, 0))
+        compare_with_reference(make(**options), "bidirectional", length)
+    compare_with_reference(make(**options), "bidirectional", 25, (25, 21, 8, 3, 2, 1, 0))
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -1,12 +1,12 @@
-"""Kernelized attention: a Gaussian kernel between 0 and 1, also where the squares of long vectors cancel."""
+"""Kernelized attention: a Gaussian kernel between 0 and 1, also for long vectors."""
 
 import math
 
 import pytest
 import torch
-from support.model_cases import apply, masks, shaken
-from test_laws_reference import compare
-from torch import Tensor
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import draw, masks, shaken
 
 from attnlab.attention.kernelized import KernelizedAttention
 
@@ -18,15 +18,11 @@ def make(**options) -> KernelizedAttention:
     return shaken(KernelizedAttention(8, 2, **options).double())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("options", [{"bias": False}, {"orthogonality": True}])
 def test_switches_equal_the_reference(options: dict[str, bool], mode: str) -> None:
-    compare(make(**options), mode, 5)
-    compare(make(**options), mode, 6, (6, 2, 1, 0))
+    compare_with_reference(make(**options), mode, 5)
+    compare_with_reference(make(**options), mode, 6, (6, 2, 1, 0))
 
 
 def test_equals_the_published_formula() -> None:
@@ -41,7 +37,7 @@ def test_equals_the_published_formula() -> None:
 
 
 def test_the_weight_of_a_key_depends_on_its_distance_alone() -> None:
-    """exp(-|q - k|^2 / (2 sqrt(D))): 1 at distance 0, whatever the lengths; as many keys, so many times the value."""
+    """exp(-|q - k|^2 / (2 sqrt(D))): 1 at distance 0 for any lengths; n equal keys give n times the value."""
     attention, q = make(), draw(1, 2, 1, 4)
     direction = torch.nn.functional.normalize(draw(1, 2, 1, 4), dim=-1)
     for distance in (0.0, 0.5, 3.0):

@@ -1,4 +1,4 @@
-"""Launchers: `packed` (with a stand-in for the training) and `joblib`, their options, exit codes and signals."""
+"""Launchers `packed` (with a stand-in for the training) and `joblib`: options, exit codes, signals."""
 
 import json
 import os
@@ -29,7 +29,7 @@ Calls = list[tuple[str, list[tuple[str, int]]]]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """What is trained together or alone, as (model, seed), where nothing is trained for real."""
+    """Records the runs trained together or alone, as (model, seed), without training them."""
     found: Calls = []
 
     def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:

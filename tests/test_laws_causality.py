@@ -1,19 +1,15 @@
-"""Law 2: nothing of the future in the past, and one step at a time gives what the whole sequence gives."""
+"""Law 2: the future changes nothing in the past, and incremental decoding equals the causal form."""
 
 from dataclasses import fields
 
-import pytest
 import torch
-from support.model_cases import Case, apply, every_attention, masks
+from support.model_cases import Case, apply, every_attention
+from support.tensors import draw, masks
 from torch import Tensor
 
 from attnlab.attention.base import State
 
 TOLERANCE = 1e-11
-
-
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
 
 
 def assert_rows(actual: Tensor, expected: Tensor) -> None:
@@ -24,15 +20,15 @@ def assert_rows(actual: Tensor, expected: Tensor) -> None:
 def test_the_future_changes_nothing(case: Case, mode: str) -> None:
     """Also across the border of two chunks (64)."""
     attention = case.make()
-    for length, places in ((6, range(5)), (70, (0, 62, 63, 64, 68))):
+    for length, positions in ((6, range(5)), (70, (0, 62, 63, 64, 68))):
         x = draw(2, length, 8)
         out, _ = apply(attention, mode, x, None, None)
-        for place in places:
+        for position in positions:
             other = x.clone()
-            other[:, place + 1 :] = 100 * draw(2, length - place - 1, 8)
+            other[:, position + 1 :] = 100 * draw(2, length - position - 1, 8)
             changed, _ = apply(attention, mode, other, None, None)
-            torch.testing.assert_close(changed[:, : place + 1], out[:, : place + 1], rtol=1e-12, atol=1e-12)
-            assert not torch.equal(changed[:, place + 1 :], out[:, place + 1 :])
+            torch.testing.assert_close(changed[:, : position + 1], out[:, : position + 1], rtol=1e-12, atol=1e-12)
+            assert not torch.equal(changed[:, position + 1 :], out[:, position + 1 :])
 
 
 @every_attention("causality", modes=["causal"])
@@ -60,31 +56,33 @@ def test_gradients_reach_the_past_only(case: Case, mode: str) -> None:
     raise AssertionError(f"no gradient from column to row: {reached}")
 
 
-@pytest.mark.parametrize("length", [7, 66])
 @every_attention("step", modes=["causal"])
-def test_steps_equal_the_causal_form(case: Case, mode: str, length: int) -> None:
-    attention, x = case.make(), draw(3, length, 8)
-    expected, _ = apply(attention, mode, x, None, None)
-    masked, _ = apply(attention, mode, x, None, masks([length, 3, 1], length))
-    state = attention.init_state(3)
-    for place in range(length):
-        assert state.position == place
-        out, state = attention.step(x[:, place : place + 1], state)
-        assert_rows(out[:, 0], expected[:, place])
-        real = torch.tensor([place < size for size in (length, 3, 1)])
-        assert_rows(out[real, 0], masked[real, place])
+def test_steps_equal_the_causal_form(case: Case, mode: str) -> None:
+    """Within one chunk, and across the border of two (64)."""
+    for length in (7, 66):
+        attention, x = case.make(), draw(3, length, 8)
+        expected, _ = apply(attention, mode, x, None, None)
+        masked, _ = apply(attention, mode, x, None, masks([length, 3, 1], length))
+        state = attention.init_state(3)
+        for position in range(length):
+            assert state.position == position
+            out, state = attention.step(x[:, position : position + 1], state)
+            assert_rows(out[:, 0], expected[:, position])
+            real = torch.tensor([position < size for size in (length, 3, 1)])
+            assert_rows(out[real, 0], masked[real, position])
 
 
-@pytest.mark.parametrize("content", [0.7, torch.finfo(torch.float64).max])
 @every_attention("step", modes=["cross"])
-def test_steps_equal_cross_attention(case: Case, mode: str, content: float) -> None:
+def test_steps_equal_cross_attention(case: Case, mode: str) -> None:
+    """Without a mask, and with any finite content in the padding."""
     attention, x, memory, mask = case.make(), draw(4, 5, 8), draw(4, 6, 8), masks([6, 2, 0, 1], 6)
-    for given, read in ((None, memory), (mask, memory.masked_fill(~mask[:, :, None], content))):
+    padded = [memory.masked_fill(~mask[:, :, None], content) for content in (0.7, torch.finfo(torch.float64).max)]
+    for given, read in ((None, memory), *((mask, content) for content in padded)):
         expected, _ = apply(attention, mode, x, read, given)
         state = attention.init_state(4, read, given)
-        for place in range(5):
-            out, state = attention.step(x[:, place : place + 1], state)
-            assert_rows(out[:, 0], expected[:, place])
+        for position in range(5):
+            out, state = attention.step(x[:, position : position + 1], state)
+            assert_rows(out[:, 0], expected[:, position])
 
 
 @every_attention("step", modes=["causal", "cross"])
@@ -94,12 +92,12 @@ def test_selected_rows_go_on_alone(case: Case, mode: str) -> None:
     expected, _ = apply(attention, mode, x, memory, mask)
     for rows in (torch.tensor([2, 0]), torch.tensor([False, True, False, True])):
         state = attention.init_state(4, memory, mask)
-        for place in range(3):
-            _, state = attention.step(x[:, place : place + 1], state)
+        for position in range(3):
+            _, state = attention.step(x[:, position : position + 1], state)
         state = state.select(rows)
-        for place in range(3, 6):
-            out, state = attention.step(x[rows, place : place + 1], state)
-            assert_rows(out[:, 0], expected[rows, place])
+        for position in range(3, 6):
+            out, state = attention.step(x[rows, position : position + 1], state)
+            assert_rows(out[:, 0], expected[rows, position])
 
 
 def numbers_held(state: State) -> int:
@@ -111,6 +109,6 @@ def numbers_held(state: State) -> int:
 @every_attention("step", modes=["causal"])
 def test_a_state_holds_as_many_numbers_as_it_says(case: Case, mode: str) -> None:
     attention, state = case.make(), case.make().init_state(2)
-    for place in range(10):
+    for position in range(10):
         _, state = attention.step(draw(2, 1, 8), state)
-        assert numbers_held(state) == 2 * attention.state_size(place + 1)
+        assert numbers_held(state) == 2 * attention.state_size(position + 1)

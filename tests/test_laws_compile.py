@@ -1,4 +1,4 @@
-"""Law 5: forward passes have no graph break, no hidden state, and work on stacked parameters under vmap."""
+"""Law 5: forward passes have no graph break and no hidden state, and work on stacked parameters under vmap."""
 
 import subprocess
 import sys
@@ -9,12 +9,16 @@ import pytest
 import torch
 from support.compile_networks import arguments
 from support.law_exemptions import EXEMPTIONS
-from support.model_cases import TASKS, distinct_for, every_network, network_of, one_of_each_mechanism
+from support.model_cases import (
+    TASKS,
+    distinct_for,
+    every_network,
+    ignore_slow_fallback,
+    network_of,
+    one_of_each_mechanism,
+)
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
-
-# Fused softmax has no batching rule on the CPU and falls back to a loop there; its results are what is tested.
-ignore_slow_fallback = pytest.mark.filterwarnings("ignore:There is a performance drop")
 
 
 def excuse(law: str, network: nn.Module) -> str | None:
@@ -28,7 +32,7 @@ def test_no_sequence_network_has_a_graph_break() -> None:
 
 
 def test_no_image_network_has_a_graph_break() -> None:
-    """Its layers are those of the sequence networks, without a mask."""
+    """Image networks have the layers of sequence networks, without a mask."""
     check_tracing("sort_of_clevr", one_of_each_mechanism("sort_of_clevr"))
 
 
@@ -61,7 +65,7 @@ def test_stacked_image_networks_equal_single_ones(model: str) -> None:
 
 
 def check_stacking(model: str, task: str, positions: str) -> None:
-    """Three seeds of a network at once equal one after another, forward and gradients."""
+    """Three stacked seeds of a network equal the single networks, forward and gradients."""
     networks, given = [network_of(model, task, seed, positions=positions) for seed in range(3)], arguments(task)
     if reason := excuse("vmap", networks[0]):
         pytest.skip(f"exempt from the law of vmap: {reason}")

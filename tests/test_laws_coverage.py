@@ -1,4 +1,4 @@
-"""The laws hold for every model yaml: each is built here and found among what stands for it."""
+"""Coverage of the laws: every model yaml has a representative in them."""
 
 import json
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from support.model_cases import (
     model_of,
     models_for,
     network_of,
-    places,
     positions_of,
+    slots,
 )
 from torch import nn
 
@@ -26,7 +26,7 @@ OF_THE_LOSS = ("orthogonality", "ortho_form")
 
 @dataclass(frozen=True)
 class Description:
-    """Class, settings and shapes of a module and of all inside it; beside it the form of each orthogonality loss."""
+    """Class, settings and shapes of a module and its parts, and the form of each orthogonality loss."""
 
     parts: list[tuple]
     losses: list[str | None]
@@ -62,12 +62,12 @@ def network(model: str, task: str, positions: str) -> Description:
 def test_every_attention_of_a_yaml_is_in_a_case(model: str) -> None:
     """With its own positions, and with relative ones where it can have them; these change no cross-attention."""
     own = model_of(model).positions or backbone_of(model, "sort_of_clevr").positions
-    for place, node in places(model_of(model)):
-        wanted = Case(model, place, json.dumps(node, sort_keys=True), own)
+    for slot, node in slots(model_of(model)):
+        wanted = Case(model, slot, json.dumps(node, sort_keys=True), own)
         relative = [replace(wanted, positions="relative")] * wanted.mechanism.supports_relative_positions
         for each in (wanted, *relative):
             stand_ins = [name for name, case in cases().items() if attention(case).covers(attention(each))]
-            assert stand_ins, f"no case stands for {each}"
+            assert stand_ins, f"no case represents {each}"
 
 
 @pytest.mark.parametrize(("task", "model"), [(task, model) for task in TASKS for model in models_for(task)])

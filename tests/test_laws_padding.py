@@ -1,18 +1,11 @@
 """Law 1: padding of any length and any finite content changes no output and no gradient at real positions."""
 
+from itertools import product
+
 import pytest
 import torch
-from support.model_cases import (
-    Case,
-    apply,
-    assert_same,
-    distinct_for,
-    every_attention,
-    every_network,
-    gradients,
-    masks,
-    network_of,
-)
+from support.model_cases import Case, apply, distinct_for, every_attention, every_network, network_of
+from support.tensors import assert_same, gradients, masks
 from torch import Tensor
 
 TOLERANCE = 1e-10
@@ -32,14 +25,13 @@ def draw(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-@pytest.mark.parametrize("extra", [1, 3, 70])
 @every_attention("padding")
-def test_padding_changes_nothing(case: Case, mode: str, extra: int) -> None:
+def test_padding_changes_nothing(case: Case, mode: str) -> None:
     attention = case.make()
     x, memory, weights = draw(3, 5, 8), draw(3, 4, 8) if mode == "cross" else None, draw(3, 5, 8).detach()
     out, penalty = apply(attention, mode, x, memory, None)
     expected = gradients((out * weights).sum() + penalty, attention, x=x, memory=memory) | {"out": out}
-    for content, query_content in CONTENTS:
+    for extra, (content, query_content) in product((1, 3, 70), CONTENTS):
         longer = padded(x, extra, content if memory is None else query_content)
         longer_memory = None if memory is None else padded(memory, extra, content)
         source, size = (longer, 5) if memory is None else (longer_memory, 4)
@@ -76,8 +68,8 @@ def test_rows_of_different_length_do_not_meet(case: Case, mode: str) -> None:
         loss = (out_alone[0] * weights[b, queries]).sum()
         more = gradients(loss, attention, x=own, memory=None if memory is None else alone)
         for name, gradient in more.items():
-            place = expected[name][b, : gradient.shape[1]] if name in ("x", "memory") else expected[name]
-            place += gradient[0] if name in ("x", "memory") else gradient
+            target = expected[name][b, : gradient.shape[1]] if name in ("x", "memory") else expected[name]
+            target += gradient[0] if name in ("x", "memory") else gradient
     assert_same(found, expected, TOLERANCE)
 
 

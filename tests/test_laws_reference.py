@@ -1,73 +1,47 @@
-"""Law 3: every mechanism equals its slow reference, output, penalty and all gradients, in float64.
-
-The reference of `attnlab/attention/<name>.py` is the function `attention` of `tests/reference/<name>.py`.
-"""
-
-import importlib
-from collections.abc import Sequence
-from pathlib import Path
+"""Law 3: every mechanism equals its slow reference, output, penalty and all gradients, in float64."""
 
 import pytest
 import torch
-from support.model_cases import Case, apply, assert_same, every_attention, gradients, masks
+from support.model_cases import Case, every_attention
+from support.slow_references import compare_with_reference
+from support.tensors import masks
 from torch import Tensor
 from torch.func import functional_call
 
-from attnlab.attention.base import Attention
 
-REFERENCES = Path(__file__).parent / "reference"
-
-
-def slow(attention: Attention, mode: str, x: Tensor, memory: Tensor | None, mask: Tensor | None):
-    """Output and penalty by the slow reference; fails with the file to write where there is none."""
-    name = type(attention).__module__.rpartition(".")[2]
-    if not (REFERENCES / f"{name}.py").exists():
-        pytest.fail(
-            f"{type(attention).__qualname__} has no slow reference: write tests/reference/{name}.py with "
-            "attention(module, x, memory, mask, causal) -> (out, penalty), in plain loops"
-        )
-    return importlib.import_module(f"reference.{name}").attention(attention, x, memory, mask, mode == "causal")
-
-
-def compare(attention: Attention, mode: str, length: int, lengths: Sequence[int] | None = None) -> None:
-    """Both forms on the same draws: queries and keys of `length`, or three queries against `length` keys (cross)."""
-    batch = 1 if lengths is None else len(lengths)
-    x = torch.randn(batch, 3 if mode == "cross" else length, 8, dtype=torch.float64, requires_grad=True)
-    memory = torch.randn(batch, length, 8, dtype=torch.float64, requires_grad=True) if mode == "cross" else None
-    mask = None if lengths is None else masks(lengths, length)
-    real = torch.ones(x.shape[:2], dtype=torch.bool) if mask is None or mode == "cross" else mask
-    weights, results = torch.randn(*x.shape, dtype=torch.float64), []
-    for form in (apply, slow):
-        out, penalty = form(attention, mode, x, memory, mask)
-        found = gradients((out * weights)[real].sum() + penalty, attention, x=x, memory=memory)
-        results.append(found | {"out": out[real], "penalty": penalty})
-    assert_same(*results, tolerance=1e-9)
-
-
-@pytest.mark.parametrize("length", [1, 2, 63, 65])
 @every_attention("reference")
-def test_equals_its_reference(case: Case, mode: str, length: int) -> None:
-    compare(case.make(), mode, length)
+def test_short_sequences_equal_the_reference(case: Case, mode: str) -> None:
+    for length in (1, 2):
+        compare_with_reference(case.make(), mode, length)
+    for lengths in ((1, 0), (2, 1), (7, 3, 0)):
+        compare_with_reference(case.make(), mode, max(lengths), lengths)
 
 
-@pytest.mark.parametrize(
-    "lengths", [(1, 0), (2, 1), (7, 3, 0), (65, 21), pytest.param((63, 9), marks=pytest.mark.slow)]
-)
-@every_attention("reference")
-def test_equals_its_reference_with_padding(case: Case, mode: str, lengths: tuple[int, ...]) -> None:
-    compare(case.make(), mode, max(lengths), lengths)
+@every_attention("reference", normalized=False)
+def test_lengths_around_a_chunk_equal_the_reference(case: Case, mode: str) -> None:
+    """Without and with padding; normalisations across chunks are in test_every_normalization_equals_the_reference of
+    each class that has them, with chunks of 4."""
+    for length in (63, 65):
+        compare_with_reference(case.make(), mode, length)
+    compare_with_reference(case.make(), mode, 65, (65, 21))
 
 
 @pytest.mark.slow
 @every_attention("reference", normalized=False)
-def test_equals_its_reference_on_500(case: Case, mode: str) -> None:
+def test_padding_in_a_single_chunk_equals_the_reference(case: Case, mode: str) -> None:
+    compare_with_reference(case.make(), mode, 63, (63, 9))
+
+
+@pytest.mark.slow
+@every_attention("reference", normalized=False)
+def test_500_positions_equal_the_reference(case: Case, mode: str) -> None:
     """With one head; the orthogonality loss and normalisations, which see a row at a time, are left to shorter ones:
     250,000 pairs in Python are slow enough."""
-    compare(case.make(n_heads=1, penalty=False), mode, 500)
+    compare_with_reference(case.make(n_heads=1, penalty=False), mode, 500)
 
 
 @every_attention("reference")
-def test_gradients_are_those_of_the_output(case: Case, mode: str) -> None:
+def test_gradients_are_the_numeric_ones(case: Case, mode: str) -> None:
     """torch's numeric check along random directions of the inputs and every parameter."""
     attention = case.make()
     names, parameters = zip(*attention.named_parameters(), strict=True)

@@ -1,7 +1,8 @@
-"""Diagnostics say what the mechanism does: the weights written out, times the values, are what `attend` gives."""
+"""Attention weights of the diagnostics: weights times values equal `attend`."""
 
 import torch
-from support.model_cases import Case, apply, every_attention, masks
+from support.model_cases import Case, apply, every_attention
+from support.tensors import masks
 from torch import Tensor
 
 from attnlab.attention.base import Attention, Observation
@@ -39,7 +40,7 @@ def test_weights_times_values_are_the_output(case: Case, mode: str) -> None:
 
 @every_attention("diagnostics")
 def test_heads_of_queries_and_keys_can_be_compared(case: Case, mode: str) -> None:
-    """What else a mechanism packs beside them is left out, and with it what would spoil their norms."""
+    """Other numbers that a mechanism packs with them are left out, since they would change the norms."""
     attention = case.make()
     seen = observed(attention, mode, masks((7, 3, 1), 7))
     q, k = attention.query_heads(seen.q), attention.key_heads(seen.k)

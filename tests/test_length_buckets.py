@@ -1,4 +1,4 @@
-"""Padding: batches of few shapes, the same losses, and how much of a batch is padding."""
+"""Length buckets: batches of few shapes, equal losses, share of padding."""
 
 import numpy as np
 import pytest

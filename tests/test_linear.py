@@ -1,11 +1,13 @@
-"""Linear attention's switches: normalisation, its place, the denominator, the scaling of queries, eps, chunks."""
+"""Switches of linear attention: normalisation and its placement, denominator, scaling of queries, eps, chunks."""
 
 from itertools import product
 
 import pytest
 import torch
-from support.model_cases import apply, shaken
-from test_laws_reference import compare
+from support.golden_outputs import assert_golden, golden
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import masks, shaken
 
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.linear import LinearAttention
@@ -24,13 +26,13 @@ def make(
     return shaken(LinearAttention(8, 2, normalization=normalization, **options).double())
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("denominator", [True, False])
 @pytest.mark.parametrize(("kind", "placement"), list(product(KINDS, PLACEMENTS)))
-def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool, mode: str) -> None:
-    attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
-    compare(attention, mode, 6)
-    compare(attention, mode, 9, (9, 4, 1, 0))
+def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool) -> None:
+    for mode in MODES:
+        attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
+        compare_with_reference(attention, mode, 6)
+        compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_bias_scaling_and_eps_equal_the_reference(bias: bool, scale_queries: boo
     assert attention.scale == (0.5 if scale_queries else 1.0)
     assert attention.eps == eps
     for mode in MODES:
-        compare(attention, mode, 5)
+        compare_with_reference(attention, mode, 5)
 
 
 @pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 130])
@@ -60,9 +62,8 @@ def test_its_state_does_not_grow(denominator: bool) -> None:
 
 
 @pytest.mark.parametrize(("kind", "placement"), list(product(KINDS, PLACEMENTS)))
-@pytest.mark.parametrize("mode", MODES)
-def test_every_normalization_is_finite(kind: str, placement: str, mode: str) -> None:
-    for denominator, scale in product((True, False), (1e-4, 1.0, 1e4)):
+def test_every_normalization_is_finite(kind: str, placement: str) -> None:
+    for mode, denominator, scale in product(MODES, (True, False), (1e-4, 1.0, 1e4)):
         attention = make(kind, placement, denominator).float()
         x = (scale * torch.randn(2, 70, 8)).requires_grad_()
         out, _ = apply(attention, mode, x, 1.0 * x, None)
@@ -100,3 +101,13 @@ def test_norms_have_the_lengths_they_say() -> None:
     torch.testing.assert_close(HeadNorm("rms", 4).double()(x).square().mean(-1), ones, rtol=1e-4, atol=0)
     assert [name for name, _ in HeadNorm("rms", 4).named_parameters()] == ["gain"]
     assert not list(HeadNorm("l2", 4).parameters())
+
+
+def test_equals_fast_transformers() -> None:
+    """idiap/fast-transformers, LinearAttention: queries not scaled, eps 1e-6; keys beyond `key_lengths` are padding."""
+    given = golden("linear_elu_padded_keys")
+    _, heads, _, width = given["q"].shape
+    attention = LinearAttention(heads * width, heads, scale_queries=False, eps=float(given["eps"])).double()
+    mask = masks(given["key_lengths"].tolist(), given["k"].shape[2])
+    out = attention.attend(given["q"], given["k"], given["v"], mask, False)
+    assert_golden(out, given)

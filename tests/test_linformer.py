@@ -1,4 +1,4 @@
-"""Linformer's switches: sharing of the projections, their size; lengths it has no columns for; cross-attention."""
+"""Linformer: sharing and size of the projections, lengths beyond them, cross-attention."""
 
 from dataclasses import replace
 from itertools import product
@@ -6,9 +6,10 @@ from itertools import product
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden
-from support.model_cases import SPECS, apply, backbone_of, config_of, masks, shaken
-from test_laws_reference import compare
-from test_networks import check_steps
+from support.model_cases import SPECS, apply, backbone_of, config_of
+from support.sequence_networks import check_steps
+from support.slow_references import compare_with_reference
+from support.tensors import draw, masks, shaken
 from torch import nn
 
 from attnlab.attention.linformer import LinformerAttention
@@ -25,18 +26,14 @@ def make(**options) -> LinformerAttention:
     return shaken(LinformerAttention(8, 2, **({"max_length": 12, "projected_length": 3} | options)).double())
 
 
-def draw(*shape: int) -> torch.Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("mode", ["bidirectional", "cross"])
 @pytest.mark.parametrize(("share_heads", "share_key_value"), list(product([True, False], repeat=2)))
 def test_every_sharing_equals_the_reference(share_heads: bool, share_key_value: bool, mode: str) -> None:
     for projected_length in (1, 3, 20):
         options = {"share_heads": share_heads, "share_key_value": share_key_value, "projected_length": projected_length}
         attention = make(**options, bias=share_heads, orthogonality=share_key_value)
-        compare(attention, mode, 6)
-        compare(attention, mode, 9, (9, 4, 1, 0))
+        compare_with_reference(attention, mode, 6)
+        compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
 
 
 def test_equals_nystromformers_code() -> None:

@@ -1,10 +1,11 @@
-"""Long-short attention's switches, its state, what its weights are, and the published code."""
+"""Long-short attention: switches, state, weights, published outputs."""
 
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden
-from support.model_cases import apply, masks, shaken
-from test_laws_reference import compare
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import draw, masks, shaken
 from torch import Tensor
 
 from attnlab.attention.long_short import LongShortAttention
@@ -26,28 +27,24 @@ def make(**options) -> LongShortAttention:
     return shaken(LongShortAttention(8, 2, **options).double().eval())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("mode", ["bidirectional", "causal"])
 @every_switch
 def test_switches_equal_the_reference(options: dict, mode: str) -> None:
-    compare(make(**options), mode, 6)
-    compare(make(**options), mode, 11, (11, 4, 1, 0))
+    compare_with_reference(make(**options), mode, 6)
+    compare_with_reference(make(**options), mode, 11, (11, 4, 1, 0))
 
 
 @every_switch
 def test_steps_equal_the_causal_form(options: dict) -> None:
-    """And the state holds what it says, also at the border of a segment."""
+    """The state has its declared size, also at the border of a segment."""
     attention, x = make(**options), draw(2, 16, 8)
     expected, _ = apply(attention, "causal", x, None, None)
     state = attention.init_state(2)
-    for place in range(16):
-        out, state = attention.step(x[:, place : place + 1], state)
-        torch.testing.assert_close(out[:, 0], expected[:, place], rtol=1e-11, atol=1e-11)
+    for position in range(16):
+        out, state = attention.step(x[:, position : position + 1], state)
+        torch.testing.assert_close(out[:, 0], expected[:, position], rtol=1e-11, atol=1e-11)
         held = sum(value.numel() for value in vars(state).values() if isinstance(value, Tensor))
-        assert held == 2 * attention.state_size(place + 1)
+        assert held == 2 * attention.state_size(position + 1)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -1,4 +1,4 @@
-"""LRA image: CIFAR-10's batches in every official layout, the grey values, the division, and files that are wrong."""
+"""LRA image: batches of CIFAR-10 in every official layout, grey values, division, damaged files."""
 
 import hashlib
 import pickle
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.layout_writers import python2
-from support.layout_writers.cifar10 import place as place_real
+from support.layout_writers.cifar10 import write_layout
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import DataError, Folders
@@ -45,7 +45,7 @@ def small(tmp_path: Path) -> Folders:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("cifar10")
-    place_real(real_data("cifar10/cifar-10-python-subset.tar.gz"), folder / "data")
+    write_layout(real_data("cifar10/cifar-10-python-subset.tar.gz"), folder / "data")
     return LraImage().prepare(Folders(data=folder / "data", cache=folder / "cache"))
 
 
@@ -104,16 +104,16 @@ def test_the_spec_and_the_batches(small: Folders) -> None:
     assert prepared.data_hash() == LraImage().prepare(small).data_hash()
 
 
-@pytest.mark.parametrize("place", PATHS)
-def test_official_files_are_read_where_they_lie(small: Folders, place: str) -> None:
+@pytest.mark.parametrize("location", PATHS)
+def test_official_files_are_read_where_they_lie(small: Folders, location: str) -> None:
     expected = LraImage().prepare(small).data_hash()
     aside = small.data.rename(small.data.with_name("aside")) / "cifar-10-batches-py"
-    (small.data / place).parent.mkdir(parents=True)
-    if place.endswith(".gz"):
-        with tarfile.open(small.data / place, "w:gz") as tar:
+    (small.data / location).parent.mkdir(parents=True)
+    if location.endswith(".gz"):
+        with tarfile.open(small.data / location, "w:gz") as tar:
             tar.add(aside, arcname="cifar-10-batches-py")
     else:
-        shutil.copytree(aside, small.data / place)
+        shutil.copytree(aside, small.data / location)
     assert LraImage().prepare(small).data_hash() == expected
 
 
@@ -134,7 +134,7 @@ def test_the_official_files_are_known(small: Folders, monkeypatch: pytest.Monkey
     assert about.startswith("CIFAR-10's official files in grey: 27 train, 3 val, 6 test pictures")
 
 
-def test_the_real_copy(real: Prepared) -> None:
+def test_the_real_copy_is_read_and_named(real: Prepared) -> None:
     assert {name: len(subset) for name, subset in real.subsets.items()} == {"train": 9000, "val": 1000, "test": 2000}
     assert real.about == (
         "not the official CIFAR-10 (other bytes; LRA has 45,000, 5,000 and 10,000 pictures): "

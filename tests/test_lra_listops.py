@@ -1,4 +1,4 @@
-"""ListOps: what expressions mean, our generator against LRA's own files, and official files good and bad."""
+"""LRA ListOps: values of expressions, generator against the official files, damaged files."""
 
 import gzip
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.layout_writers.lra_listops import place
+from support.layout_writers.lra_listops import write_layout
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import DataError, Folders
@@ -209,7 +209,7 @@ def test_generated_subsets_share_nothing_and_sizes_change_no_others(tmp_path: Pa
     assert prepare(tmp_path) == few
 
 
-def test_the_generated_task(tmp_path: Path) -> None:
+def test_the_generated_task_has_its_subsets_and_spec(tmp_path: Path) -> None:
     prepared = LraListops(**SMALL).prepare(Folders(data=tmp_path / "none", cache=tmp_path))
     spec, test = prepared.spec, prepared.subsets["test"]
     assert (spec.kind, spec.modality, spec.input_vocabulary, spec.n_classes) == ("classification", "tokens", 18, 10)
@@ -389,7 +389,7 @@ def test_lines_of_the_training_file(official: list[tuple[bytes, int]]) -> None:
 
 @pytest.mark.slow
 def test_the_files_made_by_the_published_generator(tmp_path: Path) -> None:
-    place(real_data("lra_listops/basic_train.tsv.gz").parent, tmp_path / "data")
+    write_layout(real_data("lra_listops/basic_train.tsv.gz").parent, tmp_path / "data")
     folders = Folders(data=tmp_path / "data", cache=tmp_path / "cache")
     prepared = LraListops(source="official").prepare(folders)
     assert {name: len(part) for name, part in prepared.subsets.items()} == {"train": 20000, "val": 2000, "test": 2000}

@@ -1,4 +1,4 @@
-"""LRA pathfinder: drawn pictures in the layout of the release, its division, and releases that are not whole."""
+"""LRA pathfinder: drawn pictures in the official layout, division, incomplete releases."""
 
 import io
 import random
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.layout_writers.pathfinder import place
+from support.layout_writers.pathfinder import write_layout
 
 from attnlab.data.files.archive import Folder
 from attnlab.data.files.fetch import DataError, Folders
@@ -25,8 +25,8 @@ N = 120
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`pathfinder32/<HARD>` with N pictures, two lists of them and pictures that no list names."""
-    top = place(tmp_path_factory.mktemp("drawn"), N // 2)
-    other = place(tmp_path_factory.mktemp("drawn"), N // 2, seed=1)
+    top = write_layout(tmp_path_factory.mktemp("drawn"), N // 2)
+    other = write_layout(tmp_path_factory.mktemp("drawn"), N // 2, seed=1)
     (other / "imgs/0").rename(top / "imgs/1")
     lines = (other / "metadata/0.npy").read_text()
     (top / "metadata/1.npy").write_text(lines.replace("imgs/0", "imgs/1"))
@@ -108,7 +108,7 @@ def test_the_whole_release_is_divided_as_published() -> None:
 
 
 def test_the_pictures_can_be_learned(tmp_path: Path) -> None:
-    arrays = Release(Folder(place(tmp_path, 400)), HARD).read()
+    arrays = Release(Folder(write_layout(tmp_path, 400)), HARD).read()
     lit = (arrays["images"] > 0).reshape(400, -1).sum(1)
     joined = arrays["answers"] == 1
     assert joined.mean() == 0.5
@@ -116,7 +116,7 @@ def test_the_pictures_can_be_learned(tmp_path: Path) -> None:
 
 
 def pack(files: Path, archive: Path, above: str, shuffled: bool) -> None:
-    """A tar of a folder, in which its files lie below `above`, beside the same of another size and difficulty."""
+    """A tar with the files of a folder below `above`, and files of another size and difficulty."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     paths = sorted(path for path in files.rglob("*") if path.is_file())
     if shuffled:
@@ -149,7 +149,7 @@ def test_unpacked_releases_are_read_where_they_lie(small: Folders, above: str) -
 
 
 def test_difficulties_are_kept_apart(small: Folders) -> None:
-    place(small.data, 20, "curv_baseline", seed=5)
+    write_layout(small.data, 20, "curv_baseline", seed=5)
     hard, easy = LraPathfinder().prepare(small), LraPathfinder(difficulty="curv_baseline").prepare(small)
     assert {name: len(subset) for name, subset in easy.subsets.items()} == {"train": 16, "val": 2, "test": 2}
     assert not set(pixels(hard)) & set(pixels(easy))
@@ -292,7 +292,7 @@ def test_an_empty_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_too_few_pictures_for_three_subsets(tmp_path: Path) -> None:
-    place(tmp_path, 9)
+    write_layout(tmp_path, 9)
     with pytest.raises(DataError, match="9 pictures; validation and test need a tenth each"):
         LraPathfinder().prepare(Folders(data=tmp_path, cache=tmp_path / "cache"))
 

@@ -1,4 +1,4 @@
-"""LRA's retrieval task on files in its layout; the real ones are not to be had."""
+"""LRA retrieval on generated files in the official layout; the real files are not available."""
 
 import gzip
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.layout_writers.aan import place
+from support.layout_writers.aan import write_layout
 
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.lra import retrieval
@@ -121,8 +121,8 @@ def test_a_cut_file_is_refused(small: Folders) -> None:
         LraRetrieval().prepare(small)
 
 
-def test_the_stand_in(tmp_path: Path) -> None:
-    place(None, tmp_path / "data")
+def test_the_stand_in_is_read_in_the_official_layout(tmp_path: Path) -> None:
+    write_layout(None, tmp_path / "data")
     prepared = LraRetrieval().prepare(Folders(data=tmp_path / "data", cache=tmp_path / "cache"))
     assert {name: len(part) for name, part in prepared.subsets.items()} == {"train": 400, "val": 60, "test": 60}
     train = prepared.subsets["train"]
@@ -133,7 +133,7 @@ def test_the_stand_in(tmp_path: Path) -> None:
 
 
 def test_the_docstring_shows_a_line_of_the_stand_in(tmp_path: Path) -> None:
-    place(None, tmp_path)
+    write_layout(None, tmp_path)
     line = (tmp_path / "lra_release/tsv_data/new_aan_pairs.train.tsv").read_text().splitlines()[380]
     shown = next(line.strip() for line in retrieval.__doc__.splitlines() if "<TAB>" in line)
     assert shown.replace("<TAB>", "\t") == line

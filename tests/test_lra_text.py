@@ -1,4 +1,4 @@
-"""LRA's text task: reviews from folder and archive, what validates, and files that are not what they should be."""
+"""LRA text: reviews from folder and archive, validation split, damaged files."""
 
 import gzip
 import io
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.layout_writers.imdb import place
+from support.layout_writers.imdb import write_layout
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
@@ -46,7 +46,7 @@ def small(tmp_path: Path) -> Folders:
 
 
 def pack(data: Path) -> Path:
-    """The folder as the official archive, in an order of its own."""
+    """The folder as the official archive, in another order."""
     archive = data / "aclImdb_v1.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
         for file in sorted((data / "aclImdb").rglob("*"), reverse=True):
@@ -188,7 +188,7 @@ def test_the_docstring_shows_a_real_example(tmp_path: Path) -> None:
 
 
 def test_real_reviews(tmp_path: Path) -> None:
-    place(real_data("imdb/train.jsonl.gz").parent, tmp_path / "data", most=600)
+    write_layout(real_data("imdb/train.jsonl.gz").parent, tmp_path / "data", most=600)
     prepared = LraText().prepare(Folders(data=tmp_path / "data", cache=tmp_path / "cache"))
     assert {name: len(part) for name, part in prepared.subsets.items()} == {"train": 540, "val": 60, "test": 600}
     train = prepared.subsets["train"]
@@ -199,7 +199,7 @@ def test_real_reviews(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_all_real_reviews(tmp_path: Path) -> None:
-    place(real_data("imdb/train.jsonl.gz").parent, tmp_path / "data")
+    write_layout(real_data("imdb/train.jsonl.gz").parent, tmp_path / "data")
     folders = Folders(data=tmp_path / "data", cache=tmp_path / "cache")
     prepared = LraText(validation="test").prepare(folders)
     assert {name: len(part) for name, part in prepared.subsets.items()} == {"train": 25000, "val": 10000, "test": 10000}

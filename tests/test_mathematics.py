@@ -1,4 +1,4 @@
-"""Mathematics: the official files, our generator against them, and an evaluator that shares no code with either."""
+"""Mathematics: official files, generator against them, and an evaluator independent of both."""
 
 import gzip
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.layout_writers.mathematics import place
+from support.layout_writers.mathematics import write_layout
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import DataError, Folders
@@ -146,10 +146,10 @@ def test_every_line_of_the_real_files_is_right(module: str, part: str) -> None:
     ("module", "counts", "dropped", "longest"),
     [(ADD, (299_973, 10_000, 10_000), 27, (62, 23)), (PLACE, (260_421, 9_997, 10_000), 39_582, (52, 1))],
 )
-def test_real_files(
+def test_the_real_files_have_their_known_counts(
     module: str, counts: tuple[int, ...], dropped: int, longest: tuple[int, int], tmp_path: Path
 ) -> None:
-    place(real_data(ARCHIVE_HERE), tmp_path / "data")
+    write_layout(real_data(ARCHIVE_HERE), tmp_path / "data")
     prepared = Mathematics(module=module, source="official").prepare(Folders(tmp_path / "data", tmp_path / "cache"))
     assert tuple(len(subset) for subset in prepared.subsets.values()) == counts
     assert f"after {dropped:,} repeated questions were dropped" in prepared.about
@@ -178,7 +178,7 @@ def test_the_docstring_shows_a_real_example() -> None:
 
 
 def features(module: str, pair: Pair) -> dict[str, object]:
-    """What is compared between our questions and the official ones."""
+    """Statistics that are compared between our questions and the official ones."""
     question, answer = pair
     numbers = NUMBER.findall(question)
     whole, _, behind = numbers[-1].lstrip("-").partition(".")
@@ -273,7 +273,7 @@ def test_more_questions_leave_the_first_ones() -> None:
 
 
 @pytest.mark.parametrize("module", ENTROPY)
-def test_generated_task(module: str, tmp_path: Path) -> None:
+def test_the_generated_task_has_its_subsets_and_spec(module: str, tmp_path: Path) -> None:
     def prepare(**options: object) -> Prepared:
         sizes = {"questions_per_difficulty": 2000, "test_questions": 300}
         return Mathematics(module=module, **sizes | options).prepare(Folders(tmp_path / "none", tmp_path / "cache"))
@@ -351,7 +351,7 @@ def official(folders: Folders, module: str = ADD, **options: object) -> Prepared
 
 
 def failure(folders: Folders, **options: object) -> str:
-    """The message of preparing official files that are not right; nothing of them is kept."""
+    """Returns the message for damaged official files, of which nothing is kept."""
     with pytest.raises(DataError) as error:
         official(folders, **options)
     assert not list(folders.cache.rglob("*.npy"))

@@ -1,4 +1,4 @@
-"""One module of units: every printer writes the same text for the same metric, in the unit of the published numbers."""
+"""Units of metrics: every printer writes the same text for the same metric, in the published unit."""
 
 import ast
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.small_runs import ROOT, SMALL_SCAN, config_of
-from test_report import a_run
+from support.written_runs import a_run
 
 from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.naming import run_folder

@@ -1,4 +1,4 @@
-"""Metrics from records: against plain loops, over groups and lengths, and where they are undefined."""
+"""Metrics of records: against plain loops, over groups and lengths, and undefined values."""
 
 import math
 
@@ -22,7 +22,7 @@ def records(pairs: list[tuple[float, float]]) -> dict[str, np.ndarray]:
 
 @settings(max_examples=50, deadline=None)
 @given(LABELS)
-def test_classes(pairs: list[tuple[int, int]]) -> None:
+def test_metrics_of_classes_equal_plain_counts(pairs: list[tuple[int, int]]) -> None:
     found = records(pairs)
     tp, fp, fn, tn = (pairs.count(pair) for pair in ((1, 1), (1, 0), (0, 1), (0, 0)))
     assert METRICS["accuracy"](found) == pytest.approx((tp + tn) / len(pairs))
@@ -34,7 +34,7 @@ def test_classes(pairs: list[tuple[int, int]]) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(NUMBERS)
-def test_numbers(pairs: list[tuple[float, float]]) -> None:
+def test_correlations_equal_plain_computations(pairs: list[tuple[float, float]]) -> None:
     found = records(pairs)
     x, y = found["predicted"], found["answer"]
     if np.ptp(x) and np.ptp(y):

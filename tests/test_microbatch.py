@@ -1,4 +1,4 @@
-"""Batches cut into pieces of few tokens: nothing is lost, the limit holds, the gradient stays."""
+"""Microbatches: no example is lost, the token limit holds, the gradient is equal."""
 
 from dataclasses import replace
 
@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.model_cases import config_of, gradients, network_of
+from support.model_cases import config_of, network_of
+from support.tensors import gradients
 
 from attnlab.config.schema import Config
 from attnlab.data.batch import Batch, LabelledPairBatch, LanguageBatch, SequenceBatch

@@ -1,5 +1,6 @@
-"""The run folder is a function of the configuration: same meaning, same folder; different meaning, different folder."""
+"""Run folders: same meaning, same folder; different meaning, different folder."""
 
+import copy
 import itertools
 import random
 from pathlib import Path
@@ -23,7 +24,7 @@ def tag(*argv: str) -> str:
     return run_tag(composed(*argv))
 
 
-def test_labels() -> None:
+def test_labels_name_task_and_split() -> None:
     assert run_label(composed()) == "scan-length_cutoff-26"
     assert run_label(composed("task.length_cutoff=30")) == "scan-length_cutoff-30"
     assert run_label(composed("task.split=simple")) == "scan-simple"
@@ -53,7 +54,7 @@ def test_labels() -> None:
         (["task.split=simple"], "default"),
     ],
 )
-def test_tags(argv: list[str], expected: str) -> None:
+def test_tags_name_what_differs(argv: list[str], expected: str) -> None:
     assert tag(*argv) == expected
 
 
@@ -159,7 +160,7 @@ def test_every_key_has_a_name_of_its_own() -> None:
     plain = compose_config([])
     seen: dict[str, str] = {}
     for key, value in flatten(comparable(plain)).items():
-        changed = compose_config([])
+        changed = copy.deepcopy(plain)
         *sections, name = key.split(".")
         node: Any = changed
         for section in sections:
@@ -193,9 +194,9 @@ def test_kinds_of_value_are_told_apart() -> None:
         ["a+b"],
         {"a": 1},
     ]
-    tags = set()
+    tags, plain = set(), compose_config([])
     for value in texts:
-        config = compose_config([])
+        config = copy.deepcopy(plain)
         config["task"]["extra"] = value
         tags.add(run_tag(config))
     assert len(tags) == len(texts)
@@ -220,7 +221,7 @@ def test_tasks_and_models_own_different_keys() -> None:
         assert "@package" not in file.read_text(), file.name
 
 
-def test_the_folder() -> None:
+def test_a_run_folder_has_label_model_tag_and_seed() -> None:
     config = composed("seed=4", "model=vanilla", "paths.runs=/runs", "optim.lr=0.01")
     assert run_folder(config) == Path("/runs/scan-length_cutoff-26/vanilla/lr=0.01/seed4")
 

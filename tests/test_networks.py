@@ -1,28 +1,19 @@
-"""Whole networks: decoding step by step equals teacher forcing, whatever the backbone and the pattern of layers."""
+"""Encoder-decoder networks: incremental decoding equals teacher forcing for every backbone and layer pattern."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from support.model_cases import (
-    SPECS,
-    backbone_of,
-    config_of,
-    distinct_for,
-    every_network,
-    masks,
-    models_for,
-    network_of,
-)
+from support.model_cases import SPECS, backbone_of, config_of, distinct_for, every_network, models_for, network_of
+from support.sequence_networks import check_steps, two_kinds
 from support.small_runs import checked
+from support.tensors import masks
 from torch import nn
 
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
-from attnlab.config.schema import LayerGroup, Model
 from attnlab.nn.build_network import build_network, count_parameters
-from attnlab.nn.encoder_decoder import EncoderDecoder
 from attnlab.nn.transformer_block import ParallelAttention
 from attnlab.run.run_folder import RunError
 from attnlab.run.runtime import make_network
@@ -35,30 +26,6 @@ BACKBONES = (
     {"feed_forward": "gelu", "n_decoder_layers": 1, "tied_output": False},
     {"attention_bias": True, "initialization": "torch"},
 )
-
-
-def two_kinds(pattern: str) -> Model:
-    """Linear attention in half of the layers, softmax in the other half."""
-    linear = config_of("linear_l2_ortho").model
-    softmax = config_of("vanilla").model.encoder[0].attention
-    groups = [LayerGroup(share=0.5, attention=linear.encoder[0].attention), LayerGroup(share=0.5, attention=softmax)]
-    return replace(linear, encoder=groups, decoder=groups, pattern=pattern)
-
-
-def check_steps(network: EncoderDecoder) -> None:
-    """Logits of `start` and `step` equal those of the forward at real positions, rows selected on the way included."""
-    inputs, input_mask = torch.randint(7, (3, 6)), masks([6, 2, 4], 6)
-    read = torch.randint(6, (3, 5))
-    expected, _ = network(inputs, input_mask, read, masks([5, 5, 5], 5))
-    other = torch.where(input_mask, inputs, 3)
-    state, rows = network.start(other, input_mask), torch.arange(3)
-    for place in range(5):
-        if place == 3:
-            rows = torch.tensor([2, 0])
-            state = state.select(rows)
-        assert state.position == place
-        logits, state = network.step(read[rows, place], state)
-        torch.testing.assert_close(logits, expected[rows, place], rtol=1e-10, atol=1e-10)
 
 
 @every_network()

@@ -1,4 +1,4 @@
-"""Ids that are the target of no example: no part of the softmax, no gradient, never written; and which they are."""
+"""Ids that are never a target: outside the softmax, without gradient, never decoded."""
 
 import math
 from dataclasses import replace
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from support.model_cases import SPECS, backbone_of, config_of, gradients, masks, shaken
+from support.model_cases import SPECS, backbone_of, config_of
 from support.random_batches import drawn_batch
+from support.tensors import gradients, masks, shaken
 from torch import Tensor, nn
 
 from attnlab.data.batch import SequenceBatch

@@ -1,4 +1,4 @@
-"""A loss that is not finite stops the run, is named, and leaves the last good checkpoint alone."""
+"""A loss that is not finite stops the run with a message and keeps the last good checkpoint."""
 
 import json
 from pathlib import Path

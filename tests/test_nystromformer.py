@@ -1,4 +1,4 @@
-"""Nystromformer and Skyformer: switches, published outputs, the attention they approach, sampling, number formats."""
+"""Nystromformer and Skyformer: switches, published outputs, approximation, sampling, number formats."""
 
 import math
 from itertools import product
@@ -6,9 +6,8 @@ from itertools import product
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import masks, shaken
-from test_laws_reference import compare
-from torch import Tensor
+from support.slow_references import compare_with_reference
+from support.tensors import draw, masks, shaken
 
 from attnlab.attention.base import Attention
 from attnlab.attention.core.landmarks import segments
@@ -24,18 +23,14 @@ def make(mechanism: type[Attention], **options) -> Attention:
     return shaken(mechanism(8, 2, **options).double().eval())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("options", [{"n_landmarks": m, "conv_kernel": c} for m, c in product((1, 3, 8), (None, 1, 5))])
 def test_nystromformer_equals_the_reference(options: dict) -> None:
     """More positions than landmarks, as many, and fewer; a convolution wider than the shortest sequences."""
     attention = make(
         NystromAttention, **options, pinv_iterations=4, orthogonality=True, bias=options["n_landmarks"] > 1
     )
-    compare(attention, "bidirectional", 10)
-    compare(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
+    compare_with_reference(attention, "bidirectional", 10)
+    compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
 
 
 @pytest.mark.parametrize("sampling", ["segments", "uniform"])
@@ -43,8 +38,8 @@ def test_nystromformer_equals_the_reference(options: dict) -> None:
 def test_skyformer_equals_the_reference(n_landmarks: int, ridge: float, sampling: str) -> None:
     options = {"n_landmarks": n_landmarks, "ridge": ridge, "sampling": sampling, "inverse_iterations": 4}
     attention = make(SkyformerAttention, **options, orthogonality=True, bias=n_landmarks > 2)
-    compare(attention, "bidirectional", 10)
-    compare(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
+    compare_with_reference(attention, "bidirectional", 10)
+    compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
 
 
 def test_nystromformer_equals_the_package() -> None:
@@ -110,14 +105,14 @@ def test_samples_are_real_positions(sampling: str) -> None:
     positions, real = attention._positions(lengths, 30)
     for b, n in enumerate(lengths.tolist()):
         for half in positions[b].tolist():
-            kept = [place for place, there in zip(half, real[b].tolist(), strict=False) if there]
+            kept = [position for position, there in zip(half, real[b].tolist(), strict=False) if there]
             assert len(kept) == (5 if sampling == "uniform" else min(n, 5))
-            assert all(0 <= place < n for place in kept)
+            assert all(0 <= position < n for position in kept)
             assert sampling == "uniform" or len(set(kept)) == len(kept)
 
 
 def test_redrawing_changes_the_sample_of_long_sequences() -> None:
-    """And by nothing but the generator; a sequence whose every token is a landmark stays as it is."""
+    """The generator alone decides; a sequence with every token as a landmark is unchanged."""
     attention, long, short = make(SkyformerAttention, n_landmarks=8, sampling="segments"), draw(1, 30, 8), draw(1, 4, 8)
     assert attention.redraw_every == 1
     before, before_short, draws = attention(long)[0], attention(short)[0], attention.draws.clone()

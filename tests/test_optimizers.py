@@ -1,4 +1,4 @@
-"""Learning rates over the steps, and clipping."""
+"""Learning-rate schedules and gradient clipping."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which jobs of a sweep are trained together, and what is said of those that are not."""
+"""Grouping of the jobs of a sweep into packs, and messages about jobs that train alone."""
 
 import copy
 import random
@@ -128,6 +128,6 @@ def test_every_job_is_in_one_pack_of_jobs_that_fit() -> None:
         assert len(set(open_packs)) == len(open_packs), "two packs that could be one"
 
 
-def test_ranges() -> None:
+def test_runs_of_numbers_are_shown_as_ranges() -> None:
     assert ranges([0, 1, 2, 3, 4, 7]) == "0-4, 7"
     assert ranges([3]) == "3"

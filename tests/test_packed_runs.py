@@ -1,4 +1,4 @@
-"""Runs trained together are the runs they are by themselves: same numbers, files and ends."""
+"""Packed runs equal single runs: numbers, files and ends."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ SCAN = (*SMALL_SCAN, STEPS, "backbone.dropout=0", "task.length_cutoff=40", "trai
 CLEVR = (*SMALL_CLEVR, STEPS, "model=performer", "backbone.dropout=0", "train.validate_every=4")
 SCHEDULED = ("optim.schedule=one_cycle", "optim.clip_norm=0.5", "train.accumulate=2", "model.ortho.weight=0.1")
 CASES = {
-    # Own rates, weights and limits; gradients of two batches; one run has a schedule, one no loss beside the task's.
+    # Different rates, weights and limits; gradients of two batches; one run has a schedule, one no orthogonality loss.
     "scan": [
         (*SCAN, "model=linear_l2_ortho", "train.accumulate=2", "model.ortho.weight=0", "optim.clip_norm=null"),
         (*SCAN, "model=linear_l2_ortho", *SCHEDULED, "seed=1", "optim.lr=0.003"),
@@ -113,7 +113,7 @@ def test_a_pack_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("untested")
 def test_either_way_goes_on_where_the_other_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begun alone and ended together, begun together and ended alone."""
+    """Started alone and finished in a pack, started in a pack and finished alone."""
     runs = [(*SCAN, "model=linear_l2_ortho", f"seed={seed}", "optim.schedule=cosine") for seed in (7, 8)]
     for run in runs:
         assert run_job(config_of(tmp_path / "alone", *run), quiet=True) == 0
@@ -282,7 +282,7 @@ FAST = ("flip_flop", "lra_retrieval", "wikitext103_masked")
     "task", [pytest.param(task, marks=[] if task in FAST else [pytest.mark.slow]) for task in TINY if task != "scan"]
 )
 def test_every_task_is_packed(task: str, tiny_data: Path, tmp_path: Path) -> None:
-    """Seeds 1 and 2 get in a pack what they get alone; the masked model's hidden words are drawn by the pack."""
+    """Seeds 1 and 2 get the same numbers in a pack and alone; the pack draws the hidden words of the masked model."""
     seeds = [
         [
             raw_of(tiny_data, tmp_path / name, task, "model=linear_l2_ortho", *NO_DROPOUT, f"seed={seed}")

@@ -1,4 +1,4 @@
-"""PCFG SET: the interpreter against the official files, the splits, and files that are not what they should be."""
+"""PCFG SET: interpreter against the official files, splits, damaged files."""
 
 import shutil
 import tarfile
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.layout_writers.pcfg import CLONE, SMALL, place
+from support.layout_writers.pcfg import CLONE, SMALL, write_layout
 from support.real_data import real_data
 
 from attnlab.config.check import ConfigError
@@ -77,7 +77,7 @@ def write(folder: Path, files: dict[str, dict[str, str]]) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    """A clone of a few lines in the official format, nothing of it known by checksum; no network."""
+    """A clone of a few lines in the official format, without known checksums; no network."""
     write(tmp_path / "data" / CLONE, FIXTURE)
     monkeypatch.setattr(pcfg_files, "KNOWN", {})
     monkeypatch.setattr(pcfg_files, "RAW", "http://127.0.0.1:9/")
@@ -89,7 +89,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
 def official(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """The official layout with the real test files and the stand-ins for the training files."""
     archive, folder = real_data("pcfg_set/pcfg_set.tar.gz"), tmp_path_factory.mktemp("pcfg")
-    place(archive, folder / "data")
+    write_layout(archive, folder / "data")
     return Folders(data=folder / "data", cache=folder / "cache")
 
 
@@ -99,7 +99,7 @@ def read_back(prepared: Prepared, subset: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("line", MEANINGS)
-def test_the_rules(line: str) -> None:
+def test_every_rule_has_its_meaning(line: str) -> None:
     assert " ".join(interpret(line.split())) == MEANINGS[line]
 
 
@@ -238,7 +238,7 @@ def test_lengths_are_in_ranges(small: Folders) -> None:
     assert list(LENGTH_BINS) == sorted(set(LENGTH_BINS))
 
 
-def test_framing(small: Folders) -> None:
+def test_sequences_are_framed(small: Folders) -> None:
     batch = Pcfg(split="iid").prepare(small).subsets["train"].batch(np.array([0, 2]))
     a1, b2, z20 = WORDS.encode(["A1", "B2", "Z20"])
     assert batch.inputs.tolist() == [
@@ -281,7 +281,7 @@ def test_an_exception_must_be_one(small: Folders) -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
+    "location",
     [
         "am-i-compositional",
         "am-i-compositional-master",
@@ -291,17 +291,17 @@ def test_an_exception_must_be_one(small: Folders) -> None:
         "am-i-compositional-master.zip",
     ],
 )
-def test_official_files_are_read_where_they_lie(small: Folders, place: str) -> None:
+def test_official_files_are_read_where_they_lie(small: Folders, location: str) -> None:
     expected = Pcfg(split="iid").prepare(small).data_hash()
     clone = small.data.rename(small.data.with_name("moved")) / "am-i-compositional"
-    (small.data / place).parent.mkdir(parents=True)
-    if place.endswith(".tar.gz"):
-        with tarfile.open(small.data / place, "w:gz") as tar:
+    (small.data / location).parent.mkdir(parents=True)
+    if location.endswith(".tar.gz"):
+        with tarfile.open(small.data / location, "w:gz") as tar:
             tar.add(clone, arcname="am-i-compositional-4f75bdd")
-    elif place.endswith(".zip"):
-        shutil.make_archive(str(small.data / place).removesuffix(".zip"), "zip", clone.parent, clone.name)
+    elif location.endswith(".zip"):
+        shutil.make_archive(str(small.data / location).removesuffix(".zip"), "zip", clone.parent, clone.name)
     else:
-        shutil.copytree(clone / "data" / "pcfgset" if place == "pcfgset" else clone, small.data / place)
+        shutil.copytree(clone / "data" / "pcfgset" if location == "pcfgset" else clone, small.data / location)
     assert Pcfg(split="iid").prepare(small).data_hash() == expected
 
 

@@ -1,12 +1,13 @@
-"""Performer's switches, its random features, and published outputs."""
+"""Performer: switches, random features, published outputs."""
 
 from itertools import product
 
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden
-from support.model_cases import apply, masks, shaken
-from test_laws_reference import compare
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import draw, masks, shaken
 from torch import Tensor
 
 from attnlab.attention.performer import (
@@ -34,21 +35,17 @@ def make(
     return shaken(PerformerAttention(8, 2, normalization=normalization, **options).double())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("denominator", [True, False])
 @pytest.mark.parametrize(("kind", "placement"), list(product(KINDS, PLACEMENTS)))
-def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool, mode: str) -> None:
-    attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
-    compare(attention, mode, 6)
-    compare(attention, mode, 9, (9, 4, 1, 0))
+def test_every_normalization_equals_the_reference(kind: str, placement: str, denominator: bool) -> None:
+    for mode in MODES:
+        attention = make(kind, placement, denominator, orthogonality=denominator, chunk_size=4)
+        compare_with_reference(attention, mode, 6)
+        compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -58,8 +55,8 @@ def test_every_kernel_and_stabilizer_equals_the_reference(options: dict[str, str
     lengths = None if mode == "causal" and options.get("key_stabilizer") == "sequence" else (7, 3, 1)
     for more in ({}, {"kind": "l2"}, {"kind": "rms", "placement": "before_feature_map"}):
         attention = make(chunk_size=4, **options, **more)
-        compare(attention, mode, 7)
-        compare(attention, mode, 7, lengths)
+        compare_with_reference(attention, mode, 7)
+        compare_with_reference(attention, mode, 7, lengths)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +71,7 @@ def test_every_kernel_and_stabilizer_equals_the_reference(options: dict[str, str
 )
 def test_sizes_and_eps_equal_the_reference(options: dict[str, float]) -> None:
     for mode in MODES:
-        compare(make(**options), mode, 5)
+        compare_with_reference(make(**options), mode, 5)
 
 
 def test_features_by_default_are_those_of_performer_pytorch() -> None:
@@ -285,10 +282,10 @@ def test_published_keys_cost_the_form_that_cannot_look_ahead() -> None:
 @pytest.mark.parametrize("orthogonal", [True, False])
 def test_a_redraw_depends_on_its_generator_alone(orthogonal: bool) -> None:
     attention, other = make(orthogonal=orthogonal), make(orthogonal=orthogonal)
-    first, place = attention.projection.clone(), attention.projection.data_ptr()
+    first, address = attention.projection.clone(), attention.projection.data_ptr()
     attention.redraw(generator(3))
     assert not torch.isclose(attention.projection, first).any()
-    assert attention.projection.data_ptr() == place and attention.projection.dtype == first.dtype
+    assert attention.projection.data_ptr() == address and attention.projection.dtype == first.dtype
     torch.rand(5)
     other.redraw(generator(3))
     assert torch.equal(other.projection, attention.projection)

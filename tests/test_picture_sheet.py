@@ -1,4 +1,4 @@
-"""The sheet of samples, with a stand-in for torchvision: the real one is an extra that the tests do without."""
+"""The sheet of sample pictures, with a stand-in for the optional torchvision."""
 
 import builtins
 import math

@@ -1,4 +1,4 @@
-"""Whose code a configuration may name: a stranger's run folder runs none; a user's own package is allowed by name."""
+"""Code named by configurations: run folders run no foreign code; allowed packages are named by the user."""
 
 from collections.abc import Callable
 from pathlib import Path

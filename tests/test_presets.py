@@ -1,4 +1,4 @@
-"""Presets with a report, and the published numbers they stand beside: generic over whatever files there are."""
+"""Presets with a report, and published numbers: consistent with each other and with the tasks."""
 
 import itertools
 import json
@@ -14,6 +14,7 @@ import yaml
 from support.small_runs import ROOT
 
 from attnlab.config.compose import CONF
+from attnlab.config.job_config import JobConfig
 from attnlab.config.naming import run_label
 from attnlab.config.overrides import read_override
 from attnlab.config.report_schema import Quantity
@@ -50,7 +51,7 @@ def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def text_of(name: str) -> dict[str, Any]:
-    """A preset with those of its defaults list that are experiments, merged without Hydra, which takes its time."""
+    """A preset merged with the experiments of its defaults list, without Hydra, which is slow."""
     own = yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())
     parents = [entry for entry in own.get("defaults", []) if isinstance(entry, str)]
     found: dict[str, Any] = {}
@@ -95,7 +96,7 @@ def swept(name: str) -> dict[str, list[Any]]:
 
 
 @cache
-def first_job(name: str) -> dict[str, Any]:
+def first_job(name: str) -> JobConfig:
     """The first job of the command that the preset's header names, checked."""
     words = shlex.split(headings(name)["Command"])
     assert words[:2] == ["python", "train.py"] and f"experiment={name}" in words
@@ -107,7 +108,7 @@ def first_job(name: str) -> dict[str, Any]:
 
 @cache
 def points(name: str) -> list[dict[str, Any]]:
-    """The swept values of every job; those of a swept section, key by key."""
+    """The swept values of every job; values of a swept section are given key by key."""
     found = []
     for values in itertools.product(*swept(name).values()):
         point: dict[str, Any] = {}
@@ -119,8 +120,8 @@ def points(name: str) -> list[dict[str, Any]]:
 
 
 def value_at(name: str, point: Mapping[str, Any], key: str) -> Any:
-    """What a key of `rows` or `where` stands for in a job: its swept value, else that of the first job."""
-    job = first_job(name)
+    """Value of a key of `rows` or `where` in a job: the swept value, else the value in the first job."""
+    job = first_job(name).raw
     if key in ("model", "model.name"):
         # a choice may lie in a folder, a name does not
         return str(point.get("model", job["model"]["name"])).rpartition("/")[2]
@@ -137,7 +138,7 @@ def value_at(name: str, point: Mapping[str, Any], key: str) -> Any:
 
 def task_at(name: str, point: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a job's task."""
-    task = first_job(name)["task"]
+    task = first_job(name).raw["task"]
     if point.get("task", task["name"]) != task["name"]:
         task = {**task_yaml(point["task"], CONF), **text_of(name).get("task", {})}
     return task | {key.removeprefix("task."): value for key, value in point.items() if key.startswith("task.")}
@@ -155,7 +156,7 @@ def columns(name: str) -> dict[str, tuple[str, dict[str, Any]]]:
 
 @cache
 def row_names(name: str) -> set[str]:
-    """The rows of a preset's table, as they are shown."""
+    """The names of the rows of a preset's table."""
     report = text_of(name)["report"]
     joined = {
         ", ".join(show(value_at(name, point, key)) for key in report.get("rows", ["model"])) for point in points(name)
@@ -165,7 +166,7 @@ def row_names(name: str) -> set[str]:
 
 @cache
 def measured_metrics(task: str) -> set[str]:
-    """Metrics of real runs of a task, those of single lengths apart."""
+    """Metrics of real runs of a task, except metrics of single lengths."""
     folder = ROOT / "experiments" / "measured" / "tasks" / task
     results = [json.loads(file.read_text()) for file in folder.glob("*.json")]
     found = {metric for result in results for metric in result.get("metrics", {}) if "/length_" not in metric}
@@ -199,12 +200,6 @@ def test_a_preset_opens_with_its_claim(name: str) -> None:
     assert all(text.strip() for text in found.values())
 
 
-@every_preset
-def test_its_command_is_checked(name: str) -> None:
-    """One job of it: the first value of everything swept."""
-    assert first_job(name)["report"]["title"]
-
-
 @pytest.mark.slow
 @every_preset
 def test_all_of_its_sweep_is_checked(name: str) -> None:
@@ -217,9 +212,18 @@ def test_all_of_its_sweep_is_checked(name: str) -> None:
 
 
 @every_preset
-def test_rows_and_columns_are_of_keys_and_metrics_that_exist(name: str) -> None:
-    """Every column is one of some job, and its metric one that jobs of that task have."""
+def test_a_report_is_made_of_its_jobs(name: str) -> None:
+    """The command passes the check; rows, columns, averages, figures and published cells belong to its jobs."""
+    assert first_job(name).report["title"]
     assert row_names(name)
+    check_columns(name)
+    check_averages(name)
+    check_figures(name)
+    check_published_cells(name)
+
+
+def check_columns(name: str) -> None:
+    """Every column is one of some job, and its metric one that jobs of that task have."""
     for column, (metric, where) in columns(name).items():
         tasks = {
             value_at(name, point, "task.name")
@@ -231,8 +235,8 @@ def test_rows_and_columns_are_of_keys_and_metrics_that_exist(name: str) -> None:
             assert metric_exists(metric, task), f"{column}: {metric} is no metric of {task}"
 
 
-@every_preset
-def test_averages_and_best_values_are_of_what_there_is(name: str) -> None:
+def check_averages(name: str) -> None:
+    """Averages and best values are over columns and swept keys of the preset."""
     report = text_of(name)["report"]
     if report.get("average"):
         assert set(report["average"]["of"]) <= set(columns(name)) and report["average"]["name"] not in columns(name)
@@ -240,8 +244,8 @@ def test_averages_and_best_values_are_of_what_there_is(name: str) -> None:
     assert not set(report.get("best_over", [])) & set(report.get("rows", ["model"]))
 
 
-@every_preset
-def test_figures_are_drawn_of_what_there_is(name: str) -> None:
+def check_figures(name: str) -> None:
+    """Figures show rows, metrics and quantities that exist."""
     report = text_of(name)["report"]
     for figure in report.get("figures", [{"kind": "bars"}]):
         match figure["kind"]:
@@ -249,7 +253,7 @@ def test_figures_are_drawn_of_what_there_is(name: str) -> None:
                 assert figure["x"] in report.get("rows", ["model"])
                 assert len({value_at(name, point, figure["x"]) for point in points(name)}) > 1
             case "by_length":
-                task = first_job(name)["task"]["name"]
+                task = first_job(name).raw["task"]["name"]
                 assert metric_exists(f"{figure['subset']}/{figure['metric']}", task)
             case "diagnosis":
                 assert figure["quantity"] in get_args(Quantity)
@@ -260,8 +264,7 @@ def test_figures_are_drawn_of_what_there_is(name: str) -> None:
                 assert kind == "bars"
 
 
-@every_preset
-def test_published_cells_have_a_place(name: str) -> None:
+def check_published_cells(name: str) -> None:
     """Row and column of every published cell are among the preset's, under the same names."""
     report = text_of(name)["report"]
     if report.get("published") is None:
@@ -289,8 +292,8 @@ def test_published_numbers_are_well_formed(paper: str) -> None:
         assert table["unit"] in UNITS and isinstance(table["title"], str) and isinstance(table["source"], str)
         assert table["trials"] is None or table["trials"] > 0
         assert table["cells"]
-        places = Counter((cell["row"], cell["column"]) for cell in table["cells"])
-        assert max(places.values()) == 1, f"{name}: {places.most_common(1)} comes twice"
+        counts = Counter((cell["row"], cell["column"]) for cell in table["cells"])
+        assert max(counts.values()) == 1, f"{name}: {counts.most_common(1)} comes twice"
         for cell in table["cells"]:
             check_cell(cell, table["unit"])
 
@@ -309,7 +312,7 @@ def check_cell(cell: Mapping[str, Any], unit: str) -> None:
 
 
 def test_a_choice_by_test_data_is_said() -> None:
-    """Csordas et al. chose among their variants by the test set: it stands beside every table at their settings."""
+    """Csordas et al. chose among their variants by the test set; every table at their settings says so."""
     found = [name for name in PRESETS if "Csordas et al. 2021" in (text_of(name)["report"].get("protocol") or "")]
     assert {f"park2024/table{n}" for n in ("4_scan", "5_add_or_sub", "6_place_value", "7_pcfg")} <= set(found)
     for name in found:
@@ -322,6 +325,6 @@ def test_no_exception_is_out_of_date() -> None:
 
 
 def test_small_variants_have_a_protocol_of_their_own() -> None:
-    """Small variants never stand beside published numbers."""
+    """Small variants are never compared with published numbers."""
     for name in (name for name in PRESETS if name.endswith("_small")):
         assert text_of(name)["report"].get("published") is None and text_of(name)["report"]["protocol"], name

@@ -1,4 +1,4 @@
-"""Printed commands can be pasted into a shell, whatever folders are called, and our own parsers read them."""
+"""Printed commands can be pasted into a shell for any folder name, and our parsers read them."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, jobs_of, run_command, settings
-from test_report import a_run
+from support.written_runs import a_run
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF
@@ -121,7 +121,7 @@ def test_runs_that_begin_with_others(tmp_path: Path) -> None:
 
 
 def test_a_printed_command_pasted_into_a_shell(tmp_path: Path) -> None:
-    """Trained, evaluated and reported below a folder with blanks and brackets, by what was printed."""
+    """Trains, evaluates and reports below a folder with blanks and brackets, with the printed commands."""
     base = tmp_path / ODD
     words = settings(base, *SMALL_CLEVR, "model=linear", "train.max_steps=2", "train.validate_every=2")
     done = run_command("train.py", *words)

@@ -1,4 +1,4 @@
-"""Sequences end to end: padded rows, files written one sequence at a time, mapped back, and a writer that is killed."""
+"""Ragged arrays: padded rows, files written one sequence at a time, memory maps, killed writers."""
 
 import signal
 import subprocess
@@ -23,8 +23,8 @@ from pathlib import Path
 from attnlab.data.files.cache import build_once
 from attnlab.data.ragged_arrays import RaggedWriter
 
-def build(place):
-    with RaggedWriter(place, "texts", 255) as writer:
+def build(folder):
+    with RaggedWriter(folder, "texts", 255) as writer:
         for number in range(int(sys.argv[2])):
             writer.append(b"x" * 5000)
         print("writing", flush=True)
@@ -34,8 +34,8 @@ build_once(Path(sys.argv[1]), build, "texts")
 """
 
 
-def write(place: Path, sequences: list, largest: int = 30_000) -> None:
-    with RaggedWriter(place, "texts", largest) as writer:
+def write(folder: Path, sequences: list, largest: int = 30_000) -> None:
+    with RaggedWriter(folder, "texts", largest) as writer:
         for sequence in sequences:
             writer.append(sequence)
 
@@ -98,7 +98,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> N
         assert list(tmp_path.glob(".texts.*/texts_values.npy"))
         process.send_signal(signal.SIGKILL)
     assert not folder.exists()
-    build_once(folder, lambda place: write(place, [[1, 2], [3]]), "texts")
+    build_once(folder, lambda folder: write(folder, [[1, 2], [3]]), "texts")
     ragged = Ragged.from_arrays(load_arrays(folder), "texts")
     assert [ragged[number].tolist() for number in range(2)] == [[1, 2], [3]]
     assert not list(tmp_path.glob(".texts.*"))
@@ -107,9 +107,9 @@ def test_a_writer_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> N
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("name", ["texts_values.npy", "texts_offsets.npy"])
 def test_a_full_disk_is_a_sentence(tmp_path: Path, name: str) -> None:
-    def fill(place: Path) -> None:
-        (place / name).symlink_to("/dev/full")
-        write(place, [b"x" * 10_000] * 20, 255)
+    def fill(folder: Path) -> None:
+        (folder / name).symlink_to("/dev/full")
+        write(folder, [b"x" * 10_000] * 20, 255)
 
     with pytest.raises(DataError, match=r"preparing texts in .* no space left"):
         build_once(tmp_path / "texts", fill, "texts")

@@ -1,4 +1,4 @@
-"""Weights belong to one run and one step: those of another run or step are refused, wherever they are read."""
+"""Weights belong to one run and one step; every reader refuses others."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ def copy(runs: Path, tmp_path: Path) -> Path:
 
 
 def message_of(action: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> str:
-    """What is said where an action fails."""
+    """Returns the message of an action that fails."""
     capsys.readouterr()
     assert action() == 1
     said = capsys.readouterr().err
@@ -78,7 +78,7 @@ def test_weights_of_another_run_are_refused(
     word, said = OTHERS[other]
     raw, there = raw_of(copy), run_folder(raw_of(copy, word))
     folder = run_folder(raw)
-    source, target = [place / file if file == "last.ckpt" else best_of(place) for place in (there, folder)]
+    source, target = [run / file if file == "last.ckpt" else best_of(run) for run in (there, folder)]
     shutil.copyfile(source, target)
     expected = f"{target.name} holds the weights of another run ({said}"
     assert expected in message_of(evaluating(raw), capsys)

@@ -1,4 +1,4 @@
-"""Damaged files of a run folder: train, evaluate and report read them alike, and answer with one sentence."""
+"""Damaged files of a run folder: train, evaluate and report answer alike with one sentence."""
 
 import json
 import os
@@ -69,7 +69,9 @@ def raw(finished: Path, tmp_path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("file", FILES)
-def test_train(file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_answers_every_fault(
+    file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = run_folder(raw)
     if file == "metrics.csv":
         # of a finished run nobody reads it
@@ -87,8 +89,10 @@ def test_train(file: str, fault: str, raw: dict[str, Any], capsys: pytest.Captur
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("file", FILES)
-def test_evaluate(file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    """The configuration is all that it reads beside the weights."""
+def test_evaluate_answers_every_fault(
+    file: str, fault: str, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It reads only the configuration and the weights."""
     FAULTS[fault](run_folder(raw) / file)
     assert evaluate_main([f"run={run_folder(raw)}"]) == (2 if file == "config.yaml" else 0)
     assert file != "config.yaml" or "config.yaml is " in capsys.readouterr().err
@@ -96,7 +100,7 @@ def test_evaluate(file: str, fault: str, raw: dict[str, Any], capsys: pytest.Cap
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("file", FILES)
-def test_report(
+def test_report_answers_every_fault(
     file: str,
     fault: str,
     raw: dict[str, Any],
@@ -174,7 +178,7 @@ def test_a_configuration_that_would_fill_the_memory(
 
 
 def test_what_is_shared_is_written_twice(tmp_path: Path) -> None:
-    """A configuration put together in Python may hold one list at two places."""
+    """A configuration made in Python may hold the same list under two keys."""
     shared: dict[str, Any] = {"list": [1, {"a": None}], "name": "x"}
     config = {"one": shared, "two": [shared, shared]}
     text = config_text(config)

@@ -1,4 +1,4 @@
-"""LSH attention's switches with several chunks, and what makes it Reformer's: chunks, rounds, hashes, redraws."""
+"""LSH attention: switches with several chunks, chunks, rounds, hashes, redraws."""
 
 import subprocess
 import sys
@@ -6,8 +6,9 @@ import sys
 import pytest
 import torch
 from support.golden_outputs import golden, with_weights
-from support.model_cases import apply, assert_same, gradients, masks, shaken
-from test_laws_reference import compare
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import assert_same, draw, gradients, masks, shaken
 from torch.func import functional_call, stack_module_state, vmap
 
 from attnlab.attention.reformer import ReformerAttention
@@ -28,10 +29,6 @@ def make(seed: int = 0, **options) -> ReformerAttention:
     return shaken(ReformerAttention(8, 2, **options).double().eval())
 
 
-def draw(*shape: int) -> torch.Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -46,8 +43,8 @@ def draw(*shape: int) -> torch.Tensor:
 def test_switches_equal_the_reference(options: dict[str, int | bool]) -> None:
     """Chunks that the last real token fills, and that it does not; samples of no, one and some chunks."""
     for length in (4, 5, 23):
-        compare(make(**options), "bidirectional", length)
-    compare(make(**options), "bidirectional", 18, (18, 16, 9, 5, 4, 1, 0))
+        compare_with_reference(make(**options), "bidirectional", length)
+    compare_with_reference(make(**options), "bidirectional", 18, (18, 16, 9, 5, 4, 1, 0))
 
 
 def test_equals_hugging_face() -> None:
@@ -73,7 +70,7 @@ def test_gradients_are_those_of_the_output_across_chunks() -> None:
 
 
 def test_repeated_tokens_do_not_see_the_padding() -> None:
-    """Tokens of one bucket keep their order, whatever stands behind them."""
+    """Tokens of one bucket keep their order, whatever tokens follow."""
     attention, tokens = make(n_hashes=3), draw(3, 8)
     x, weights = tokens[torch.randint(3, (2, 21))].requires_grad_(), draw(2, 21, 8)
     real = masks([21, 10], 21)

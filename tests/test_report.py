@@ -1,4 +1,4 @@
-"""report.py: cells from run folders, beside published numbers; what is missing or broken is named, never averaged."""
+"""report.py: cells from run folders next to published numbers; missing and broken runs are named, not averaged."""
 
 import csv
 import json
@@ -7,15 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment
+from support.written_runs import IID, OOD, a_run
 
-import attnlab
 from attnlab.config.defaults import completed
 from attnlab.config.job_config import compose_config
 from attnlab.config.naming import run_folder
@@ -30,32 +30,8 @@ from attnlab.report.statistics import bimodal, interval, mean, paired, sd
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import latex, mean_and_sd
 
-OOD, IID = "test/ood/sequence_accuracy", "test/iid/sequence_accuracy"
 EXPERIMENT = "park2024/table4_scan_small"
 Make = Callable[..., Path]
-
-
-def a_run(
-    folder: Path, config: Mapping[str, Any], ood: float | None = 0.5, state: str = "finished", **more: Any
-) -> Path:
-    """A run folder as training leaves it, without training."""
-    folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
-    status = {"state": state, "reason": "", "attnlab": attnlab.__version__, "host": "elsewhere", "pid": 1, "step": 7}
-    (folder / "status.json").write_text(json.dumps(status | more.pop("status", {})))
-    if state == "finished":
-        metrics = {IID: 0.99, OOD: ood, "test/ood/length_27/sequence_accuracy": ood}
-        result = {
-            "metrics": metrics,
-            "parameters": 2_500_000,
-            "seconds": 60.0,
-            "selection": {"rule": "last_step", "step": 20},
-            "versions": {"attnlab": attnlab.__version__, "torch": "2"},
-            "git": {"commit": "a" * 40, "dirty": False},
-            "hardware": {"cpu": "a processor", "threads": 1},
-        }
-        (folder / "result.json").write_text(json.dumps(result | more))
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +72,7 @@ def test_means_are_over_finished_seeds_only(made: Make, tmp_path: Path) -> None:
     assert {seed.seed: seed.state for seed in cell.seeds}[2] == "failed"
 
 
-def test_states_of_runs(made: Make, configs: dict, tmp_path: Path) -> None:
+def test_states_of_runs_are_read(made: Make, configs: dict, tmp_path: Path) -> None:
     host = __import__("socket").gethostname()
     folders = {
         "finished": made("linear", 0),

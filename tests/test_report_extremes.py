@@ -1,4 +1,4 @@
-"""Numbers at the ends of what a file can hold: every output of report.py and the page is made, and names them."""
+"""Extreme numbers: every output of report.py and the page is made and names them."""
 
 import csv
 import itertools
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.small_runs import SMALL_SCAN
-from test_report import a_run
+from support.written_runs import a_run
 
 from attnlab.config.job_config import compose_config
 from attnlab.learn.metric_units import number, text
@@ -44,13 +44,13 @@ def write_runs(folder: Path, configs: dict[str, dict[str, Any]], value: float) -
         metrics = {PERPLEXITY: 5.0 + seed, ACCURACY: 0.1 * seed, "test/length_3/accuracy": 0.2}
         more = {name: value if wrong else 1.0 + seed for name in COUNTED}
         metrics = dict.fromkeys(metrics, value) if wrong else metrics
-        place = a_run(folder / "scan" / model / "tag" / f"seed{seed}", configs[model] | {"seed": seed}, None)
-        result = json.loads((place / "result.json").read_text()) | {"metrics": metrics} | more
-        (place / "result.json").write_text(json.dumps(result))
+        run = a_run(folder / "scan" / model / "tag" / f"seed{seed}", configs[model] | {"seed": seed}, None)
+        result = json.loads((run / "result.json").read_text()) | {"metrics": metrics} | more
+        (run / "result.json").write_text(json.dumps(result))
         steps = range(1, 40)
         rows = [f"{step},{name},{value if wrong and step % 2 else 1 / step}" for step in steps
                 for name in ("train/loss", "train/gradient_norm")]  # fmt: skip
-        (place / "metrics.csv").write_text("\n".join(["step,name,value", *rows]) + "\n")
+        (run / "metrics.csv").write_text("\n".join(["step,name,value", *rows]) + "\n")
 
 
 @pytest.mark.filterwarnings("error")
@@ -109,7 +109,7 @@ def test_gradients_of_any_size_are_drawn(value: float, tmp_path: Path, configs: 
 
 @pytest.mark.parametrize("value", EXTREMES.values(), ids=EXTREMES)
 def test_a_report_of_anybody_is_shown(value: float, tmp_path: Path, configs: dict[str, Any]) -> None:
-    """The page reads report.json as it is, whoever wrote it."""
+    """The page reads any report.json, written by any program."""
     write_runs(tmp_path / "runs", configs, 0.5)
     out = tmp_path / "reports" / "x"
     assert report_main([f"runs={tmp_path / 'runs'}", COLUMNS, "figures=bars", f"out={out}"]) == 0

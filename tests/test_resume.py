@@ -1,4 +1,4 @@
-"""Resumed equals uninterrupted, bit for bit: as a real process killed at any moment, and when asked to stop."""
+"""Resumed runs equal uninterrupted runs bit for bit, after a kill and after a signal."""
 
 import json
 import os
@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
+from support.small_runs import (
+    SMALL_CLEVR,
+    SMALL_SCAN,
+    assert_same_run,
+    folder_of,
+    run_command,
+    settings,
+    start_command,
+    wait_for_step,
+)
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 STEPS = "train.max_steps=40"
@@ -26,20 +35,6 @@ CASES = {
     # Validation that selects weights, an epoch of 21 steps, and groups in turn.
     "sort_of_clevr": (*SMALL_CLEVR, STEPS, "model=linear_l2_ortho", "train.checkpoint_every=9"),
 }
-
-
-def assert_same_run(one: Path, two: Path) -> None:
-    assert (one / "metrics.csv").read_text() == (two / "metrics.csv").read_text()
-    results = [json.loads((folder / "result.json").read_text()) for folder in (one, two)]
-    for key in ("metrics", "counts", "selection", "data"):
-        assert results[0][key] == results[1][key], key
-    first, second = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (one, two))
-    assert first["global_step"] == second["global_step"] == 40
-    for name, weight in first["state_dict"].items():
-        assert torch.equal(weight, second["state_dict"][name]), name
-    moments = [checkpoint["optimizer_states"][0]["state"] for checkpoint in (first, second)]
-    for number, state in moments[0].items():
-        assert all(torch.equal(value, moments[1][number][name]) for name, value in state.items())
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,4 +1,4 @@
-"""The run folder: repeated, changed, damaged, held by another process, made by another version."""
+"""The run folder: repeated, changed, damaged, locked, made by another version."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def copy(finished: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def test_result_says_everything(finished: Path) -> None:
+def test_a_result_has_every_key(finished: Path) -> None:
     folder = run_folder(config_of(finished, *SMALL))
     result = json.loads((folder / "result.json").read_text())
     assert set(result) >= {

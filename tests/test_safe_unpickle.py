@@ -1,4 +1,4 @@
-"""Unpickling: arrays and plain values are read; every other name is refused by name, and nothing is run."""
+"""Unpickling reads arrays and plain values, refuses every other name, and runs nothing."""
 
 import copyreg
 import os

@@ -1,4 +1,4 @@
-"""SCAN: the grammar against the published files, the splits, and files that are not what they should be."""
+"""SCAN: grammar against the published files, splits, damaged files."""
 
 import hashlib
 import shutil
@@ -99,7 +99,7 @@ def test_cutoff_counts_are_the_published_ones(cutoff: int) -> None:
     assert tuple(len(parts[name]) for name in ("train", "test/iid", "test/ood")) == CUTS[cutoff]
 
 
-def test_cutoff_split(tmp_path: Path) -> None:
+def test_the_cutoff_split_divides_all_commands(tmp_path: Path) -> None:
     folders = Folders(data=tmp_path / "none", cache=tmp_path / "none")
     prepared = Scan().prepare(folders)
     parts = {name: set(read_back(prepared, name)) for name in prepared.subsets}
@@ -132,7 +132,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return Folders(data=tmp_path / "data", cache=tmp_path / "cache")
 
 
-def test_framing(small: Folders) -> None:
+def test_sequences_are_framed(small: Folders) -> None:
     prepared = Scan(split="simple").prepare(small)
     batch = prepared.subsets["train"].batch(np.array([0, 1]))
     assert batch.inputs.tolist() == [
@@ -145,16 +145,16 @@ def test_framing(small: Folders) -> None:
     assert prepared.decode_limits == {"test": 3}
 
 
-@pytest.mark.parametrize("place", ["SCAN", "scan/SCAN", "SCAN.tar.gz", "scan/SCAN.tar.gz", "SCAN/SCAN.tar.gz"])
-def test_official_files_are_read_where_they_lie(small: Folders, place: str) -> None:
+@pytest.mark.parametrize("location", ["SCAN", "scan/SCAN", "SCAN.tar.gz", "scan/SCAN.tar.gz", "SCAN/SCAN.tar.gz"])
+def test_official_files_are_read_where_they_lie(small: Folders, location: str) -> None:
     expected = read_back(Scan(split="simple").prepare(small), "train")
     shutil.rmtree(small.data)
-    (small.data / place).parent.mkdir(parents=True)
-    if place.endswith(".gz"):
-        with tarfile.open(small.data / place, "w:gz") as tar:
+    (small.data / location).parent.mkdir(parents=True)
+    if location.endswith(".gz"):
+        with tarfile.open(small.data / location, "w:gz") as tar:
             tar.add(FIXTURE, arcname="SCAN-master")
     else:
-        shutil.copytree(FIXTURE, small.data / place)
+        shutil.copytree(FIXTURE, small.data / location)
     assert read_back(Scan(split="simple").prepare(small), "train") == expected
 
 
@@ -203,9 +203,9 @@ def test_template_splits_follow_from_the_list_of_all_pairs(template: str, split:
         content = "".join(lines).encode()
         if (split, part) != ("filler_num0", "test"):
             assert FILES[f"{part}_{split}"] == (len(content), hashlib.sha256(content).hexdigest())
-        place = tmp_path / "SCAN" / file_path(split, part)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
+        location = tmp_path / "SCAN" / file_path(split, part)
+        location.parent.mkdir(parents=True, exist_ok=True)
+        location.write_bytes(content)
     if split != "filler_num0":
         prepared = Scan(split=split).prepare(Folders(data=tmp_path, cache=tmp_path / "none"))
         assert (len(prepared.subsets["train"]), len(prepared.subsets["test"])) == (15225, 4476)

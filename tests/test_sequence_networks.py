@@ -1,11 +1,12 @@
-"""Networks of one stack: classifiers of token sequences and of pairs, causal and masked language models."""
+"""Networks of one stack: classifiers of sequences and of pairs, causal and masked language models."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
-from support.model_cases import SPECS, assert_same, backbone_of, config_of, distinct_for, gradients, masks, network_of
+from support.model_cases import SPECS, backbone_of, config_of, distinct_for, network_of
+from support.tensors import assert_same, gradients, masks
 from torch import Tensor, nn
 
 from attnlab.attention.base import TooLong
@@ -63,12 +64,12 @@ def test_steps_equal_the_language_model(model: str) -> None:
     if not all(getattr(attention, "supports_step", True) for attention in attentions):
         return
     state, rows = network.start(3), torch.arange(3)
-    for place in range(6):
-        if place == 3:
+    for position in range(6):
+        if position == 3:
             rows = torch.tensor([2, 0])
             state = state.select(rows)
-        logits, state = network.step(x[rows, place], state)
-        torch.testing.assert_close(logits, expected[rows, place], rtol=1e-10, atol=1e-10)
+        logits, state = network.step(x[rows, position], state)
+        torch.testing.assert_close(logits, expected[rows, position], rtol=1e-10, atol=1e-10)
     assert network.state_size(6) > 0
 
 
@@ -81,7 +82,7 @@ def test_masked_language_models_see_both_sides(model: str) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "class_token"])
-def test_pooling(pooling: str) -> None:
+def test_pooling_reads_the_right_positions(pooling: str) -> None:
     network = network_of("linear_l2", "lra_listops", pooling=pooling)
     encoder = network.sequence
     assert isinstance(encoder, SequenceEncoder)

@@ -1,4 +1,4 @@
-"""Vocabularies, and batches of pairs."""
+"""Vocabularies and batches of sequence pairs."""
 
 import numpy as np
 import pytest

@@ -1,13 +1,15 @@
-"""The softmax variants of Csordas et al. 2021: `relative`, `universal`, `relative_universal`; and layer sharing."""
+"""Softmax variants of Csordas et al. 2021 (`relative`, `universal`, `relative_universal`) and layer sharing."""
 
 import pytest
 import torch
-from support.model_cases import MODELS, SPECS, TASKS, backbone_of, config_of, masks, network_of, shaken
+from support.model_cases import MODELS, SPECS, TASKS, backbone_of, config_of, network_of
 from support.small_runs import checked
+from support.tensors import masks, shaken
 from torch import Tensor, nn
 
 from attnlab.attention.core.score_position import RelativePositions, sinusoid
 from attnlab.attention.softmax import SoftmaxAttention
+from attnlab.config.compose import merged_yaml
 from attnlab.config.job_config import compose_config
 from attnlab.nn.build_network import build_network, count_parameters
 
@@ -79,11 +81,13 @@ def test_relative_tells_patches_apart(model: str) -> None:
     assert (logits(seeing, swapped, questions) - logits(seeing, images, questions)).abs().min() > 1e-6
 
 
-@pytest.mark.parametrize(("key", "value"), [("share_layers", True), ("embedding_dropout", 0.25)])
-@pytest.mark.parametrize("model", MODELS)
-def test_any_model_can_share_its_layers_and_drop_out_embeddings(model: str, key: str, value: object) -> None:
-    """Both are in every model yaml, so they are set without a plus."""
-    assert compose_config(["task=scan", f"model={model}", f"model.{key}={value}"])["model"][key] == value
+def test_any_model_can_share_its_layers_and_drop_out_embeddings() -> None:
+    """Hydra sets a key without a plus where it is there: both are in the composition of every model."""
+    words = ["model.share_layers=true", "model.embedding_dropout=0.25"]
+    model = compose_config(["task=scan", "model=linear", *words])["model"]
+    assert (model["share_layers"], model["embedding_dropout"]) == (True, 0.25)
+    for name in MODELS:
+        assert {"share_layers", "embedding_dropout"} <= set(merged_yaml("model", name)), name
 
 
 DRAWN = {"torch": (3 * 128) ** -0.5, "xavier": 128**-0.5}

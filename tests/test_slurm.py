@@ -1,4 +1,4 @@
-"""Under Slurm a run is the run that it is elsewhere: no file that lies about and no variable changes it."""
+"""Runs under Slurm: no file and no environment variable changes them."""
 
 import json
 import shutil
@@ -46,12 +46,12 @@ def plant(elsewhere: Path, folder: Path) -> None:
     shutil.copyfile(elsewhere / "last.ckpt", folder / "hpc_ckpt_1.ckpt")
 
 
-@pytest.mark.parametrize("place", ["current folder", "run folder"])
+@pytest.mark.parametrize("location", ["current folder", "run folder"])
 def test_a_foreign_checkpoint_is_not_loaded(
-    place: str, elsewhere: Path, tmp_path: Path, slurm: pytest.MonkeyPatch
+    location: str, elsewhere: Path, tmp_path: Path, slurm: pytest.MonkeyPatch
 ) -> None:
     raw = config_of(tmp_path, *SMALL)
-    plant(elsewhere, tmp_path / "here" if place == "current folder" else run_folder(raw))
+    plant(elsewhere, tmp_path / "here" if location == "current folder" else run_folder(raw))
     (tmp_path / "here").mkdir(exist_ok=True)
     slurm.chdir(tmp_path / "here")
     before = sorted(Path.cwd().iterdir())

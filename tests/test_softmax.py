@@ -1,11 +1,12 @@
-"""Softmax attention's switches: relative positions, biases, dropout; and the precision of distances."""
+"""Softmax attention: relative positions, biases, dropout, precision of distances."""
 
 import math
 
 import pytest
 import torch
-from support.model_cases import apply, masks, shaken
-from test_laws_reference import compare
+from support.model_cases import apply
+from support.slow_references import compare_with_reference
+from support.tensors import masks, shaken
 
 from attnlab.attention.core.score_position import RelativePositions, sinusoid
 from attnlab.attention.softmax import SoftmaxAttention
@@ -21,8 +22,8 @@ def test_switches_equal_the_reference(options: dict[str, bool]) -> None:
     """Relative positions are for self-attention: distances between two sequences mean nothing."""
     modes = ["bidirectional", "causal"] + ["cross"] * ("relative_positions" not in options)
     for mode in modes:
-        compare(make(**options), mode, 5)
-        compare(make(**options), mode, 6, (6, 2, 1, 0))
+        compare_with_reference(make(**options), mode, 5)
+        compare_with_reference(make(**options), mode, 6, (6, 2, 1, 0))
 
 
 def test_relative_biases_start_at_0() -> None:

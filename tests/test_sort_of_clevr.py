@@ -1,4 +1,4 @@
-"""Sort-of-CLEVR against a sample of the published generator's output, and the task around it."""
+"""Sort-of-CLEVR: against a sample of the published generator, and the task."""
 
 import subprocess
 import sys
@@ -138,7 +138,7 @@ def test_sizes_of_one_subset_change_no_other(tmp_path: Path) -> None:
     assert (small["val"].images[:2] != small["test"].images[:2]).any()
 
 
-def test_the_task(tmp_path: Path) -> None:
+def test_the_prepared_task_has_its_subsets_and_spec(tmp_path: Path) -> None:
     prepared = SortOfClevr(**TINY).prepare(Folders(data=tmp_path / "none", cache=tmp_path))
     train = prepared.subsets["train"]
     assert {name: len(subset) for name, subset in prepared.subsets.items()} == {"train": 72, "val": 24, "test": 36}

@@ -1,4 +1,4 @@
-"""Signals in the middle of a step: what each of them does to the run, and whom it is passed on to."""
+"""Signals during a training step: the end of the run, and handlers that receive them afterwards."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("default_signals")
 
 @pytest.fixture
 def handlers() -> Iterator[Callable[[int, Any], None]]:
-    """Sets handlers as another program would that runs ours; those of pytest come back."""
+    """Sets signal handlers as a calling program does; the handlers of pytest are restored."""
     former: dict[int, Any] = {}
 
     def put(signum: int, handler: Any) -> None:
@@ -186,7 +186,7 @@ def test_ctrl_c_in_the_middle_of_imports_is_one_line(script: list[str], tmp_path
 
 
 def test_ctrl_c_in_the_middle_of_a_composition_is_one_line(tmp_path: Path) -> None:
-    """OmegaConf may raise an error of its own in place of the interrupt, as this stand-in does."""
+    """OmegaConf may raise another error instead of the interrupt, as this stand-in does."""
     (tmp_path / "omegaconf.py").write_text(
         "import os, signal\n"
         "def merge():\n"

@@ -1,4 +1,4 @@
-"""What messages are made of."""
+"""Nearest words and lists of words in messages."""
 
 import pytest
 

@@ -1,9 +1,9 @@
-"""A sweep goes on past a failed job, says so, ends with a table, and when repeated runs only what is missing."""
+"""A sweep continues after a failed job, ends with a table, and repeats only missing runs."""
 
 import json
 from pathlib import Path
 
-from support.small_runs import SMALL_SCAN, checked, config_of, folder_of, run_command, settings
+from support.small_runs import SMALL_SCAN, checked, config_of, folder_of, run_command, run_job, settings
 
 from attnlab.config.job_config import job_config
 from attnlab.learn.stop_signals import StopRequest
@@ -37,7 +37,7 @@ def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def test_a_refused_job_is_not_called_finished(tmp_path: Path) -> None:
-    assert run_command("train.py", *settings(tmp_path, *SWEEP, "model=linear")).returncode == 0
+    assert run_job(config_of(tmp_path, *SWEEP, "model=linear"), quiet=True) == 0
     config = folder_of(tmp_path, *SWEEP, "model=linear") / "config.yaml"
     config.write_text(config.read_text().replace("clip_norm: 5.0", "clip_norm: 4.0"))
     done = run_command("train.py", "-m", "seed=0,1", *settings(tmp_path, *SWEEP, "model=linear"))

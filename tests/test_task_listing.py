@@ -1,4 +1,4 @@
-"""`python -m attnlab.tasks`: the list of tasks, one task prepared, and command lines that mean nothing."""
+"""`python -m attnlab.tasks`: the list of tasks, preparation of one task, wrong command lines."""
 
 import inspect
 import re
@@ -74,9 +74,9 @@ class Letters(Task):
         tree = self.sources()[0].open(folders)
         files = tree.read(["train.txt", "test.txt"])
 
-        def build(place):
+        def build(folder):
             for name, text in files.items():
-                save_arrays(place, **{name[:-4]: np.frombuffer(text, dtype=np.uint8)})
+                save_arrays(folder, **{name[:-4]: np.frombuffer(text, dtype=np.uint8)})
 
         folder = build_once(folders.cache / cache_key("letters", 7, {}), build, "letters")
         subsets = {}
@@ -117,7 +117,7 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], conf: Path, *argv: str) -> tuple[int, str, str]:
-    """Exit code, and what was printed with runs of white space as one space."""
+    """Returns exit code and output, with runs of white space as one space."""
     code = main(argv, conf)
     out, err = capsys.readouterr()
     return code, " ".join(out.split()), err
@@ -248,7 +248,7 @@ def test_the_command_answers_without_loading_torch(argv: list[str], code: int) -
     assert done.returncode == 0, done.stderr
 
 
-def test_the_command() -> None:
+def test_the_listing_runs_as_a_command() -> None:
     line = [sys.executable, "-m", "attnlab.tasks", "scan"]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

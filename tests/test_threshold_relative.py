@@ -1,4 +1,4 @@
-"""Threshold relative attention: the published outputs, what survives, how distance counts, and it as a decoder."""
+"""Threshold relative attention: published outputs, thresholds, distances, use in a decoder."""
 
 from dataclasses import replace
 
@@ -6,9 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import apply, config_of, masks, network_of, shaken
-from test_laws_reference import compare
-from test_networks import check_steps
+from support.model_cases import apply, config_of, network_of
+from support.sequence_networks import check_steps
+from support.slow_references import compare_with_reference
+from support.tensors import draw, masks, shaken
 from torch import Tensor
 
 from attnlab.attention.threshold_relative import ThresholdRelativeAttention
@@ -31,10 +32,6 @@ def make(**options) -> ThresholdRelativeAttention:
     return shaken(ThresholdRelativeAttention(8, 2, **options).double())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 def scored(scores: Tensor, gate: float, v: Tensor) -> Tensor:
     """The last query's output over keys whose scores are these, in one head of width 1."""
     attention = ThresholdRelativeAttention(1, 1).double()
@@ -54,8 +51,8 @@ def test_equals_the_notebook() -> None:
 
 
 def test_the_orthogonality_loss_equals_the_reference() -> None:
-    compare(make(orthogonality=True), "causal", 6)
-    compare(make(orthogonality=True), "causal", 6, (6, 2, 1, 0))
+    compare_with_reference(make(orthogonality=True), "causal", 6)
+    compare_with_reference(make(orthogonality=True), "causal", 6, (6, 2, 1, 0))
 
 
 def test_removed_keys_count_for_nothing() -> None:
@@ -144,7 +141,7 @@ def test_other_forms_are_refused(mode: str) -> None:
 @pytest.mark.parametrize("positions", ["none", "sinusoidal"])
 @pytest.mark.parametrize("share_layers", [False, True])
 def test_it_decodes_what_a_softmax_encoder_read(positions: str, share_layers: bool) -> None:
-    """As the decoder's self-attention beside softmax in the encoder and across: steps equal teacher forcing."""
+    """As self-attention of the decoder, with softmax in the encoder and across: decoding equals teacher forcing."""
     group = LayerGroup(share=1.0, attention={"_target_": PATH})
     model = replace(config_of("vanilla").model, decoder=[group])
     network = network_of(model, "scan", positions=positions, share_layers=share_layers, n_layers=3)
@@ -154,13 +151,13 @@ def test_it_decodes_what_a_softmax_encoder_read(positions: str, share_layers: bo
 
 
 def test_the_command_line_can_put_it_into_a_decoder() -> None:
-    """Whole: the decoder of a model yaml follows its encoder, so no place inside it can be set alone."""
+    """Whole: the decoder of a model yaml follows its encoder, so no slot can be set alone."""
     group = f"model.decoder=[{{share: 1.0, attention: {{_target_: {PATH}}}}}]"
     assert not check_config(compose_config(["task=scan", "model=vanilla", group]))
 
 
-@pytest.mark.parametrize(("task", "places"), [("scan", ["encoder", "cross"]), ("sort_of_clevr", ["encoder"])])
-def test_a_task_it_cannot_do_is_refused_by_place(task: str, places: list[str]) -> None:
+@pytest.mark.parametrize(("task", "slots"), [("scan", ["encoder", "cross"]), ("sort_of_clevr", ["encoder"])])
+def test_a_task_it_cannot_do_is_refused_by_slot(task: str, slots: list[str]) -> None:
     found = check_config(compose_config([f"task={task}", "model=threshold_relative"]))
-    assert [problem.split("=")[0].split(".")[1] for problem in found] == places
+    assert [problem.split("=")[0].split(".")[1] for problem in found] == slots
     assert all("models that can: " in problem for problem in found)

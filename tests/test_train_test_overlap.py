@@ -1,4 +1,4 @@
-"""Rows that two tables share, against sets of bytes."""
+"""Rows shared by two tables, against sets of bytes."""
 
 import numpy as np
 from hypothesis import given

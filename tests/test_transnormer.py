@@ -1,4 +1,4 @@
-"""TransNormer: switches, golden files, blocks that see nothing of each other, linear relative positions, ablations."""
+"""TransNormer: switches, golden files, separate blocks, linear relative positions, ablations."""
 
 import shlex
 from itertools import product
@@ -7,9 +7,10 @@ import pytest
 import torch
 from support.compile_networks import arguments
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import SPECS, config_of, masks, shaken
+from support.model_cases import SPECS, config_of
+from support.slow_references import compare_with_reference
 from support.small_runs import checked, jobs_of
-from test_laws_reference import compare
+from support.tensors import draw, masks, shaken
 from torch import Tensor
 
 from attnlab.attention.core.score_position import Lrpe
@@ -38,10 +39,6 @@ def diag_attention(**options) -> DiagAttention:
     return shaken(DiagAttention(8, 2, **options).double())
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "options",
@@ -52,34 +49,30 @@ def draw(*shape: int) -> Tensor:
     ],
 )
 def test_norm_attention_equals_the_reference(options: dict, mode: str) -> None:
-    compare(norm_attention(**options), mode, 6)
-    compare(norm_attention(**options), mode, 9, (9, 4, 1, 0))
+    compare_with_reference(norm_attention(**options), mode, 6)
+    compare_with_reference(norm_attention(**options), mode, 9, (9, 4, 1, 0))
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("denominator", [True, False])
 @pytest.mark.parametrize(
     ("kind", "placement"), list(product(("l1", "l2", "rms"), ("after_feature_map", "before_feature_map")))
 )
-def test_normalised_queries_and_keys_equal_the_reference(
-    kind: str, placement: str, denominator: bool, mode: str
-) -> None:
-    """There is no denominator, whatever the model's normalisation says."""
-    normalization = Normalization(kind=kind, placement=placement, denominator=denominator)
-    attention = norm_attention(normalization=normalization)
-    assert not attention.denominator
-    compare(attention, mode, 5, (5, 2, 0))
+def test_every_normalization_equals_the_reference(kind: str, placement: str) -> None:
+    """NormAttention has no denominator, whatever the normalisation of the model says."""
+    for mode, denominator in product(MODES, (True, False)):
+        normalization = Normalization(kind=kind, placement=placement, denominator=denominator)
+        attention = norm_attention(normalization=normalization)
+        assert not attention.denominator
+        compare_with_reference(attention, mode, 5, (5, 2, 0))
 
 
-@pytest.mark.parametrize("mode", MODES[:2])
 @pytest.mark.parametrize("lrpe", LRPE)
-@pytest.mark.parametrize("block_size", [1, 3, 4, 64])
 @pytest.mark.parametrize("scores", ["softmax", "rela"])
-def test_diag_attention_equals_the_reference(scores: str, block_size: int, lrpe: str, mode: str) -> None:
-    """Blocks that divide the length and that do not, longer and shorter than it."""
-    options = {"scores": scores, "block_size": block_size, "lrpe": lrpe, "orthogonality": True, "bias": False}
-    compare(diag_attention(**options), mode, 8)
-    compare(diag_attention(**options), mode, 7, (7, 6, 3, 1, 0))
+def test_diag_attention_equals_the_reference(scores: str, lrpe: str) -> None:
+    """With blocks that divide the length and that do not, longer and shorter than the sequence."""
+    for block_size, mode in product((1, 3, 4, 64), MODES[:2]):
+        options = {"scores": scores, "block_size": block_size, "lrpe": lrpe, "orthogonality": True, "bias": False}
+        compare_with_reference(diag_attention(**options), mode, 8)
+        compare_with_reference(diag_attention(**options), mode, 7, (7, 6, 3, 1, 0))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -122,13 +115,13 @@ def test_steps_go_from_block_to_block(lrpe: str, scores: str, block_size: int) -
     attention, x = diag_attention(scores=scores, block_size=block_size, lrpe=lrpe), draw(2, 10, 8)
     expected, _ = attention(x, causal=True)
     state, sizes = attention.init_state(2), []
-    for place in range(10):
-        out, state = attention.step(x[:, place : place + 1], state)
-        torch.testing.assert_close(out[:, 0], expected[:, place], rtol=1e-11, atol=1e-11)
+    for position in range(10):
+        out, state = attention.step(x[:, position : position + 1], state)
+        torch.testing.assert_close(out[:, 0], expected[:, position], rtol=1e-11, atol=1e-11)
         sizes.append(state.k.shape[2])
-        assert attention.state_size(place + 1) == (state.k.numel() + state.v.numel()) / 2
+        assert attention.state_size(position + 1) == (state.k.numel() + state.v.numel()) / 2
     assert attention.state_size(0) == 0
-    assert sizes == [place % block_size + 1 for place in range(10)]
+    assert sizes == [position % block_size + 1 for position in range(10)]
 
 
 @pytest.mark.parametrize("lrpe", LRPE[1:])
@@ -136,9 +129,9 @@ def test_norm_attentions_steps_carry_positions(lrpe: str) -> None:
     attention, x, memory = norm_attention(lrpe=lrpe, feature_map="elu"), draw(2, 7, 8), draw(2, 5, 8)
     for read, state in ((None, attention.init_state(2)), (memory, attention.init_state(2, memory))):
         expected, _ = attention(x, read, causal=read is None)
-        for place in range(7):
-            out, state = attention.step(x[:, place : place + 1], state)
-            torch.testing.assert_close(out[:, 0], expected[:, place], rtol=1e-11, atol=1e-11)
+        for position in range(7):
+            out, state = attention.step(x[:, position : position + 1], state)
+            torch.testing.assert_close(out[:, 0], expected[:, position], rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("width", [2, 5, 6])

@@ -1,4 +1,4 @@
-"""The orthogonality loss against its definition, pair by pair, and the properties that follow from it."""
+"""The orthogonality loss against its definition pair by pair, and its properties."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.orthogonality import orthogonality_loss as pair_by_pair
-from support.model_cases import config_of, masks, network_of
+from support.model_cases import config_of, network_of
+from support.tensors import masks
 from torch import Tensor
 
 from attnlab.attention.core.value_orthogonality import orthogonality_loss
@@ -31,7 +32,7 @@ def slow(values: Tensor, lengths: list[int], form: str | None = None) -> Tensor:
 @every_form
 @pytest.mark.parametrize("lengths", [(6, 6), (6, 2, 3), (5, 1, 0), (1, 1), (2, 0), (0, 0)])
 def test_equals_its_definition(lengths: tuple[int, ...], form: OrthoForm | None) -> None:
-    """Value and gradients, with more positions than dimensions and with fewer; a sequence of fewer than two tokens is
+    """Value and gradients, with more and fewer positions than dimensions; a sequence of fewer than two tokens is
     left out of both."""
     for values in (draw(len(lengths), 3, 6, 4).requires_grad_(), draw(len(lengths), 3, 6, 9).requires_grad_()):
         loss, expected = orthogonality_loss(values, masks(lengths, 6), form), slow(values, list(lengths), form)
@@ -148,7 +149,7 @@ def test_zero_vectors_have_no_direction(form: OrthoForm | None) -> None:
     values = torch.tensor([[[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]]).requires_grad_()
     loss = orthogonality_loss(values, form=form)
     loss.backward()
-    # only the form that asks for lengths of 1 misses that of the zero vector
+    # only the form for rows of length 1 has no such row for the zero vector
     assert loss.item() == (1 if form == "unnormalized" else 0)
     assert values.grad.isfinite().all()
 

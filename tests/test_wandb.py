@@ -1,4 +1,4 @@
-"""wandb offline: one run a job, one continuous history after a resume, closed in every case."""
+"""wandb offline: one run per job, one continuous history after a resume, always closed."""
 
 import json
 import os
@@ -143,7 +143,7 @@ def test_an_id_that_is_none_removes_nothing(text: str, tmp_path: Path, monkeypat
 
 
 def test_an_id_that_was_copied_from_another_run_is_drawn_anew(tmp_path: Path) -> None:
-    """The history of the other run stays; the id of a run that is begun again is kept."""
+    """The history of the other run stays; a restarted run keeps its id."""
     root, options = tmp_path / "runs", LoggerOptions(name="wandb_offline")
     one, two = (root / "scan" / f"seed{seed}" for seed in (0, 1))
     for folder in (one, two):
@@ -159,7 +159,7 @@ def test_an_id_that_was_copied_from_another_run_is_drawn_anew(tmp_path: Path) ->
 
 
 def test_what_lies_elsewhere_is_never_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A link in the place of an earlier part, or of the whole wandb folder; parts that are there are replaced."""
+    """A link at the path of an earlier part, or of the whole wandb folder, stays; earlier parts are replaced."""
     precious, root = tmp_path / "precious" / "offline-run-1-0123abcd", tmp_path / "runs"
     (root / "wandb").mkdir(parents=True)
     earlier, link = (root / "wandb" / f"offline-run-{number}-0123abcd" for number in (2, 3))
@@ -175,7 +175,7 @@ def test_what_lies_elsewhere_is_never_removed(tmp_path: Path, capsys: pytest.Cap
     _remove_earlier(root, "0123abcd")
     assert (precious / "kept").exists()
     assert "is a link" in capsys.readouterr().err
-    # a place of runs that is a link is what the user chose
+    # the user may choose a link as the folder of runs
     (tmp_path / "disk" / "wandb" / earlier.name).mkdir(parents=True)
     (tmp_path / "linked").symlink_to(tmp_path / "disk")
     _remove_earlier(tmp_path / "linked", "0123abcd")
@@ -253,7 +253,7 @@ def test_a_report_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:
-    """The README's `wandb leet`, in a terminal of its own."""
+    """`wandb leet` of the README, in a separate terminal."""
     raw = config_of(tmp_path, *SMALL, "train.max_steps=2", logger="wandb_offline")
     assert run_job(raw, quiet=True) == 0
     terminal, inside = pty.openpty()
@@ -267,7 +267,7 @@ def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:
             if select.select([terminal], [], [], 0.5)[0]:
                 seen += os.read(terminal, 65536)
     finally:
-        # `wandb` starts the viewer as a process of its own, which would outlive it.
+        # `wandb` starts the viewer as a separate process, which would outlive it.
         os.killpg(viewer.pid, signal.SIGKILL)
         viewer.wait()
         os.close(inside)

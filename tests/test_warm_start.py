@@ -1,4 +1,4 @@
-"""A run that begins with another run's weights and tokens: fine-tuning a masked model."""
+"""Warm start: runs that begin with the weights and tokens of another run."""
 
 import json
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_a_folder_that_is_no_run_is_a_config_error(tmp_path: Path, capsys: pytes
 
 
 def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every job begins with the run of its own model and seed; where there is none, training says what makes it."""
+    """Every job starts from the run of its model and seed; without such a run, a message gives the command for it."""
     words = ["model=flash,transnormer_t1", "seed=0,1", f"paths.runs={tmp_path}"]
     tuned = ["experiment=qin2022/table5_glue_small", "task.dataset=cola", "optim.lr=1e-5,3e-5", *words]
     given = jobs_of(["experiment=qin2022/table5_pretraining_small", *words])

@@ -1,4 +1,4 @@
-"""WikiText: reading, tokens and words, blocks, both sources, and files that are not what they should be."""
+"""WikiText: reading, tokens and words, blocks, both sources, damaged files."""
 
 import gzip
 import shutil
@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from support.layout_writers.wikitext import place
+from support.layout_writers.wikitext import write_layout
 from support.real_data import real_data
 
 from attnlab.data.byte_pair import BytePair
@@ -103,7 +103,7 @@ def test_byte_pairs_count_the_same_words(folders: Folders) -> None:
     assert "outside the vocabulary" not in prepared.about
 
 
-def test_lengths(folders: Folders) -> None:
+def test_blocks_have_the_lengths_asked_for(folders: Folders) -> None:
     write(folders.data)
     plain = Wikitext103(length=5).prepare(folders)
     assert plain.subsets["train"].lengths.tolist() == [5, 5, 5, 5, 4]
@@ -173,7 +173,7 @@ def test_a_given_tokenizer_is_used_and_kept(folders: Folders, tmp_path: Path) ->
     assert prepared.spec.input_vocabulary == len(given)
     assert BytePair.load(prepared.keep["tokenizer.json"]).tokenizer.to_str() == given.tokenizer.to_str()
     assert prepared.subsets["val"].tokens[-2] == given.spellings["house"][-1]
-    # another tokenizer at the same place is not answered from the cache
+    # another tokenizer at the same path is not answered from the cache
     BytePair.train(["x"], 260).save(tmp_path / "given.json")
     assert task.prepare(folders).spec.input_vocabulary == 260
     masked = Wikitext103Masked(text="tokens", tokenizer=str(tmp_path / "given.json")).prepare(folders)
@@ -389,7 +389,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """The shared data in the official layout, its stand-ins for training and test text included."""
     shared = real_data("wikitext-2/valid.txt.gz").parents[1]
     root = tmp_path_factory.mktemp("wikitext")
-    place(shared, root / "data")
+    write_layout(shared, root / "data")
     return Folders(data=root / "data", cache=root / "cache")
 
 
@@ -401,7 +401,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Folders:
         (lambda: Wikitext2(tokens="byte_pairs", vocabulary_size=2000), 2000),
     ],
 )
-def test_real_text(real: Folders, make: Callable[[], Wikitext103], vocabulary: int) -> None:
+def test_the_real_text_has_its_known_counts(real: Folders, make: Callable[[], Wikitext103], vocabulary: int) -> None:
     prepared = make().prepare(real)
     assert prepared.spec.input_vocabulary == vocabulary
     words = {}

@@ -1,4 +1,4 @@
-"""Forms that other code uses, as yardsticks of `benchmarks.attention`: same results, other costs.
+"""Baselines of `benchmarks.attention`: forms of attention in other code, with the same results and other costs.
 
 Queries, keys and values [B, H, N, D]; linear attention with phi = elu + 1 and the scaling and eps of
 `attnlab.attention.linear`. performer-pytorch is run itself where it is installed (the extra `bench`), and so are the
@@ -20,7 +20,7 @@ Form = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 
 
 def fused_softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-    """torch's own kernel: no N x N matrix is kept."""
+    """Fused softmax attention of torch, which keeps no N x N matrix."""
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
 
@@ -49,14 +49,14 @@ def cumulative_sum(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 
 
 def block_mask_softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool, block: int = 64) -> Tensor:
-    """Softmax within blocks of 64 by an N x N mask, as DiagAttention would be without reshaping."""
-    place = torch.arange(q.shape[2], device=q.device) // block
-    mask = place[:, None] == place[None, :]
+    """Softmax within blocks of 64 by an N x N mask: DiagAttention without reshaping."""
+    position = torch.arange(q.shape[2], device=q.device) // block
+    mask = position[:, None] == position[None, :]
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.tril() if causal else mask)
 
 
 def published_linear(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-    """performer-pytorch's own functions, on the features of linear attention."""
+    """Functions of performer-pytorch on the features of linear attention."""
     from performer_pytorch import performer_pytorch as published
 
     q, k = _features(q, k)
@@ -69,21 +69,21 @@ def published_performer(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor
 
 
 def fla_chunks(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-    """flash-linear-attention's Triton kernels, several for a pass (causal only)."""
+    """Triton kernels of flash-linear-attention, several for each pass (causal only)."""
     from fla.ops.linear_attn import chunk_linear_attn
 
     return _by_fla(chunk_linear_attn, q, k, v)
 
 
 def fla_fused_chunks(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-    """The same in one kernel a pass (causal only)."""
+    """The same with one kernel for each pass (causal only)."""
     from fla.ops.linear_attn import fused_chunk_linear_attn
 
     return _by_fla(fused_chunk_linear_attn, q, k, v)
 
 
 def _by_fla(kernel: Callable[..., tuple[Tensor, Tensor]], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """fla takes and gives [B, N, H, D]; features and scaling are ours, the denominator is theirs."""
+    """Calls a kernel of fla, which reads and returns [B, N, H, D]; features and scaling are ours."""
     q, k = _features(q, k)
     out, _ = kernel(*(x.transpose(1, 2).contiguous() for x in (q, k, v)), scale=1.0, normalize=True)
     return out.transpose(1, 2)
@@ -93,7 +93,7 @@ def _by_fla(kernel: Callable[..., tuple[Tensor, Tensor]], q: Tensor, k: Tensor, 
 def _fast_attention(width: int, causal: bool) -> nn.Module:
     from performer_pytorch import FastAttention
 
-    # It names itself in a print when it finds no CUDA kernel for its causal form.
+    # The package prints a message if it finds no CUDA kernel for its causal form.
     with redirect_stdout(StringIO()):
         return FastAttention(width, causal=causal)
 
@@ -136,8 +136,8 @@ PERFORMERS: dict[str, Form] = {
 KERNELS: dict[str, Form] = {"linear, fla, chunks": fla_chunks, "linear, fla, fused chunks": fla_fused_chunks}
 
 
-def yardsticks(causal: bool, device: torch.device) -> dict[str, Form]:
-    """The forms that exist in this mode and run here."""
+def baselines(causal: bool, device: torch.device) -> dict[str, Form]:
+    """Returns the baselines that exist in this mode and run on this machine."""
     return {
         **ANYWHERE,
         **(CAUSAL if causal else {}),

@@ -1,4 +1,4 @@
-"""What `benchmarks.attention` compares: every shipped mechanism once, and the forms that other code uses."""
+"""Contestants of `benchmarks.attention`: every shipped mechanism once, and the baselines."""
 
 import dataclasses
 import json
@@ -13,12 +13,12 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Config
 from attnlab.config.type_check import build
 from attnlab.nn.build_network import make_attention
-from benchmarks.harness.baselines import Form, yardsticks
+from benchmarks.harness.baselines import Form, baselines
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the comparison: B samples, H heads of width D; and where it takes place."""
+    """Sizes of the comparison (B samples, H heads of width D), and its device."""
 
     batch: int
     heads: int
@@ -59,8 +59,8 @@ class Contestant:
 
 
 def contestants(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> list[Contestant]:
-    """Yardsticks first, then the mechanisms of the models that have this form."""
-    chosen = [_yardstick(name, form, causal, shape) for name, form in yardsticks(causal, shape.device).items()]
+    """Returns the baselines, then the mechanisms of the models that have this form."""
+    chosen = [_baseline(name, form, causal, shape) for name, form in baselines(causal, shape.device).items()]
     for name, mechanism in mechanisms(models, causal, shape, longest).items():
         if mechanism.supports_causal if causal else mechanism.supports_bidirectional:
             chosen.append(_mechanism(f"attnlab {name}", mechanism, causal, shape))
@@ -68,10 +68,10 @@ def contestants(models: Sequence[str], causal: bool, shape: Shape, longest: int)
 
 
 def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> dict[str, Attention]:
-    """Every attention that encoders (causal: decoders) of these models use, once; named by the first that has it."""
+    """Returns every attention of the encoders (causal: decoders) of these models once, named by its first model."""
     found: dict[str, tuple[str, Attention]] = {}
     for name in models:
-        # Without the rules: a causal mechanism is refused by the task, not by this benchmark.
+        # Without the compatibility rules: they refuse mechanisms that lack a form of the task.
         config = build(Config, compose_config([f"model={name}"]))
         model = dataclasses.replace(config.model, ortho=dataclasses.replace(config.model.ortho, weight=0.0))
         backbone = dataclasses.replace(
@@ -82,17 +82,17 @@ def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) 
             positions=model.positions or config.backbone.positions,
         )
         groups = model.decoder if causal else model.encoder
-        for place, group in enumerate(groups, start=1):
+        for number, group in enumerate(groups, start=1):
             relative = backbone.positions == "relative"
             same = json.dumps([group.attention, dataclasses.asdict(model.normalization), relative])
-            label = name if len(groups) == 1 else f"{name}, group {place}"
+            label = name if len(groups) == 1 else f"{name}, group {number}"
             if same not in found:
                 made = make_attention(group.attention, "encoder", backbone, model, longest)
                 found[same] = (label, made.to(shape.device).eval())
     return dict(found.values())
 
 
-def _yardstick(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:
+def _baseline(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:
     def inputs(length: int) -> list[Tensor]:
         size = (shape.batch, shape.heads, length, shape.width)
         return [torch.randn(size, device=shape.device, requires_grad=True) for _ in range(3)]

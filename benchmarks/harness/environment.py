@@ -1,4 +1,4 @@
-"""Where a figure was measured, and the options all benchmarks have."""
+"""Environment of a measurement, and the command-line options that all benchmarks share."""
 
 import argparse
 import os
@@ -15,12 +15,12 @@ CPU = torch.device("cpu")
 
 
 def parser(description: str | None, seconds: float, devices: bool = False) -> argparse.ArgumentParser:
-    """A command line with the options all benchmarks have.
+    """Returns an argument parser with the options that all benchmarks share.
 
     Args:
         description: the module's docstring.
-        seconds: default time budget of what the benchmark says it times.
-        devices: whether it runs on a GPU as well.
+        seconds: default time budget.
+        devices: whether the benchmark can run on a GPU.
     """
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads (default: torch's own)")
@@ -32,7 +32,7 @@ def parser(description: str | None, seconds: float, devices: bool = False) -> ar
 
 
 def device_of(name: str) -> torch.device:
-    """The device of `--device`; what argparse shows where there is none."""
+    """Returns the device of `--device`; raises the error that argparse shows if there is no such device."""
     if name not in ("cpu", "cuda"):
         raise argparse.ArgumentTypeError(f"{name!r} is no device: cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
@@ -41,7 +41,7 @@ def device_of(name: str) -> torch.device:
 
 
 def begin(threads: int, device: torch.device = CPU) -> dict[str, object]:
-    """Set the threads; what a figure depends on besides the code, one row beside every row of results."""
+    """Sets the number of threads and returns the environment, which every row of results carries."""
     torch.set_num_threads(threads)
     load = os.getloadavg()[0]
     if load > 0.5:
@@ -62,7 +62,7 @@ def begin(threads: int, device: torch.device = CPU) -> dict[str, object]:
 
 
 def installed(package: str) -> str:
-    """The version of a package; nothing where it is not installed."""
+    """Returns the version of a package; an empty text if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

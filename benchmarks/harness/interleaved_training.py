@@ -1,4 +1,4 @@
-"""Trainings by the real `pl.Trainer`, each in a process of its own, that wait for their turn."""
+"""Trainings by the real `pl.Trainer` in separate processes that take turns."""
 
 import multiprocessing
 import time
@@ -15,8 +15,8 @@ from attnlab.learn.lightning_trainer import make_trainer
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run import memory_use
 from attnlab.run.fit import make_loader
-from benchmarks.flops import flops_per_place
-from benchmarks.harness.setup import Lab, make_lab
+from benchmarks.flops import flops_per_position
+from benchmarks.harness.setup import Workload, make_workload
 from benchmarks.harness.timing import settle
 
 WARM_UP_STEPS = 3
@@ -24,7 +24,7 @@ WARM_UP_STEPS = 3
 
 @dataclass(frozen=True)
 class Job:
-    """What a process trains: a task and a model on a device, with overrides; `steps` make a turn."""
+    """Job of a process: a task and a model on a device, with overrides; a turn has `steps` training steps."""
 
     task: str
     model: str
@@ -35,30 +35,30 @@ class Job:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: seconds in all, of them seconds in the data loader, and real tokens and places that were read."""
+    """Measurements of one turn: seconds, seconds spent waiting for the data loader, real tokens and positions."""
 
     seconds: float
     waited: float
     real: int
-    places: int
+    positions: int
 
 
 @dataclass(frozen=True)
 class Account:
-    """Of a whole process: its peak memory, and FLOPs of its model for each place of a batch."""
+    """Measurements of a whole process: peak memory, and FLOPs of the model for each position of a batch."""
 
     peak_bytes: int
-    flops_per_place: float
+    flops_per_position: float
 
 
 class Stream:
-    """The batches of a loader; notes how long they took to come and how large they are.
+    """Batches of a loader, with the time they took to arrive and their sizes.
 
     The seconds are those of this process: on a GPU they may pass while it still computes earlier steps.
     """
 
-    def __init__(self, lab: Lab, loader: Iterable[Batch]) -> None:
-        self.lab, self.loader = lab, loader
+    def __init__(self, workload: Workload, loader: Iterable[Batch]) -> None:
+        self.workload, self.loader = workload, loader
         self.waited = 0.0
         self.batches: list[Batch] = []
 
@@ -68,14 +68,14 @@ class Stream:
             begun = time.perf_counter()
             batch = next(batches)
             self.waited += time.perf_counter() - begun
-            # Counted after the turn: asking a GPU for lengths would make it wait.
+            # Counted after the turn: reading lengths from a GPU would make it wait.
             self.batches.append(batch)
             yield batch
 
     def taken(self) -> tuple[float, int, int]:
-        """Seconds, real tokens and places since the last call."""
-        counts = [self.lab.places(batch) for batch in self.batches]
-        found = self.waited, sum(real for real, _ in counts), sum(places for _, places in counts)
+        """Returns seconds, real tokens and positions since the last call."""
+        counts = [self.workload.positions(batch) for batch in self.batches]
+        found = self.waited, sum(real for real, _ in counts), sum(positions for _, positions in counts)
         self.waited, self.batches = 0.0, []
         return found
 
@@ -105,19 +105,19 @@ class Turns(pl.Callback):
 
 
 def train(line: Connection, job: Job, threads: int) -> None:
-    """Body of a process: train one model, a turn at a time."""
+    """Trains one model in a process, a turn at a time."""
     torch.set_num_threads(threads)
-    lab = make_lab(job.task, job.model, job.overrides, job.device)
-    flops = flops_per_place(lab)
+    workload = make_workload(job.task, job.model, job.overrides, job.device)
+    flops = flops_per_position(workload)
     memory_use.reset_peak_memory(job.device)
-    endless = replace(lab.config, train=replace(lab.config.train, max_steps=-1))
-    stream = Stream(lab, make_loader(lab.config, lab.prepared, lab.order, 0, job.device))
+    endless = replace(workload.config, train=replace(workload.config.train, max_steps=-1))
+    stream = Stream(workload, make_loader(workload.config, workload.prepared, workload.order, 0, job.device))
     trainer = make_trainer(endless, job.device, [Turns(line, job, stream, flops)])
-    trainer.fit(TrainingModule(lab.config, lab.network, lab.prepared.spec), stream)
+    trainer.fit(TrainingModule(workload.config, workload.network, workload.prepared.spec), stream)
 
 
 class Contestant:
-    """The process of one model, seen from the referee."""
+    """Process of one model, controlled from the main process."""
 
     def __init__(self, job: Job, threads: int) -> None:
         processes = multiprocessing.get_context("spawn")
@@ -125,19 +125,19 @@ class Contestant:
         self.line, theirs = processes.Pipe()
         self.process = processes.Process(target=train, args=(theirs, job, threads), daemon=True)
         self.process.start()
-        # Only the child holds its end from here on, so that its death is an error here and not a wait without end.
+        # From here on only the child holds its end, so the death of the child is an error here, not an endless wait.
         theirs.close()
 
     def warm(self) -> None:
-        """Wait until it is ready for its first turn."""
+        """Waits until the process is ready for its first turn."""
         self._hear()
 
     def start(self, threads: int | None = None) -> None:
-        """Begin a turn, with another number of threads if given."""
+        """Begins a turn, with another number of threads if given."""
         self.line.send(threads or self.threads)
 
     def finish(self) -> Turn:
-        """Wait for the end of the turn."""
+        """Waits for the end of the turn."""
         return self._hear()
 
     def turn(self) -> Turn:
@@ -145,7 +145,7 @@ class Contestant:
         return self.finish()
 
     def stop(self) -> Account:
-        """End the training."""
+        """Ends the training."""
         self.line.send(0)
         account = self._hear()
         self.process.join()

@@ -15,7 +15,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of mallopt(3)
 
 
 def peak_of(run: Callable[[], object], device: torch.device) -> float:
-    """Bytes of memory that a call needs at its peak beyond what was in use before it.
+    """Returns the peak memory of a call in bytes, less the memory in use before it.
 
     GPU: what torch's allocator gave out. CPU, Linux: resident memory; freed memory is given back first and the kernel's
     record of the peak is reset; nan elsewhere.
@@ -40,7 +40,7 @@ def _in_use(device: torch.device) -> int:
 
 @contextlib.contextmanager
 def memory_kept() -> Iterator[None]:
-    """glibc keeps freed memory for the next call; nothing changes where there is no glibc.
+    """Lets glibc keep freed memory for the next call; does nothing without glibc.
 
     By default it gives back tensors above 32 MiB, and fetching them page by page at every call can take longer than
     what is computed with them: times jump at the length at which a form's tensors pass that size.

@@ -1,4 +1,4 @@
-"""From overrides to the objects of a training run, as `attnlab.run.run_lifecycle` puts them together."""
+"""Workloads: the objects of a training run, built from overrides as `attnlab.run.run_lifecycle` builds them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from attnlab.run.runtime import make_network, place_data, prepare
 from attnlab.tasks.base import Prepared, make_task
 from benchmarks.harness.environment import CPU
 
-# A step does not depend on how many examples there are; a few are drawn in a moment and take no room in the cache.
+# A step does not depend on how many examples there are; a few are drawn at once and take no room in the cache.
 SMALL_DATA = {
     "sort_of_clevr": ("task.train_images=500", "task.val_images=20", "task.test_images=20"),
     "mathematics": ("task.questions_per_difficulty=2000", "task.test_questions=500"),
     "flip_flop": ("task.train_sequences=2000", "task.test_sequences=200"),
     "lra_listops": ("task.source=generated", "task.train_size=300", "task.val_size=20", "task.test_size=20"),
 }
-# Batches that two cores take in seconds; the others' published ones are small enough.
+# Batch sizes for which a step takes seconds on two cores; the published sizes of other tasks are small enough.
 SMALL_BATCH = {
     "flip_flop": 8,
     "glue": 4,
@@ -50,8 +50,8 @@ COMPILED = "trainer.compile=true"
 
 
 @dataclass(frozen=True)
-class Lab:
-    """A configuration, its data and its freshly initialised network on its device."""
+class Workload:
+    """What a benchmark runs: a configuration, its data and its initialised network on a device."""
 
     config: Config
     prepared: Prepared
@@ -67,88 +67,91 @@ class Lab:
         stream = TrainStream(self.prepared.subsets["train"], order, 0, rounds_lengths(self.config))
         return (batch.to(self.device) for batch in stream)
 
-    def places(self, batch: Batch) -> tuple[int, int]:
-        """Real tokens of a batch, and places that are computed: real tokens and padding, over all of its sequences."""
+    def positions(self, batch: Batch) -> tuple[int, int]:
+        """Real tokens of a batch, and computed positions: real tokens and padding of all of its sequences."""
         if isinstance(batch, ImageQuestionBatch):
             return (len(batch) * self.network.embedding.n_tokens,) * 2
-        return places(batch)
+        return positions(batch)
 
 
-def places(batch: Batch) -> tuple[int, int]:
-    """Of token sequences: real tokens, and tokens with padding."""
+def positions(batch: Batch) -> tuple[int, int]:
+    """Real tokens of token sequences, and tokens with padding."""
     return sum(int(n.sum()) for n in batch.extents), len(batch) * sum(batch.widths)
 
 
 def small_batch(task: str) -> list[str]:
-    """The override that makes a task's batch small enough for two cores, where it is not."""
+    """Returns the override that makes a batch small enough for two cores; nothing where it is small already."""
     return [f"train.batch_size={SMALL_BATCH[task]}"] if task in SMALL_BATCH else []
 
 
 def make_config(
     task: str, model: str, overrides: Sequence[str] = (), device: torch.device = CPU, little: bool = True
 ) -> Config:
-    """The checked configuration, with little data unless all is asked for; sets the device as a run does."""
+    """Returns the checked configuration and sets the device as a run does.
+
+    Args:
+        little: with little data, which changes no training step.
+    """
     quiet_lightning()
     given = ["trainer=cpu", f"trainer.device={device.type}", f"trainer.threads={torch.get_num_threads()}"]
     small = SMALL_DATA.get(task, ()) if little else ()
-    config = job_config(compose_config([f"task={task}", f"model={model}", *given, *small, *overrides]))
+    config = job_config(compose_config([f"task={task}", f"model={model}", *given, *small, *overrides])).typed
     device_of(config)
     return config
 
 
-def make_lab(
+def make_workload(
     task: str,
     model: str,
     overrides: Sequence[str] = (),
     device: torch.device = CPU,
     prepared: Prepared | None = None,
     little: bool = True,
-) -> Lab:
-    """The lab of a task and a model at the task's own sizes, with little data, unless overridden.
+) -> Workload:
+    """Returns the workload of a task and a model: the task's own sizes and little data, unless overridden.
 
     Args:
-        prepared: data that is there already.
+        prepared: the data, if it is prepared already.
         little: as in make_config.
     """
     config = make_config(task, model, overrides, device, little)
     if prepared is None:
         prepared = place_data(prepare(make_task(config.task), config.paths), device, config.trainer.data_on_device)
     network = make_network(config, prepared.spec).to(device)
-    return Lab(with_steps(config, prepared), prepared, network, device)
+    return Workload(with_steps(config, prepared), prepared, network, device)
 
 
 def tasks_of(names: str) -> list[str]:
-    """Tasks by name, or every one with `all`; those whose data is not there are named with the reason and left out."""
+    """Returns tasks by name, or all of them for `all`; a task without data is left out with a message."""
     found = []
     for task in group_choices()["task"] if names == "all" else names.split(","):
         try:
-            make_lab(task, "linear", ["backbone.d_model=16", "backbone.n_heads=2", "backbone.n_layers=1"])
+            make_workload(task, "linear", ["backbone.d_model=16", "backbone.n_heads=2", "backbone.n_layers=1"])
             found.append(task)
         except DataError as error:
             print(f"{task} is left out: {str(error).splitlines()[0]}")
     return found
 
 
-def stepper(lab: Lab, waits: bool = True) -> Callable[[], torch.Tensor]:
-    """A training step of a run.
+def stepper(workload: Workload, waits: bool = True) -> Callable[[], torch.Tensor]:
+    """Returns a function that does one training step.
 
     Args:
-        waits: gather a batch for every step; else every step takes the first.
+        waits: gathers a batch for every step; otherwise every step takes the first batch.
     """
-    batches = lab.batches(lab.order)
-    return step_of(
-        TrainingModule(lab.config, lab.network, lab.prepared.spec), lab, batches if waits else repeat(next(batches))
-    )
+    batches = workload.batches(workload.order)
+    module = TrainingModule(workload.config, workload.network, workload.prepared.spec)
+    return step_of(module, workload, batches if waits else repeat(next(batches)))
 
 
-def step_of(module: LightningModule, lab: Lab, batches: Iterator[Batch]) -> Callable[[], torch.Tensor]:
-    """What Lightning calls in a step, without Lightning: batch, objective, backward, check, clip, optimiser."""
+def step_of(module: LightningModule, workload: Workload, batches: Iterator[Batch]) -> Callable[[], torch.Tensor]:
+    """Returns a training step without Lightning: batch, objective, backward, check, clipping, optimiser."""
     optimizer = module.configure_optimizers()["optimizer"]
-    lab.network.train()
+    workload.network.train()
 
     def step() -> torch.Tensor:
         batch = next(batches)
-        with precision_context(lab.config.train.precision, lab.device):
+        with precision_context(workload.config.train.precision, workload.device):
             loss = module.training_step(batch, 0)
         module.optimizer_zero_grad(0, 0, optimizer)
         loss.backward()

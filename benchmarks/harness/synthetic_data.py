@@ -1,4 +1,4 @@
-"""Data of random tokens, for what depends on sizes alone and must run without any file."""
+"""Data of random tokens, for measurements that depend only on sizes and need no files."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ BYTES = 256
 
 
 def classes_of(length: int, examples: int) -> Prepared:
-    """Two classes of byte sequences, all of one length, as LRA's text task has them."""
+    """Byte sequences of one length in two classes, like LRA's text task."""
     draw = np.random.default_rng(0)
     inputs = Ragged.of(draw.integers(1, BYTES, (examples, length)))
     spec = TaskSpec(
@@ -23,7 +23,7 @@ def classes_of(length: int, examples: int) -> Prepared:
 
 
 def longest_of_pcfg(examples: int) -> Prepared:
-    """Random words, as many as PCFG SET's longest inputs and outputs have, over its vocabulary."""
+    """Random words over the vocabulary of PCFG SET, as long as its longest inputs and outputs."""
     draw = np.random.default_rng(0)
     first = max(WORDS.pad_id, WORDS.end_id) + 1
     inputs, targets = (

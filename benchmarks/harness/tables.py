@@ -1,4 +1,4 @@
-"""Results of a benchmark: on the screen, as csv with the place of measurement, and as markdown for README.md.
+"""Tables of results: on the screen, as csv with the environment of the measurement, and as markdown for README.md.
 
 The csv files lie in benchmarks/results, or in the folder that the environment variable BENCHMARK_RESULTS names.
 
@@ -17,20 +17,20 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 RESULTS, README = Path(os.environ.get("BENCHMARK_RESULTS", HERE / "results")), HERE / "README.md"
-PLACE = ("date", "device", "cpu", "threads", "load_before", "torch", "cuda", "fla", "commit", "command")
+ENVIRONMENT = ("date", "device", "cpu", "threads", "load_before", "torch", "cuda", "fla", "commit", "command")
 MARKERS = ("<!-- results: written by `python -m benchmarks.harness.tables --write` -->", "<!-- end of results -->")
 
 Row = Mapping[str, object]
 
 
-def show(name: str, title: str, rows: Sequence[Row], place: Row) -> None:
+def show(name: str, title: str, rows: Sequence[Row], environment: Row) -> None:
     """Print a table and write `results/<name>-<time>.csv`.
 
     Args:
         rows: each with the same columns; names carry their units.
-        place: from `place.begin`; every csv row holds it too.
+        environment: from `environment.begin`; every csv row holds it too.
     """
     if not rows:
         print(f"{title}: nothing to show")
@@ -45,13 +45,14 @@ def show(name: str, title: str, rows: Sequence[Row], place: Row) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     file = RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.csv"
     with file.open("w", newline="") as out:
-        writer = csv.DictWriter(out, [*rows[0], *PLACE, "title"])
+        writer = csv.DictWriter(out, [*rows[0], *ENVIRONMENT, "title"])
         writer.writeheader()
-        writer.writerows({**row, **place, "title": title} for row in rows)
+        writer.writerows({**row, **environment, "title": title} for row in rows)
     print(f"written to {os.path.relpath(file)}\n", flush=True)
 
 
 def is_number(value: object) -> bool:
+    """Whether a value, as text, is a number."""
     try:
         float(str(value))
     except ValueError:
@@ -60,7 +61,7 @@ def is_number(value: object) -> bool:
 
 
 def cell(value: object) -> str:
-    """Three significant digits, at least all before the point; whole numbers and text as they are."""
+    """Returns a number at three significant digits, or all before the point; whole numbers and text stay."""
     text = str(value)
     if not is_number(text) or text.lstrip("-").isdigit():
         return text
@@ -69,34 +70,34 @@ def cell(value: object) -> str:
 
 
 def markdown(file: Path) -> str:
-    """A csv as a markdown table, its place of measurement above it."""
+    """Returns a csv as a markdown table, with the environment of the measurement above it."""
     rows = read(file)
-    columns = [column for column in rows[0] if column not in (*PLACE, "title")]
-    place = rows[0]
-    machine = place["cpu"] if place.get("device", "cpu") == "cpu" else f"{place['device']}, {place['cpu']}"
+    first = rows[0]
+    columns = [column for column in first if column not in (*ENVIRONMENT, "title")]
+    hardware = first["cpu"] if first.get("device", "cpu") == "cpu" else f"{first['device']}, {first['cpu']}"
     where = [
-        f"`{place['command']}`: {place['date']}, {machine}, {place['threads']} threads, load before the start "
-        f"{place['load_before']}, torch {place['torch']}, commit {place['commit']}",
+        f"`{first['command']}`: {first['date']}, {hardware}, {first['threads']} threads, load before the start "
+        f"{first['load_before']}, torch {first['torch']}, commit {first['commit']}",
         "",
     ]
     lines = [
-        f"**{place['title']}**",
+        f"**{first['title']}**",
         "",
-        *(where if place["command"] else ()),
+        *(where if first["command"] else ()),
         f"| {' | '.join(columns)} |",
-        f"|{'|'.join('---:' if is_number(rows[0][column]) else '---' for column in columns)}|",
+        f"|{'|'.join('---:' if is_number(first[column]) else '---' for column in columns)}|",
     ]
     return "\n".join(lines + [f"| {' | '.join(cell(row[column]) for column in columns)} |" for row in rows])
 
 
 def read(file: Path) -> list[dict[str, str]]:
-    """The rows of a csv, place included."""
+    """Returns the rows of a csv, columns of the environment included."""
     with file.open(newline="") as source:
         return list(csv.DictReader(source))
 
 
 def newest(results: Path = RESULTS) -> dict[str, Path]:
-    """The last csv of every benchmark, by its name."""
+    """Returns the last csv of every benchmark, by its name."""
     return {file.stem.rsplit("-", 2)[0]: file for file in sorted(results.glob("*.csv"))}
 
 

@@ -1,4 +1,4 @@
-"""What all benchmarks share: interleaved timing, and ratios taken pair by pair.
+"""Interleaved timing, and ratios taken pair by pair.
 
 A shared machine changes its speed from second to second. So everything that is compared takes turns in one run, A B A
 B ..., and a ratio is the median over the turns of time A / time B of the same turn, never a quotient of two separate
@@ -19,7 +19,7 @@ SAMPLE_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds a call of each contestant: entry t of every list is from the same turn."""
+    """Seconds per call of each contestant; entry t of every list is from the same turn."""
 
     seconds: Mapping[str, Sequence[float]]
 
@@ -27,25 +27,25 @@ class Timings:
         return statistics.median(self.seconds[name])
 
     def ratio(self, name: str, baseline: str) -> float:
-        """Median over the turns of time of `name` / time of `baseline`."""
+        """Returns the median over the turns of the time of `name` / the time of `baseline`."""
         return statistics.median(self.ratios(name, baseline))
 
     def quartiles(self, name: str, baseline: str) -> str:
-        """The middle half of those ratios, as text: how far to trust the median."""
+        """Returns the middle half of the ratios as text: the spread around the median."""
         if name == baseline or len(self.seconds[name]) < 2:
             return ""
         low, _, high = statistics.quantiles(self.ratios(name, baseline), n=4, method="inclusive")
         return f"{low:.3f} to {high:.3f}"
 
     def ratios(self, name: str, baseline: str) -> list[float]:
-        """Of each turn, in order."""
+        """Returns the ratio of each turn, in order."""
         return [a / b for a, b in zip(self.seconds[name], self.seconds[baseline], strict=True)]
 
 
 def interleaved(
     runs: Mapping[str, Callable[[], object]], seconds: float, what: str, least: int = 5, warm: int = 1
 ) -> Timings:
-    """Time every contestant in turn for about `seconds` in all, `least` turns at least.
+    """Times every contestant in turn for about `seconds` in all, at least `least` turns.
 
     Args:
         runs: the contestants by name.
@@ -79,7 +79,7 @@ def _seconds(run: Callable[[], object], repeats: int) -> float:
 
 
 def settle() -> None:
-    """Wait until a GPU that is in use has nothing left to do."""
+    """Waits until all work queued on a GPU is done."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
@@ -89,7 +89,7 @@ class _Shown:
 
 
 def progress(text: str | None) -> None:
-    """One line on stderr that replaces itself in a terminal, a line every ten seconds elsewhere; None clears it."""
+    """Shows progress on stderr: one changing line in a terminal, otherwise a line every ten seconds; None clears it."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[2K{text or ''}")
         sys.stderr.flush()

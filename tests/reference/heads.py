@@ -1,4 +1,4 @@
-"""What the slow references share: projections, heads, which positions are real. Plain loops."""
+"""Shared parts of the slow references, in plain loops: projections, heads, real positions."""
 
 import torch
 from torch import Tensor, nn

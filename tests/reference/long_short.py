@@ -41,7 +41,7 @@ def attention(
 
 
 def window(module: nn.Module, i: int, real: list[int], causal: bool) -> list[int]:
-    """The last w positions, or those of the query's segment of w and w/2 (at least 1) more on either side."""
+    """The last w positions, or the query's segment of w and w/2 (at least 1) more positions on either side."""
     w = module.window_size
     if causal:
         return [j for j in real if i - w < j <= i]

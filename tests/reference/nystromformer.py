@@ -27,8 +27,8 @@ def one_head(module: nn.Module, h: int, q: Rows, k: Rows, v: Rows) -> Rows:
         return out
     kernel = module.conv.weight[h, 0, :, 0]
     for i in range(len(v)):
-        for place, weight in enumerate(kernel):
-            j = i + place - len(kernel) // 2
+        for position, weight in enumerate(kernel):
+            j = i + position - len(kernel) // 2
             if 0 <= j < len(v):
                 out[i] = out[i] + weight * v[j]
     return out

@@ -43,8 +43,8 @@ def meetings(module: nn.Module, q: list[Tensor], real: list[int]) -> dict[int, d
     met: dict[int, dict[int, int]] = {i: {} for i in real}
     for rotation in module.rotations.tolist():
         order = sorted(real, key=lambda i: (bucket(q[i].tolist(), rotation), i))
-        for place, i in enumerate(order):
-            chunk = place // module.chunk_size
+        for position, i in enumerate(order):
+            chunk = position // module.chunk_size
             seen = order[max(0, chunk - 1) * module.chunk_size : (chunk + 1) * module.chunk_size]
             for j in seen:
                 if j != i:
@@ -53,7 +53,7 @@ def meetings(module: nn.Module, q: list[Tensor], real: list[int]) -> dict[int, d
 
 
 def bucket(q: list[float], rotation: list[list[float]]) -> int:
-    """The first place of the largest number in [q R; -q R]."""
+    """The first position of the largest number in [q R; -q R]."""
     rotated = [math.fsum(q[d] * rotation[d][c] for d in range(len(q))) for c in range(len(rotation[0]))]
     signed = rotated + [-value for value in rotated]
     return signed.index(max(signed))

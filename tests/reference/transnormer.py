@@ -25,7 +25,7 @@ def attention(
     if not in_blocks:
         q, k = features(module, q, module.q_norm), features(module, k, module.k_norm)
     if module.lrpe is not None:
-        q, k = (placed(module.lrpe, heads, module.block_size if in_blocks else math.inf) for heads in (q, k))
+        q, k = (with_positions(module.lrpe, heads, module.block_size if in_blocks else math.inf) for heads in (q, k))
     out = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
     for b in range(len(x)):
         for h in range(module.n_heads):
@@ -75,7 +75,7 @@ def phi(name: str, row: Tensor) -> Tensor:
     return {"one_plus_elu": elu_plus_one(row), "elu": elu_plus_one(row) - 1}[name]
 
 
-def placed(lrpe: nn.Module, heads: Heads, block_size: float) -> Heads:
+def with_positions(lrpe: nn.Module, heads: Heads, block_size: float) -> Heads:
     """Every row turned by its position within its block."""
     return [[[turned(lrpe, row, i % block_size) for i, row in enumerate(head)] for head in sample] for sample in heads]
 

@@ -1,4 +1,4 @@
-"""Compiles the networks of all models on one task; run by test_laws_compile.py in a process of its own.
+"""Compiles the networks of all models on one task; run by test_laws_compile.py in a separate process.
 
 There the shape checks of tests/conftest.py are not installed: torch.compile cannot trace through them, and nobody but
 the tests runs with them. Prints one line a network: its model and positions, then "ok" or what went wrong.
@@ -9,11 +9,12 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from support.model_cases import SPECS, config_of, masks, network_of, positions_of
+from support.model_cases import SPECS, config_of, network_of, positions_of
+from support.tensors import masks
 
 
 def arguments(task: str) -> tuple[Tensor, ...]:
-    """What the networks of a task read."""
+    """Returns the inputs of the networks of a task."""
     if task == "sort_of_clevr":
         return torch.randint(256, (3, *SPECS[task].image_shape)).byte(), torch.randint(2, (3, 4)).byte()
     return torch.randint(7, (3, 4)), masks([4, 2, 1], 4), torch.randint(6, (3, 5)), masks([5, 1, 3], 5)

@@ -1,9 +1,8 @@
-"""Every model yaml on every task yaml, each file composed once; and which models stand for which others in the laws.
+"""Every model yaml on every task yaml, each file composed once; and the representatives of models in the laws.
 
-How a yaml is covered: the laws run over models whose resolved sections differ (`distinct`, and `models.cases` for
-single attentions). A yaml that is another one but for its name and the orthogonality loss adds a penalty to the same
-outputs, so the one with the loss stands for both. test_laws_coverage.py builds every yaml and compares it with its
-stand-in.
+The laws run over models whose resolved sections differ (`distinct`, and `model_cases.cases` for single attentions). A
+yaml that differs from another only in its name and the orthogonality loss adds a penalty to the same outputs, so the
+yaml with the loss represents both. test_laws_coverage.py builds every yaml and compares it with its representative.
 """
 
 import json
@@ -30,8 +29,8 @@ def _composed(group: str, choice: str) -> dict[str, Any]:
 
 
 def distinct(models: Sequence[str]) -> list[str]:
-    """Of models that differ in nothing but their name and the orthogonality loss, those with the loss, one for each
-    place and form of it; the first one where none has it."""
+    """Returns representatives: of models that differ only in name and orthogonality loss, one with each slot and form
+    of the loss, or the first one if none has the loss."""
     found: dict[str, dict[str, str]] = {}
     for model in models:
         section = dict(composed(model)["model"])

@@ -1,6 +1,6 @@
-"""The one place where a mechanism is excused from a law of tests/test_laws_*.py, each with its reason.
+"""All exemptions of mechanisms from a law of tests/test_laws_*.py, each with its reason.
 
-Keys are (law, dotted path of the class); laws are those of LAWS. The list is printed at the end of every test run.
+Keys are (law, dotted path of the class); LAWS has the names of the laws. The list is printed after every test run.
 """
 
 LAWS = ("padding", "causality", "step", "reference", "finite", "weights", "diagnostics", "compile", "vmap")

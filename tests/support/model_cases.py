@@ -23,6 +23,10 @@ from attnlab.nn.build_network import build_network, make_attention
 from support.composed_models import MODELS, composed, distinct
 from support.law_exemptions import EXEMPTIONS
 from support.small_runs import checked
+from support.tensors import shaken
+
+# Fused softmax has no batching rule on the CPU and falls back to a loop there; its results are what is tested.
+ignore_slow_fallback = pytest.mark.filterwarnings("ignore:There is a performance drop")
 
 TASKS = ("scan", "sort_of_clevr")
 """two kinds of network with every form of attention between them"""
@@ -86,13 +90,13 @@ def models_for(task: str) -> list[str]:
 
 @cache
 def distinct_for(task: str) -> list[str]:
-    """Of these, one for all that differ in nothing a law can tell apart (tests/support/composed_models.py)."""
+    """Returns the representatives of these models (tests/support/composed_models.py)."""
     return distinct(models_for(task))
 
 
 @cache
 def model_of(model: str) -> Model:
-    """A model yaml, whatever tasks it is for."""
+    """A model yaml, for any task."""
     return build(Config, composed(model, "sort_of_clevr")).model
 
 
@@ -102,10 +106,10 @@ def backbone_of(model: str, task: str, **changes: Any) -> Backbone:
 
 
 def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> nn.Module:
-    """A network in float64 and evaluation mode, its parameters moved off their initial values.
+    """Returns a network in float64 and evaluation mode, with noise on its initial parameters.
 
     Args:
-        model: a yaml's name, or a model made by hand.
+        model: the name of a yaml, or a model made in the test.
         changes: fields of the backbone.
     """
     torch.manual_seed(seed)
@@ -120,20 +124,12 @@ def one_of_each_mechanism(task: str) -> list[str]:
     return list({frozenset(type(m) for m in network_of(model, task).modules()): model for model in models}.values())
 
 
-def shaken(module: nn.Module, size: float = 0.2) -> nn.Module:
-    """The module with noise on every parameter: what starts at 0 or 1 would hide mistakes."""
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter += size * torch.randn_like(parameter)
-    return module
-
-
 @dataclass(frozen=True)
 class Case:
     """One attention that some model yaml asks for."""
 
     model: str
-    place: str
+    slot: str
     node: str
     positions: str
 
@@ -166,7 +162,7 @@ class Case:
         model = model_of(self.model)
         model = model if penalty else replace(model, ortho=replace(model.ortho, weight=0.0))
         backbone = backbone_of(self.model, "sort_of_clevr", positions=self.positions, **changes)
-        made = make_attention(json.loads(self.node), self.place, backbone, model, longest)
+        made = make_attention(json.loads(self.node), self.slot, backbone, model, longest)
         return shaken(made.double().eval())
 
     def modes(self) -> Iterator[str]:
@@ -181,10 +177,10 @@ def _made(case: Case) -> Attention:
     return case.make()
 
 
-def places(model: Model) -> list[tuple[str, Mapping[str, Any]]]:
+def slots(model: Model) -> list[tuple[str, Mapping[str, Any]]]:
     """Where a model has which attention node."""
     groups = [("encoder", group) for group in model.encoder] + [("decoder", group) for group in model.decoder]
-    return [*((place, group.attention) for place, group in groups), ("cross", model.cross)]
+    return [*((slot, group.attention) for slot, group in groups), ("cross", model.cross)]
 
 
 @cache
@@ -197,22 +193,22 @@ def cases() -> Mapping[str, Case]:
     for name in (*MODELS, *(name for name in group_choices()["model"] if "/" in name)):
         model = model_of(name)
         positions = model.positions or backbone_of(name, "sort_of_clevr").positions
-        for place, node in places(model):
+        for slot, node in slots(model):
             text = json.dumps(node, sort_keys=True)
-            case = Case(name, place, text, positions)
+            case = Case(name, slot, text, positions)
             loss = f"with {model.ortho.form}" if case.orthogonality else ""
             for each in [case] + [replace(case, positions="relative")] * case.mechanism.supports_relative_positions:
                 found.setdefault(f"{text}{model.normalization}{each.positions}", {}).setdefault(loss, each)
     chosen = [case for same in found.values() for loss, case in same.items() if loss or len(same) == 1]
     return {
-        f"{case.model}-{case.place}{'-relative' if case.positions == 'relative' else ''}-{number}": case
+        f"{case.model}-{case.slot}{'-relative' if case.positions == 'relative' else ''}-{number}": case
         for number, case in enumerate(chosen)
     }
 
 
 @cache
 def positions_of(model: str) -> list[str]:
-    """Position schemes that make a difference to a model: its own where it names one, else those of the backbone."""
+    """Returns the positional encodings to test with a model: its own if it names one, else all of the backbone."""
     if own := model_of(model).positions:
         return [own]
     raw = composed(model, "scan")
@@ -259,25 +255,3 @@ def apply(
 ) -> tuple[Tensor, Tensor]:
     """Output and penalty of an attention in one of its forms."""
     return attention(x, memory if mode == "cross" else None, mask, mode == "causal")
-
-
-def masks(lengths: Sequence[int], size: int) -> Tensor:
-    """The first lengths[b] of `size` places of row b."""
-    return torch.arange(size) < torch.tensor(lengths)[:, None]
-
-
-def gradients(loss: Tensor, module: nn.Module, **inputs: Tensor | None) -> dict[str, Tensor]:
-    """Gradients by name of the inputs that are given and of all parameters; 0 where the loss does not depend on one."""
-    named = {name: tensor for name, tensor in inputs.items() if tensor is not None} | dict(module.named_parameters())
-    found = torch.autograd.grad(loss, list(named.values()), materialize_grads=True, allow_unused=True)
-    return dict(zip(named, found, strict=True))
-
-
-def assert_same(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float) -> None:
-    """Tensors of the same names are equal, up to `tolerance` relative to each one's size (at least 1)."""
-    assert actual.keys() == expected.keys()
-    for name, value in actual.items():
-        scale = max(1.0, expected[name].detach().abs().max().item()) if expected[name].numel() else 1.0
-        torch.testing.assert_close(
-            value, expected[name], rtol=tolerance, atol=tolerance * scale, msg=lambda text, name=name: f"{name}: {text}"
-        )

@@ -1,6 +1,6 @@
 """Batches of every kind of task at random, for tests of training steps.
 
-test_compiled_step.py runs it in a process of its own, as compile_networks.py is run: without the shape checks of
+test_compiled_step.py runs it in a separate process, as compile_networks.py is run: without the shape checks of
 conftest.py it compiles a training step of each pair named (`scan/linear`) and prints a line for it: its name, then "ok"
 or what went wrong.
 """
@@ -21,7 +21,8 @@ from attnlab.data.batch import (
 )
 from attnlab.learn.compiled_step import compiled
 from attnlab.learn.objectives import hide_tokens, objective_for
-from support.model_cases import SPECS, gradients, network_of
+from support.model_cases import SPECS, network_of
+from support.tensors import gradients
 
 
 def drawn_batch(task: str, more: int = 0) -> Batch:

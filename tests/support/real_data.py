@@ -1,4 +1,4 @@
-"""Real data for tests, where this machine has it."""
+"""Real data for tests, if this machine has it."""
 
 import os
 from pathlib import Path

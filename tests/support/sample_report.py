@@ -1,4 +1,4 @@
-"""A folder as report.py writes it, for tests of what reads it: seeds in two groups, a missing and a failed run."""
+"""A folder as report.py writes it, for tests of its readers: seeds in two groups, a missing and a failed run."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def cell(row: str, column: str) -> dict[str, Any]:
 
 
 def empty(column: str) -> dict[str, Any]:
-    """A cell without a run; what was published is a fact in words."""
+    """A cell without a run; the published value is text."""
     seeds = [{"seed": at, "value": None, "state": "missing", "reason": "", "folder": ""} for at in range(3)]
     fact = {"value": None, "spread": None, "text": "below 46.9"}
     nothing = dict.fromkeys(("mean", "sd", "best", "worst", "difference", "difference_in_sd"))

@@ -1,5 +1,6 @@
 """Small runs for tests: in this process, or as the real command."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from attnlab.config.compose import CONF
 from attnlab.config.job_config import compose_config, job_config
@@ -46,7 +48,7 @@ SMALL_CLEVR = (
 
 
 def settings(folder: Path, *overrides: str, logger: str = "csv") -> list[str]:
-    """Overrides of a run whose folders lie below `folder`."""
+    """Overrides of a run with its folders below `folder`."""
     paths = [f"paths.runs={folder / 'runs'}", f"paths.cache={folder / 'cache'}"]
     return [*overrides, f"logger={logger}", "trainer=cpu", "trainer.threads=1", *paths]
 
@@ -84,7 +86,7 @@ def two_finished_runs(folder: Path, *overrides: str) -> Path:
 
 
 def folder_of(folder: Path, *overrides: str) -> Path:
-    """Where such a run lies."""
+    """Returns the run folder of such a run."""
     return run_folder(config_of(folder, *overrides))
 
 
@@ -134,6 +136,20 @@ def wait_for_step(metrics: Path, step: int, process: subprocess.Popen[str], seco
 
 
 def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, signum: int = 2) -> None:
-    """Every run after this is asked to stop once it has done so many steps, as by Ctrl-C."""
+    """Every later run is asked to stop after this number of steps, as by Ctrl-C."""
     counted = iter([None] * (step - 1) + [signum] * 9)
     monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))
+
+
+def assert_same_run(one: Path, two: Path) -> None:
+    assert (one / "metrics.csv").read_text() == (two / "metrics.csv").read_text()
+    results = [json.loads((folder / "result.json").read_text()) for folder in (one, two)]
+    for key in ("metrics", "counts", "selection", "data"):
+        assert results[0][key] == results[1][key], key
+    first, second = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (one, two))
+    assert first["global_step"] == second["global_step"] == 40
+    for name, weight in first["state_dict"].items():
+        assert torch.equal(weight, second["state_dict"][name]), name
+    moments = [checkpoint["optimizer_states"][0]["state"] for checkpoint in (first, second)]
+    for number, state in moments[0].items():
+        assert all(torch.equal(value, moments[1][number][name]) for name, value in state.items())

@@ -1,4 +1,4 @@
-"""Every task in small: a data folder of a few lines in the official layouts, and settings that train in a moment."""
+"""Every task in small: a few lines of data in the official layouts, and settings that train within a second."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def place(data: Path) -> None:
+def write_data(data: Path) -> None:
     """Writes the files of every task that reads some."""
     folder = data / "am-i-compositional/data/pcfgset/substitutivity/primitive"
     rows = [
@@ -76,8 +76,8 @@ def place(data: Path) -> None:
         for number, sentence in enumerate(sentences(len(subset), 24)):
             side, rating = (("neg", 2), ("pos", 9))[number % 2]
             write(data / f"aclImdb/{subset}/{side}/{number}_{rating}.txt", f"{sentence} {subset}")
-    aan.place(None, data, {"train": 24, "eval": 8, "test": 8})
-    pathfinder.place(data, 30)
+    aan.write_layout(None, data, {"train": 24, "eval": 8, "test": 8})
+    pathfinder.write_layout(data, 30)
     draw = np.random.default_rng(0)
     for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
         pixels, labels = draw.integers(0, 256, (6, 3072), dtype=np.uint8), draw.integers(0, 10, 6).tolist()

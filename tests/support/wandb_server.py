@@ -11,10 +11,10 @@ from typing import Any
 
 
 class Arrived:
-    """What was sent.
+    """Everything that clients sent.
 
     runs: the settings a run was opened with, by its id.
-    history: its lines by their place, by run; a place that is sent twice holds the later line.
+    history: its lines by line number, by run; the later line counts if a number is sent twice.
     files, artifacts: their names.
     """
 

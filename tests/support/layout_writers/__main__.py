@@ -1,4 +1,4 @@
-"""Brings a folder of real files, laid out as its own README says, into the layouts of the official releases.
+"""Copies a folder of real files into the layouts of the official releases.
 
     PYTHONPATH=tests python -m support.layout_writers <folder of real files> <new data folder>
 
@@ -15,15 +15,15 @@ def place_all(real: Path, data: Path) -> None:
     """Writes or links everything below `data`, a folder that is not there yet."""
     data.mkdir(parents=True)
     (data / "scan").symlink_to(real / "scan", target_is_directory=True)
-    mathematics.place(real / "mathematics" / "mathematics_dataset-subset-seed1.tar.gz", data)
-    pcfg.place(real / "pcfg_set" / "pcfg_set.tar.gz", data)
-    lra_listops.place(real / "lra_listops", data)
-    imdb.place(real / "imdb", data)
-    aan.place(None, data)
-    pathfinder.place(data)
-    cifar10.place(real / "cifar10" / "cifar-10-python-subset.tar.gz", data)
-    wikitext.place(real, data)
-    glue.place(real, data)
+    mathematics.write_layout(real / "mathematics" / "mathematics_dataset-subset-seed1.tar.gz", data)
+    pcfg.write_layout(real / "pcfg_set" / "pcfg_set.tar.gz", data)
+    lra_listops.write_layout(real / "lra_listops", data)
+    imdb.write_layout(real / "imdb", data)
+    aan.write_layout(None, data)
+    pathfinder.write_layout(data)
+    cifar10.write_layout(real / "cifar10" / "cifar-10-python-subset.tar.gz", data)
+    wikitext.write_layout(real, data)
+    glue.write_layout(real, data)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,11 @@ def text(topic: str, draw: random.Random) -> str:
     return str(" ".join(sentence.format(topic) for sentence in sentences).encode())
 
 
-def place(_: Path | None, data: Path, sizes: Mapping[str, int] = SIZES) -> None:
+def write_layout(_: Path | None, data: Path, sizes: Mapping[str, int] = SIZES) -> None:
     """Writes the three files where an unpacked release has them below `data`; equal sizes give equal files.
 
     Args:
-        _: the folder of real files, of which there are none.
+        _: unused; the other writers read real files here.
         sizes: pairs of each file.
     """
     folder = data / "lra_release" / "tsv_data"

@@ -3,6 +3,6 @@
 from pathlib import Path
 
 
-def place(real: Path, data: Path) -> None:
-    """Puts the sets below `real` (the shared data folder) in their places below `data`."""
+def write_layout(real: Path, data: Path) -> None:
+    """Copies the sets below `real` (the shared data folder) to the official layout below `data`."""
     (data / "GLUE").symlink_to(real / "glue", target_is_directory=True)

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 
-def place(real: Path, data: Path, most: int | None = None) -> None:
+def write_layout(real: Path, data: Path, most: int | None = None) -> None:
     """Writes the archive (not compressed) below `data` from `train.jsonl.gz` and `test.jsonl.gz` in the folder `real`.
 
     Args:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def place(real: Path, data: Path) -> None:
+def write_layout(real: Path, data: Path) -> None:
     """Puts the files of the folder `real` where an unpacked release has them below `data`."""
     folder = data / "lra_release" / "listops-1000"
     folder.mkdir(parents=True)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def place(real: Path, data: Path) -> None:
+def write_layout(real: Path, data: Path) -> None:
     """Puts the archive of two modules where the official one belongs; only its name and its sizes are others.
 
     Args:

@@ -35,7 +35,7 @@ def draw(rng: np.random.Generator, joined: bool) -> np.ndarray:
     return picture
 
 
-def place(data: Path, pictures: int = 2000, difficulty: str = "curv_contour_length_14", seed: int = 0) -> Path:
+def write_layout(data: Path, pictures: int = 2000, difficulty: str = "curv_contour_length_14", seed: int = 0) -> Path:
     """Writes the folder `pathfinder32/<difficulty>` below `data`, half of the pictures joined; returns it."""
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""PCFG SET: official test files and stand-ins for the training files, out of one archive into the official layout."""
+"""PCFG SET: official test files and stand-ins for the training files, from one archive to the official layout."""
 
 import tarfile
 from pathlib import Path
@@ -10,8 +10,8 @@ LONGEST = 736
 """symbols of the longest official target; one row of the stand-in for iid has more"""
 
 
-def place(real: Path, data: Path) -> None:
-    """Writes below `data` two clones as they would lie there, less the files that nobody here has.
+def write_layout(real: Path, data: Path) -> None:
+    """Writes two clones below `data`, without the files that are not available.
 
     Args:
         real: pcfg_set/pcfg_set.tar.gz

@@ -11,7 +11,7 @@ from pathlib import Path
 CORPORA = {"wikitext-2": "tokens", "wikitext-103": "tokens", "wikitext-103-raw": "raw"}
 
 
-def place(real: Path, data: Path) -> None:
+def write_layout(real: Path, data: Path) -> None:
     """Writes the three corpora in their official layout below `data`.
 
     Args:

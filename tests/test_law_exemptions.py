@@ -1,4 +1,4 @@
-"""Exemptions from the laws: each names a law and a class there are, and says why."""
+"""Exemptions from laws name an existing law, an existing class and a reason."""
 
 import importlib
 

@@ -1,6 +1,6 @@
-"""What is computed in float64 is computed in float64 alone.
+"""Computations in float64 use no shorter number format.
 
-A part in float32 leaves its rounding, which differs by machine and by compiler, in every number that follows.
+A part in float32 leaves its rounding, which differs by machine and compiler, in every later number.
 """
 
 import math
@@ -39,7 +39,7 @@ class Shorter(TorchDispatchMode):
 
 @pytest.mark.parametrize("task", SPECS)
 def test_a_step_and_an_evaluation_in_float64_hold_no_shorter_number(task: str) -> None:
-    """Forward, backward and what is recorded of every example, with every mechanism."""
+    """Forward, backward and the records of examples, with every mechanism."""
     objective, judge = objective_for(SPECS[task]), score_function(SPECS[task], 8)
     for model in one_of_each_mechanism(task):
         network, batch = network_of(model, task, dropout=0.1), drawn_batch(task)

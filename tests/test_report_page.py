@@ -1,4 +1,4 @@
-"""The page of everything measured: what stands on it, what it says of broken files, that nothing else is needed."""
+"""The HTML page of all measurements: content, broken files, no dependence on other files."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ EMPTY = {"img", "meta", "br", "hr"}
 
 
 class Outline(HTMLParser):
-    """Whether every element is closed in order, and what the page holds."""
+    """Checks that elements are closed in order, and collects the contents of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def make(folder: Path) -> tuple[int, Path]:
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of two reports, a diagnosis, what is committed, and three files that cannot be shown."""
+    """A page of two reports, a diagnosis, committed results, and three files that cannot be shown."""
     folder = tmp_path_factory.mktemp("page")
     reports = shutil.ignore_patterns("park2024")
     shutil.copytree(ROOT / "experiments/measured", folder / "measured", ignore=reports)

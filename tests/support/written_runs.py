@@ -1,0 +1,35 @@
+"""Run folders written without training, for tests of their readers."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import attnlab
+
+OOD, IID = "test/ood/sequence_accuracy", "test/iid/sequence_accuracy"
+
+
+def a_run(
+    folder: Path, config: Mapping[str, Any], ood: float | None = 0.5, state: str = "finished", **more: Any
+) -> Path:
+    """A run folder as training leaves it, without training."""
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
+    status = {"state": state, "reason": "", "attnlab": attnlab.__version__, "host": "elsewhere", "pid": 1, "step": 7}
+    (folder / "status.json").write_text(json.dumps(status | more.pop("status", {})))
+    if state == "finished":
+        metrics = {IID: 0.99, OOD: ood, "test/ood/length_27/sequence_accuracy": ood}
+        result = {
+            "metrics": metrics,
+            "parameters": 2_500_000,
+            "seconds": 60.0,
+            "selection": {"rule": "last_step", "step": 20},
+            "versions": {"attnlab": attnlab.__version__, "torch": "2"},
+            "git": {"commit": "a" * 40, "dirty": False},
+            "hardware": {"cpu": "a processor", "threads": 1},
+        }
+        (folder / "result.json").write_text(json.dumps(result | more))
+    return folder
