@@ -10,12 +10,13 @@ from support.small_runs import SMALL_SCAN, config_of, run_job, stop_after
 
 from attnlab.config.moved_targets import MOVED, with_present_targets
 from attnlab.config.naming import identity, run_folder
+from attnlab.config.plugins import TargetError
 from attnlab.config.signatures import read_signature
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.run.read_run_files import read_config, stored_config
 from attnlab.run.run_folder import RunFolder
 
-FORMER = {f"attnlab.{present}": f"attnlab.{former}" for former, present in MOVED.items()}
+FORMER = {present: former for former, present in MOVED.items()}
 
 
 def with_former_targets(value: Any) -> Any:
@@ -39,6 +40,12 @@ def test_every_present_path_is_a_class(present: str) -> None:
     assert read_signature(present).path == present
 
 
+@pytest.mark.parametrize("former", MOVED)
+def test_a_former_path_on_a_command_line_is_named_with_the_present_one(former: str) -> None:
+    with pytest.raises(TargetError, match=f"the class is {MOVED[former]} now"):
+        read_signature(former)
+
+
 def test_a_run_of_earlier_days_is_resumed_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = (*SMALL_SCAN, "model=linear", "train.max_steps=4")
     whole, cut = config_of(tmp_path / "whole", *words), config_of(tmp_path / "cut", *words)
@@ -59,8 +66,8 @@ def test_a_run_of_earlier_days_is_resumed_and_shown(tmp_path: Path, monkeypatch:
 def test_other_texts_stay_as_they_are() -> None:
     config = {
         "task": {"_target_": "attnlab.tasks.scan.Scan", "name": "attnlab.tasks.scan.Scan"},
-        "x": [{"_target_": "y"}],
+        "x": [{"_target_": "tasks.scan.Scan"}],
     }
     changed = with_present_targets(config)
     assert changed["task"] == {"_target_": "attnlab.tasks.scan.task.Scan", "name": "attnlab.tasks.scan.Scan"}
-    assert changed["x"] == [{"_target_": "y"}]
+    assert changed["x"] == [{"_target_": "tasks.scan.Scan"}]

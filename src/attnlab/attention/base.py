@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlab.attention.core.renamed_methods import refuse_former_names
 from attnlab.attention.core.value_orthogonality import orthogonality_loss
 from attnlab.config.schema import OrthoForm
 
@@ -43,10 +44,8 @@ class State:
 
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> "State":
         """The state of some rows of the batch, in the order given."""
-        tensors = {
-            f.name: getattr(self, f.name)[rows] for f in fields(self) if isinstance(getattr(self, f.name), Tensor)
-        }
-        return replace(self, **tensors)
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: value[rows] for name, value in values.items() if isinstance(value, Tensor)})
 
 
 def real_lengths(x: Tensor, mask: Bool[Tensor, "B M"] | None) -> Int[Tensor, " _"]:
@@ -102,6 +101,10 @@ class Attention(nn.Module, ABC):
     redraw_every: int | None = None
     ortho_form: OrthoForm | None = None
     observer: Callable[[Observation], None] | None = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_former_names(cls)
 
     def __init__(
         self, d_model: int, n_heads: int, *, bias: bool, initialization: Initialization, orthogonality: bool = False

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-MOVED = {
+_MOVED = {
     "attention.nystrom.NystromAttention": "attention.nystromformer.NystromAttention",
     "attention.nystrom.SkyformerAttention": "attention.skyformer.SkyformerAttention",
     "tasks.glue.Glue": "tasks.glue.task.Glue",
@@ -19,7 +19,8 @@ MOVED = {
     "tasks.wikitext103.Wikitext103": "tasks.wikitext.wikitext103.Wikitext103",
     "tasks.wikitext103_masked.Wikitext103Masked": "tasks.wikitext.wikitext103_masked.Wikitext103Masked",
 }
-"""former paths and present paths, below `attnlab`"""
+MOVED = {f"attnlab.{former}": f"attnlab.{present}" for former, present in _MOVED.items()}
+"""former paths and present paths"""
 
 
 def with_present_targets(value: Any) -> Any:
@@ -29,5 +30,6 @@ def with_present_targets(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     copy = {key: with_present_targets(item) for key, item in value.items()}
-    former = str(copy.get("_target_")).removeprefix("attnlab.")
-    return copy | {"_target_": f"attnlab.{MOVED[former]}"} if former in MOVED else copy
+    if (present := MOVED.get(str(copy.get("_target_")))) is not None:
+        copy["_target_"] = present
+    return copy

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, Union
 
+from attnlab.config.moved_targets import MOVED
 from attnlab.config.plugins import TargetError, find_module, nearest_module, require_allowed
 from attnlab.config.suggest import choice, hint
 
@@ -58,6 +59,8 @@ def read_signature(path: str) -> Signature:
         TargetError: no such module or class, with the nearest one, or a package that is not allowed.
     """
     require_allowed(path)
+    if path in MOVED:
+        raise TargetError(f"the class is {MOVED[path]} now")
     return _read_signature(path)
 
 
