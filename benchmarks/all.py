@@ -52,7 +52,7 @@ SMALLEST = {
     "decode": f"--seconds 0 --models linear --batches 1 --tokens 40 --rows 2 {TINY}",
     "loading": f"--seconds 0 --tasks scan {TINY}",
     "cross_entropy": "--seconds 0 --tokens 16 --width 8 --vocabulary 100",
-    "padding": "--tasks scan --windows 8",
+    "padding_share": "--tasks scan --windows 8",
     "targets": "",
 }
 

@@ -28,9 +28,9 @@ import torch
 from attnlab.learn.evaluator import evaluate, evaluating, precision_context
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.setup import Workload, make_workload, small_batch, stepper, tasks_of
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import Timings, interleaved, progress, settle
+from benchmarks.harness.workload import Workload, make_workload, small_batch, stepper, tasks_of
 
 SUBSET, WINDOW = "test/ood", 32
 TESTED = {"scan": ("test/ood",), "pcfg": ("test",), "mathematics": ("test/iid", "test/ood")}

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 
 from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import hide_tokens, objective_for
-from benchmarks.harness.setup import Workload
+from benchmarks.harness.workload import Workload
 
 # Dense matrix products, FLOP/s, from NVIDIA's data sheets of the SXM forms (their figures "with sparsity", halved).
 PEAKS: Mapping[str, Mapping[str, float]] = {

@@ -13,9 +13,9 @@ import statistics
 import torch
 
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.setup import Workload, make_workload, stepper
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import interleaved
+from benchmarks.harness.workload import Workload, make_workload, stepper
 
 TASKS = "scan,sort_of_clevr,mathematics,pcfg,lra_listops,lra_text,lra_image,flip_flop"
 

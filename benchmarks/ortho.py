@@ -5,7 +5,7 @@
    agree.
 2. A training step of `linear_l2_ortho` on every task whose data is there, and on random bytes of one length at the
    sizes of LRA's text task (two layers of width 64, 16,384 positions a batch). The step is the manual one of
-   `benchmarks.harness.setup`, without Lightning; "values" shows batch and sizes of the first loss.
+   `benchmarks.harness.workload`, without Lightning; "values" shows batch and sizes of the first loss.
 
    adds %    the losses of one step alone (all covered layers, its own values and masks, forward and backward) against
              the rest of that step: precise. On a GPU short kernels alone take longer than among others: an upper bound.
@@ -23,9 +23,9 @@ from torch import Tensor
 from attnlab.attention.core.value_orthogonality import EPS, orthogonality_loss
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.setup import COMPILED, Workload, make_workload, small_batch, stepper, tasks_of
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import interleaved
+from benchmarks.harness.workload import COMPILED, Workload, make_workload, small_batch, stepper, tasks_of
 
 HEADS, WIDTH, POSITIONS = 4, 32, 4096
 PLAIN, ORTHO = "linear_l2", "linear_l2_ortho"

@@ -30,9 +30,9 @@ from attnlab.learn.training_module import TrainingModule
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.interleaved_training import Contestant, Job
 from benchmarks.harness.peak_memory import peak_of
-from benchmarks.harness.setup import COMPILED, Workload, make_workload, step_of, stepper
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import Timings, interleaved, progress
+from benchmarks.harness.workload import COMPILED, Workload, make_workload, step_of, stepper
 
 SINGLE = "single"
 FORMS = {"no": (False,), "yes": (True,), "both": (False, True)}

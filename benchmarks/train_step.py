@@ -27,9 +27,9 @@ import torch
 from benchmarks.flops import data_sheet, large_product
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.interleaved_training import Account, Contestant, Job, Turn
-from benchmarks.harness.setup import COMPILED, make_config, small_batch, tasks_of
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import Timings, progress, settle
+from benchmarks.harness.workload import COMPILED, make_config, small_batch, tasks_of
 
 MODELS = "linear_l2,vanilla,linear_l2_ortho,transnormer_t2,performer"
 

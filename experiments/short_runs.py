@@ -107,7 +107,7 @@ def measure_preparation(name: str, data: Path) -> None:
 def prepare_here(file: Path, words: list[str]) -> None:
     """Prepare data in this process; write seconds, memory and size on disk into a file."""
     from attnlab.config.job_config import compose_config, job_config
-    from attnlab.run.runtime import prepare
+    from attnlab.run.build_runtime import prepare
     from attnlab.tasks.base import make_task
 
     config = job_config(compose_config(words)).typed

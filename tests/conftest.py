@@ -41,8 +41,8 @@ def default_signals() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny data folder inside, also used for a cache (tests/support/tiny_tasks.py)."""
-    from support.tiny_tasks import write_data
+    """A folder with a tiny data folder inside, also used for a cache (tests/support/tiny_data.py)."""
+    from support.tiny_data import write_data
 
     folder = tmp_path_factory.mktemp("tiny")
     write_data(folder / "data")

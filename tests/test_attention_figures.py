@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
-from support.tiny_tasks import trained
+from support.tiny_data import trained
 
 from attnlab.analysis import attention_figures
 from attnlab.analysis.attention_figures import draw
 from attnlab.analysis.attention_labels import titles
-from attnlab.analysis.attention_summary import (
+from attnlab.analysis.gradient_norm_variation import column, relative_sd, running_relative_sd
+from attnlab.analysis.summary_types import (
     RATIOS,
     AttentionSummary,
     Locality,
@@ -24,7 +25,6 @@ from attnlab.analysis.attention_summary import (
     cosines,
     neighbourhood_shares,
 )
-from attnlab.analysis.gradient_noise import column, relative_sd, running_relative_sd
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.naming import run_folder
 from attnlab.learn import evaluator
@@ -32,7 +32,7 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.report.diagnose import run_figures
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.diagnose.run_figures import ExampleChoice, diagnose_run, draw_diagnosis
-from attnlab.run import figure_callback, run_lifecycle
+from attnlab.run import figure_callback, train_run
 from attnlab.run.wandb_mirror import WandbMirror
 
 EVERYTHING = {"norms", "values", "weights", "locality", "gradients"}
@@ -132,7 +132,7 @@ def untested() -> Iterator[None]:
     """The test after training takes most of a tiny run's time and has no part in figures."""
     with pytest.MonkeyPatch.context() as patch:
         nothing = (evaluator.Findings(), {"rule": "last_step"})
-        patch.setattr(run_lifecycle, "final_test", lambda *given: nothing)
+        patch.setattr(train_run, "final_test", lambda *given: nothing)
         yield
 
 
@@ -180,8 +180,8 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path], tmp_path: Path) -> 
     """Padding counts nowhere; maps are of the example that was asked for, named by its tokens."""
     from support.small_runs import checked
 
+    from attnlab.run.build_runtime import prepare
     from attnlab.run.run_folder import read_config
-    from attnlab.run.runtime import prepare
     from attnlab.tasks.base import make_task
 
     chosen = ExampleChoice(subset="test/ood", examples=4, example=5)

@@ -15,8 +15,8 @@ from benchmarks.all import FULL, SHORT, SMALLEST, tiny
 from benchmarks.flops import counted, data_sheet
 from benchmarks.gpu_suite import Part, run
 from benchmarks.harness.interleaved_training import Account, Turn
-from benchmarks.harness.setup import positions
 from benchmarks.harness.tables import ENVIRONMENT, markdown
+from benchmarks.harness.workload import positions
 from benchmarks.targets import TARGETS, summary
 from benchmarks.train_step import rates
 

@@ -14,7 +14,7 @@ from torch import nn
 from attnlab.config.naming import run_folder
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.compiled_step import OwnGradients
-from attnlab.run import runtime
+from attnlab.run import build_runtime
 
 ONE_OF_EACH_KIND = ["scan", "lra_retrieval", "wikitext103_masked"]
 """a causal language model's step is the masked one's"""
@@ -78,7 +78,7 @@ def test_without_a_compiler_a_run_says_so_before_it_trains(
     def failing(*_: object, **__: object) -> object:
         raise RuntimeError("No working C++ compiler found\nand much more")
 
-    monkeypatch.setattr(runtime.torch, "compile", failing)
+    monkeypatch.setattr(build_runtime.torch, "compile", failing)
     raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", "trainer.compile=true")
     assert run_job(raw, quiet=True) == 1
     message = capsys.readouterr().err
@@ -103,13 +103,13 @@ def test_own_gradients_are_added_to_in_place() -> None:
 
 def test_each_job_sets_its_own_float32_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFloat-32 where a run asks for it, on a GPU alone; the next job of a sweep does not inherit it."""
-    monkeypatch.setattr(runtime.torch, "use_deterministic_algorithms", lambda *_, **__: None)
-    monkeypatch.setattr(runtime.torch.utils.deterministic, "fill_uninitialized_memory", True)
-    monkeypatch.setattr(runtime.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(build_runtime.torch, "use_deterministic_algorithms", lambda *_, **__: None)
+    monkeypatch.setattr(build_runtime.torch.utils.deterministic, "fill_uninitialized_memory", True)
+    monkeypatch.setattr(build_runtime.torch.cuda, "current_device", lambda: 0)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     found = []
     for device, tf32 in (("cuda", True), ("cuda", None), ("cuda", True), ("cpu", True)):
-        monkeypatch.setattr(runtime.torch.cuda, "is_available", lambda device=device: device == "cuda")
-        runtime.choose_device(device, 1, tf32)
+        monkeypatch.setattr(build_runtime.torch.cuda, "is_available", lambda device=device: device == "cuda")
+        build_runtime.choose_device(device, 1, tf32)
         found.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
     assert found == [("high", True), ("highest", False)] * 2

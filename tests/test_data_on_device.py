@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 from support.small_runs import checked, run_job
-from support.tiny_tasks import TINY, raw_of
+from support.tiny_data import TINY, raw_of
 
 from attnlab.config.naming import run_folder
 from attnlab.data.batch import Batch
 from attnlab.data.examples import Examples, held_bytes, resident
-from attnlab.data.length_buckets import LengthBuckets
+from attnlab.data.length_padding import LengthBuckets
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.run.build_runtime import place_data, prepare
 from attnlab.run.run_folder import MetricsFile
-from attnlab.run.runtime import place_data, prepare
 from attnlab.tasks.base import Prepared, make_task
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]

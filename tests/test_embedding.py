@@ -8,9 +8,9 @@ from support.model_cases import network_of
 from torch import Tensor
 
 from attnlab.config.schema import Backbone
+from attnlab.nn.absolute_positions import patch_positions, sinusoidal
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.output_head import Output
-from attnlab.nn.positional_encoding import patch_positions, sinusoidal
 from attnlab.nn.transformer_block import FeedForward
 
 VOCABULARY, WIDTH = 400, 64

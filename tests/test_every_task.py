@@ -9,15 +9,15 @@ import pytest
 import torch
 from support.model_cases import distinct_for
 from support.small_runs import checked, run_command, run_job, settings, stop_after
-from support.tiny_tasks import TINY, raw_of, trained
+from support.tiny_data import TINY, raw_of, trained
 
 from attnlab.config.compose import group_choices
 from attnlab.config.naming import run_folder
 from attnlab.config.signatures import read_signature
 from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.run.build_runtime import prepare
 from attnlab.run.run_argument import declared_subsets
 from attnlab.run.run_folder import MetricsFile
-from attnlab.run.runtime import prepare
 from attnlab.tasks.base import make_task
 from attnlab.tasks.glue.data_sets import DATA_SETS
 from attnlab.tasks.pcfg.task import Pcfg

@@ -17,8 +17,8 @@ from torch.utils._pytree import tree_leaves
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.example_scores import score_function
 from attnlab.learn.objectives import objective_for
+from attnlab.nn.absolute_positions import patch_positions, sinusoidal
 from attnlab.nn.build_network import build_network
-from attnlab.nn.positional_encoding import patch_positions, sinusoidal
 
 SHORTER = {torch.float32, torch.float16, torch.bfloat16}
 

@@ -19,7 +19,7 @@ from attnlab.config.launcher_validation import not_installed
 from attnlab.config.overrides import Item, flags_first
 from attnlab.config.sweep import check_command
 from attnlab.launch import console_summary
-from attnlab.launch import jobs as jobs_module
+from attnlab.launch import run_jobs as jobs_module
 from attnlab.launch.joblib_workers import Worker, joblib_words, run_with_workers
 from attnlab.launch.train_cli import train_main
 from attnlab.learn.training_progress import Reporter

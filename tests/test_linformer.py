@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden
+from support.incremental_decoding import check_steps
 from support.model_cases import SPECS, apply, backbone_of, config_of
-from support.sequence_networks import check_steps
 from support.slow_references import compare_with_reference
 from support.tensors import draw, masks, shaken
 from torch import nn

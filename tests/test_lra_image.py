@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.layout_writers import python2
-from support.layout_writers.cifar10 import write_layout
+from support.official_layouts import python2
+from support.official_layouts.cifar10 import write_layout
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import DataError, Folders

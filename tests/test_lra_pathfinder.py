@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.layout_writers.pathfinder import write_layout
+from support.official_layouts.pathfinder import write_layout
 
-from attnlab.data.files.archive import Folder
 from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.file_tree import Folder
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import pathfinder
 from attnlab.tasks.lra.pathfinder import LraPathfinder, Release, parse_labels

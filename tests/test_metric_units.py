@@ -17,7 +17,7 @@ from attnlab.launch.evaluate_cli import _show
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, number, problem, same_unit, text, unit_of
 from attnlab.learn.metrics import METRICS, improves
 from attnlab.report.build_table import columns_of, make_table
-from attnlab.report.page.rendering import MINUS, templates
+from attnlab.report.page.render_templates import MINUS, templates
 from attnlab.report.published_numbers import FOLDER, Published, Value, published_table
 from attnlab.report.run_selection import select_glob
 from attnlab.report.table_types import TableError
@@ -147,7 +147,7 @@ def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_p
     from matplotlib.figure import Figure
 
     from attnlab.report.figures.accuracy_by_length import _values
-    from attnlab.report.figures.bar_charts import _bars
+    from attnlab.report.figures.table_figures import _bars
 
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     metrics = {"test/matthews_correlation": -0.3, "test/length_0_499/f1": 0.5, "test/length_500_up/f1": 0.2}

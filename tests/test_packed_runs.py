@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of, run_job, run_pack, stop_after
-from support.tiny_tasks import TINY, raw_of
+from support.tiny_data import TINY, raw_of
 from torch import Tensor
 from torch.nn.functional import linear
 
@@ -20,7 +20,7 @@ from attnlab.launch.pack.pending_run import pending_runs
 from attnlab.learn.loss_monitor import LossMonitor
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_module import NonFiniteLoss
-from attnlab.run import run_lifecycle as single
+from attnlab.run import train_run as single
 from attnlab.run.run_context import RunContext
 from attnlab.run.run_folder import MetricsFile, RunFolder
 

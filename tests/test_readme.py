@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.layout_writers import pcfg
+from support.official_layouts import pcfg
 from support.real_data import real_data
 from support.small_runs import ROOT, environment, jobs_of, run_command, run_job, settings
-from support.tiny_tasks import TINY, trained
+from support.tiny_data import TINY, trained
 
 from attnlab.config.capabilities import can, models_that_can
 from attnlab.config.compose import CONF, group_choices

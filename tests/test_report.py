@@ -285,7 +285,7 @@ def test_an_experiment_names_what_is_missing(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_curves_need_their_key_among_the_rows(made: Make, configs: dict, tmp_path: Path) -> None:
-    from attnlab.report.figures.bar_charts import draw
+    from attnlab.report.figures.table_figures import draw
 
     for number, weight in enumerate((0.0, 0.01, 0.1)):
         ortho = configs["linear"]["model"]["ortho"] | {"weight": weight}
@@ -354,10 +354,10 @@ def test_no_torch_for_a_table(made: Make, tmp_path: Path) -> None:
 def test_the_report_block_reaches_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from support.small_runs import run_job
 
-    from attnlab.run import run_lifecycle
+    from attnlab.run import train_run
 
     trained = []
-    monkeypatch.setattr(run_lifecycle, "train_run", lambda job, *_: (trained.append(job.raw), ({}, False))[1])
+    monkeypatch.setattr(train_run, "train_run", lambda job, *_: (trained.append(job.raw), ({}, False))[1])
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     assert run_job(config | {"report": {"title": "t", "columns": {"ood": OOD}}}, quiet=True) == 0
     assert trained == [completed(config)]

@@ -14,7 +14,7 @@ from support.small_runs import ROOT
 
 from attnlab.config.type_check import record_problem
 from attnlab.report.page.cli import page_main
-from attnlab.report.report_json import ReportFile, read_report, report_text
+from attnlab.report.report_record import ReportFile, read_report, report_text
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 EMPTY = {"img", "meta", "br", "hr"}

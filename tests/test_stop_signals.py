@@ -130,7 +130,7 @@ def test_no_handling_of_errors_takes_a_stop_for_one(
     def starting(*given: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("attnlab.run.run_lifecycle.WandbMirror", starting)
+    monkeypatch.setattr("attnlab.run.train_run.WandbMirror", starting)
     raw = config_of(tmp_path, *SMALL, logger="wandb_offline")
     assert run_job(raw, quiet=True) == 143
     assert RunFolder(run_folder(raw)).status()["state"] == "stopped"

@@ -7,8 +7,8 @@ from support.small_runs import SMALL_SCAN, checked, config_of, folder_of, run_co
 
 from attnlab.config.job_config import job_config
 from attnlab.learn.stop_signals import StopRequest
-from attnlab.run.run_lifecycle import train_run
-from attnlab.run.runtime import prepare, prepared_task
+from attnlab.run.build_runtime import prepare, prepared_task
+from attnlab.run.train_run import train_run
 
 SWEEP = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
 AXES = ("model=linear,vanilla", "seed=0,1", "model.ortho.weight=0")

@@ -7,7 +7,7 @@ from shlex import quote
 import pytest
 import torch
 from support.small_runs import jobs_of, run_command, run_job, settings
-from support.tiny_tasks import TINY, raw_of, trained
+from support.tiny_data import TINY, raw_of, trained
 
 from attnlab.config.naming import run_folder
 from attnlab.config.sweep import check_command

@@ -16,8 +16,8 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.run import memory_use
 from attnlab.run.fit import make_loader
 from benchmarks.flops import flops_per_position
-from benchmarks.harness.setup import Workload, make_workload
 from benchmarks.harness.timing import settle
+from benchmarks.harness.workload import Workload, make_workload
 
 WARM_UP_STEPS = 3
 

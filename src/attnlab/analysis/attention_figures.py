@@ -1,4 +1,4 @@
-"""Figures of attentions from `analysis.attention_summary`: a picture, and its numbers as csv."""
+"""Figures of attentions from `analysis.summary_types`: a picture, and its numbers as csv."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attnlab.analysis.attention_labels import titles
-from attnlab.analysis.attention_summary import RATIOS, AttentionSummary, Maps
-from attnlab.analysis.gradient_noise import relative_sd, running_relative_sd, window_length
+from attnlab.analysis.curve_figures import draw_locality, draw_spread
+from attnlab.analysis.gradient_norm_variation import relative_sd, running_relative_sd, window_length
 from attnlab.analysis.head_maps import MOST_HEADS, draw_maps
-from attnlab.analysis.locality import draw_locality, draw_spread
 from attnlab.analysis.norm_violins import STATISTICS, draw_norms, statistics_of
+from attnlab.analysis.summary_types import RATIOS, AttentionSummary, Maps
 from attnlab.plots.style import save
 
 

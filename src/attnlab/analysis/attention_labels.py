@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from math import isqrt
 
-from attnlab.analysis.attention_summary import MOST_POSITIONS
+from attnlab.analysis.summary_types import MOST_POSITIONS
 from attnlab.config.schema import Backbone
 from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from attnlab.analysis.attention_summary import Maps
+from attnlab.analysis.summary_types import Maps
 from attnlab.plots.style import fitted, panels
 
 MOST_HEADS = 16

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from attnlab.analysis.attention_summary import AttentionSummary
+from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.plots.style import GREYS, HATCHES, LINE, fitted, panels
 
 MOST_DRAWN = 4000

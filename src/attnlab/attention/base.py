@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.core.renamed_methods import refuse_former_names
+from attnlab.attention.core.removed_methods import refuse_former_names
 from attnlab.attention.core.value_orthogonality import orthogonality_loss
 from attnlab.config.schema import OrthoForm
 

@@ -1,9 +1,10 @@
-"""Kernelized attention: a Gaussian kernel instead of softmax (Chen et al. 2021, arXiv 2111.00035, which approximates it
+"""Kernelized attention: a Gaussian kernel instead of softmax (Chen et al. 2021, arXiv 2111.00035, who approximate it
 by Skyformer).
 
     out_i = sum_j exp(-|q_i - k_j|^2 / (2 sqrt(D))) v_j
 
-These are softmax's exponentials without the lengths of queries and keys, and without a denominator: weights are between
+These are softmax's exponentials divided by the factors that grow with the lengths of queries and keys, and without a
+denominator: weights are between
 0 and 1 but need not sum to 1, so an output grows with the number of keys near its query. Cost O(N M D) time and O(N M)
 memory for the weights. Supports bidirectional, causal, cross and step; decoding keeps all keys and values, so a step
 costs O(position). The published code has the bidirectional form only.

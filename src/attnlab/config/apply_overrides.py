@@ -12,10 +12,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.compose import group_choices, plain
 from attnlab.config.dotted_keys import MISSING, child, flatten, join
-from attnlab.config.key_aliases import key_called
+from attnlab.config.key_hints import key_called
+from attnlab.config.message_text import MOST_OFFERED, hint, listed, nearest, nearest_key, offered, show
 from attnlab.config.overrides import Item
 from attnlab.config.schema import Config
-from attnlab.config.suggest import MOST_OFFERED, hint, listed, nearest, nearest_key, offered, show
 from attnlab.config.target_validation import schema_keys
 from attnlab.config.type_check import hints, not_a_section
 

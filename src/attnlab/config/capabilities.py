@@ -10,8 +10,8 @@ from omegaconf.errors import OmegaConfBaseException
 from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
+from attnlab.config.message_text import listed
 from attnlab.config.signatures import Signature, TargetError
-from attnlab.config.suggest import listed
 from attnlab.config.target_validation import attention_nodes, node_signature
 
 CAPABILITIES = {

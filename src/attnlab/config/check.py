@@ -8,7 +8,7 @@ from typing import Any
 from attnlab.config.capabilities import View
 from attnlab.config.compatibility_rules import rule_problems
 from attnlab.config.compose import CONF
-from attnlab.config.plugins import foreign_targets
+from attnlab.config.plugin_allowlist import foreign_targets
 from attnlab.config.schema import Config
 from attnlab.config.target_validation import model_problems, task_problems
 from attnlab.config.type_check import conform

@@ -13,10 +13,10 @@ from attnlab.config.check import ConfigError, check_config
 from attnlab.config.compatibility_rules import ignored_options
 from attnlab.config.compose import CONF, compose_with_hydra
 from attnlab.config.defaults import completed
+from attnlab.config.message_text import listed, show
 from attnlab.config.naming import run_folder, run_label
 from attnlab.config.overrides import read_overrides
 from attnlab.config.schema import Config
-from attnlab.config.suggest import listed, show
 from attnlab.config.target_validation import addable_keys, task_problems
 from attnlab.config.type_check import build
 

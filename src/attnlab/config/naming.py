@@ -20,7 +20,7 @@ from attnlab.config.compose import CONF, choice_named, compose_node, hydra_sessi
 from attnlab.config.defaults import class_defaults, defaults, filled
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.layer_plan import filled_shares
-from attnlab.config.suggest import show
+from attnlab.config.message_text import show
 
 NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "debug", "report")
 """sections that do not change the trained network; the seed has its own folder level, and debug=... sets other

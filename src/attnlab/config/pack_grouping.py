@@ -11,7 +11,7 @@ from typing import Any
 
 from attnlab.config.dotted_keys import MISSING, flatten
 from attnlab.config.job_config import JobConfig
-from attnlab.config.suggest import listed, show
+from attnlab.config.message_text import listed, show
 
 OWN = {
     "seed",

@@ -26,8 +26,8 @@ from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
 from attnlab.config.defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
+from attnlab.config.message_text import listed, show
 from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
-from attnlab.config.suggest import listed, show
 from attnlab.config.target_validation import addable_keys
 
 
@@ -37,7 +37,7 @@ class Command:
 
     jobs:     in the order of their numbers.
     launcher: name and options of the launcher that runs the jobs of a sweep.
-    choices:  overrides that list the swept choices of each group: Hydra's globs match `_base` and miss subfolders.
+    choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
     """
 
     multirun: bool
@@ -212,7 +212,7 @@ class _Expansion:
         return self.compositions[choices].job([(item, value) for item, value in pairs if item.swept and not item.group])
 
     def _master_problems(self, master: dict[str, Any], given: Sequence[Item]) -> list[str]:
-        """Problems of fixed values on the composition without the swept groups, on which Hydra sets them."""
+        """Problems that Hydra finds when it sets fixed values before it has the choices of the swept groups."""
         swept = [item.key for item in given if item.group and item.swept]
         problems = []
         for item in (item for item in given if swept and item.values and not item.group and not item.swept):

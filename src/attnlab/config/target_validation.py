@@ -9,9 +9,9 @@ from typing import Any
 
 from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import MISSING, join, value_at
+from attnlab.config.message_text import choice, show
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.signatures import Argument, Signature, TargetError, read_signature
-from attnlab.config.suggest import choice, show
 from attnlab.config.type_check import conform, hints, unknown_keys
 
 BUILDER_ARGUMENTS = {

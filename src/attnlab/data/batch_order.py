@@ -20,7 +20,7 @@ class BatchOrder:
     """Endless batches of example numbers.
 
     Each epoch shuffles every group and takes one batch of each group in turn (sort-of-CLEVR: ternary, binary, unary).
-    The incomplete batch at the end of an epoch is dropped; a group smaller than a batch is one batch.
+    The incomplete batch at the end of an epoch is dropped. The smallest group limits the size of every batch.
 
     With a window, each window of batches is sorted by length before it is cut, and its batches are shuffled: a batch
     has similar lengths, and the lengths of successive batches are random. With a token budget, a batch is as large as
@@ -137,8 +137,8 @@ class BatchOrder:
     def _by_length(self, numbers: np.ndarray) -> np.ndarray:
         """Indices that sort examples by length; the sort is stable.
 
-        With two sequences per example, the larger ratio of a length to its mean comes first. PCFG and Mathematics get
-        less padding this way than with one of the lengths or their sum; SCAN gets hardly more.
+        With two sequences per example, the main sort key is the larger ratio of a length to its mean, ascending. PCFG and
+        Mathematics get less padding this way than with one of the lengths or their sum; SCAN gets hardly more.
         """
         sizes = self.extents[numbers]
         return np.lexsort((sizes.sum(1), (sizes / self._mean).max(1)))

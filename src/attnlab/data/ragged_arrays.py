@@ -57,6 +57,7 @@ class Ragged:
 
     @property
     def lengths(self) -> Int[np.ndarray, " n"]:
+        """The length of every sequence."""
         return np.diff(self.offsets)
 
     def rows(self, numbers: np.ndarray, pad_id: int) -> Rows:

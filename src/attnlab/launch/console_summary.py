@@ -13,7 +13,7 @@ from rich.table import Table
 from attnlab.config.check import ConfigError
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import JobConfig
-from attnlab.config.suggest import command_line, show
+from attnlab.config.message_text import command_line, show
 from attnlab.config.sweep import check_command
 from attnlab.learn.metric_units import headlines, text, whole
 from attnlab.run.run_folder import RunError, RunFolder

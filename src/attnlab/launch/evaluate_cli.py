@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnlab.config.check import ConfigError
-from attnlab.config.command_options import options_help, read_options, unknown_options
 from attnlab.config.job_config import JobConfig, apply_values
 from attnlab.config.naming import label_options
+from attnlab.config.option_parser import options_help, read_options, unknown_options
 from attnlab.config.overrides import with_data_set_names
 from attnlab.learn.metric_units import text, whole
 from attnlab.run.evaluate_options import EvaluateOptions

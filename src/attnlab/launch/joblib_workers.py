@@ -65,7 +65,7 @@ class Worker:
         if len(gpus) > 1 and number.isdigit():
             os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(number) % len(gpus)]
         # This takes seconds; a signal that arrives meanwhile is seen before the job starts.
-        importlib.import_module("attnlab.run.run_lifecycle")
+        importlib.import_module("attnlab.run.train_run")
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         self.code = 128 + signum

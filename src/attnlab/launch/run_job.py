@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnlab.config.check import ConfigError
 from attnlab.config.job_config import JobConfig
-from attnlab.config.plugins import TargetError
+from attnlab.config.plugin_allowlist import TargetError
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import recorded_result
 from attnlab.run.run_folder import RunError
@@ -31,7 +31,7 @@ def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
         if not shown:
             if not quiet and job.typed.trainer.progress != "none":
                 print(start_line(job), file=sys.stderr, flush=True)
-            from attnlab.run.run_lifecycle import train_run
+            from attnlab.run.train_run import train_run
 
             with stop.listening():
                 result, shown = train_run(job, stop, label)

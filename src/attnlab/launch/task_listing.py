@@ -15,11 +15,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from attnlab.config.message_text import braced, listed, show
 from attnlab.config.signatures import read_signature
-from attnlab.config.suggest import braced, listed, show
 from attnlab.data.examples import Examples
-from attnlab.data.files.archive import DataSource
 from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.file_tree import DataSource
 from attnlab.data.grey_pictures import sample_grid
 from attnlab.tasks.base import Prepared, Task, make_task
 

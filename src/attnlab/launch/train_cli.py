@@ -3,24 +3,18 @@
 Nothing here imports torch, so that help and config errors are printed at once.
 """
 
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import yaml
 
 from attnlab.config.check import ConfigError
-from attnlab.config.compose import CONF
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import JobConfig
-from attnlab.config.overrides import flags_first, readable
-from attnlab.config.suggest import hint, nearest, nearest_key
+from attnlab.config.message_text import hint, nearest, nearest_key
 from attnlab.config.sweep import Command, check_command
 from attnlab.run.warm_start_check import from_run_problems
-
-if TYPE_CHECKING:
-    from attnlab.launch.jobs import Jobs
 
 USAGE_ERROR = 2
 OWN_LAUNCHERS = ("basic", "packed")
@@ -46,6 +40,8 @@ def train_main(argv: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return USAGE_ERROR
     if shown or "--version" in argv:
+        from attnlab.launch.hydra_launchers import hydra_main
+
         hydra_main(lambda config: None, argv)()
         return 0
     return _run(command, argv)
@@ -80,7 +76,8 @@ def job_text(job: JobConfig, package: str) -> str:
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:
-    from attnlab.launch.jobs import Jobs
+    from attnlab.launch.hydra_launchers import run_with_hydra
+    from attnlab.launch.run_jobs import Jobs
 
     jobs, name = Jobs(command, argv), command.launcher["name"]
     if name in OWN_LAUNCHERS or not command.multirun:
@@ -95,7 +92,7 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     elif name == "packed":
         jobs.run_packed(command.launcher["max_packed"])
     else:
-        return _run_by_hydra(jobs, command, argv)
+        return run_with_hydra(jobs, argv)
     return jobs.exit_code()
 
 
@@ -103,26 +100,3 @@ def _is_for_hydra(word: str) -> bool:
     """Whether an override sets an option that only Hydra reads when it runs jobs."""
     key = word.lstrip("+~").partition("=")[0]
     return key.startswith("hydra.") and not key.startswith(("hydra.launcher.", "hydra.sweeper.", "hydra.mode"))
-
-
-def _run_by_hydra(jobs: "Jobs", command: Command, argv: Sequence[str]) -> int:
-    """Run a sweep with a plugin of Hydra, which starts processes and composes the configurations again."""
-    from attnlab.launch.joblib_workers import joblib_words, run_with_workers
-
-    run = hydra_main(jobs, [*argv, *command.choices])
-    if command.launcher["name"] != "joblib":
-        run()
-        return jobs.exit_code()
-    sys.argv += joblib_words(command.launcher, len(command.jobs))
-    code = run_with_workers(run)
-    return code if code > 128 else jobs.exit_code() or code
-
-
-def hydra_main(task: Callable[[Any], Any], argv: Sequence[str]) -> Callable[[], Any]:
-    """The main function of Hydra for a command line."""
-    import hydra
-
-    # Without it, Hydra hides the traceback of our errors.
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    sys.argv[1:] = flags_first(readable(argv, CONF))
-    return hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)

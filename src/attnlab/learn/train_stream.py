@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from attnlab.data.batch import Batch
 from attnlab.data.batch_order import Order
-from attnlab.data.length_buckets import LengthBuckets
+from attnlab.data.length_padding import LengthBuckets
 from attnlab.learn.stop_signals import NOTICES
 from attnlab.tasks.base import Examples
 

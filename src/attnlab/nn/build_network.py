@@ -9,10 +9,9 @@ from torch import nn
 
 from attnlab.attention.base import Attention
 from attnlab.config.layer_plan import covered_slots, layer_plan
-from attnlab.config.plugins import load_class
+from attnlab.config.plugin_allowlist import load_class
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.data.task_spec import TaskSpec
-from attnlab.nn.backbone import LayerStack
 from attnlab.nn.classifier import (
     ClassHead,
     ImageQuestionClassifier,
@@ -23,6 +22,7 @@ from attnlab.nn.classifier import (
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.encoder_decoder import EncoderDecoder
 from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
+from attnlab.nn.layer_stack import LayerStack
 from attnlab.nn.output_head import Output
 from attnlab.nn.transformer_block import Layer, ParallelAttention, make_norm
 
@@ -142,7 +142,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
         longest: length of the task's longest sequence, over all its splits; offered as `max_length`.
 
     Raises:
-        TargetError: the class is not allowed (`config.plugins`) or is no attention.
+        TargetError: the class is not allowed (`config.plugin_allowlist`) or is no attention.
     """
     mechanism = load_class(node["_target_"], Attention)
     offers = {

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from attnlab.nn.backbone import LayerStack
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
+from attnlab.nn.layer_stack import LayerStack
 from attnlab.nn.output_head import EncoderOnly, mean_penalty
 
 Pooling = Literal["mean", "first", "class_token"]

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from attnlab.config.schema import Embedding, Positions
-from attnlab.nn.positional_encoding import LearnedPositions, patch_positions, sinusoidal
+from attnlab.nn.absolute_positions import LearnedPositions, patch_positions, sinusoidal
 
 
 class TokenEmbedding(nn.Module):

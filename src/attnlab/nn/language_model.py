@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.nn.backbone import DecodeState, LayerStack
 from attnlab.nn.embedding import TokenEmbedding
+from attnlab.nn.layer_stack import DecodeState, LayerStack
 from attnlab.nn.output_head import EncoderOnly, Output, mean_penalty
 
 

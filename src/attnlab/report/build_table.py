@@ -6,9 +6,9 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from attnlab.config.message_text import hint, listed, nearest, show
 from attnlab.config.naming import run_label
 from attnlab.config.report_schema import Report
-from attnlab.config.suggest import hint, listed, nearest, show
 from attnlab.learn.metric_units import lower_is_better, same_unit
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun

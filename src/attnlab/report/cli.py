@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Literal
 
 from attnlab.config.check import ConfigError
-from attnlab.config.command_options import CommandLine, CommandOptions, options_help, read_options
+from attnlab.config.message_text import command_line, hint, listed, nearest
+from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.report_schema import Picture
 from attnlab.config.schema import LoggerOptions
-from attnlab.config.suggest import command_line, hint, listed, nearest
 from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.page.cli import page_main
-from attnlab.report.provenance_notes import notes, origin, problems
 from attnlab.report.published_numbers import PublishedError, published_table
-from attnlab.report.report_json import ReportFigure, cells_csv, report_text, seeds_csv
+from attnlab.report.report_notes import notes, origin, problems
+from attnlab.report.report_record import ReportFigure, cells_csv, report_text, seeds_csv
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
 from attnlab.report.table_writers import compared, latex, markdown, record
@@ -211,7 +211,7 @@ def _word(text: str) -> str:
 def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
     """Draws the figures of a report; returns sentences on the ones that cannot be drawn."""
     from attnlab.data.files.fetch import DataError
-    from attnlab.report.figures.bar_charts import draw
+    from attnlab.report.figures.table_figures import draw
 
     found, undrawn = [], []
     for number, picture in enumerate(table.report.figures, start=1):

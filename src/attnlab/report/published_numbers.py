@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from attnlab.config.compose import CONF
-from attnlab.config.suggest import hint, listed, nearest
+from attnlab.config.message_text import hint, listed, nearest
 from attnlab.run.read_run_files import LOADER
 
 FOLDER = CONF.parent / "experiments" / "published"

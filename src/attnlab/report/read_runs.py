@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import attnlab
-from attnlab.analysis.gradient_noise import relative_sd
+from attnlab.analysis.gradient_norm_variation import relative_sd
 from attnlab.config.capabilities import signature_of
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.naming import comparable, differences

@@ -8,9 +8,9 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
+from attnlab.config.message_text import command_line, hint, listed, nearest_key, show
 from attnlab.config.naming import NOT_IDENTITY
 from attnlab.config.report_schema import Report
-from attnlab.config.suggest import command_line, hint, listed, nearest_key, show
 from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines, spread_of

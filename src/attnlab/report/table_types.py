@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.message_text import hint, listed, nearest
 from attnlab.config.report_schema import Report
-from attnlab.config.suggest import hint, listed, nearest
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
-from attnlab.report.report_json import Comparison
+from attnlab.report.report_record import Comparison
 from attnlab.report.statistics import APART, bimodal, mean, paired, sd
 
 Drawn = list[tuple[Path, str]]

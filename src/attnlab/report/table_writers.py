@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attnlab.config.suggest import listed
+from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import label, number
 from attnlab.report.read_runs import short_name
-from attnlab.report.report_json import (
+from attnlab.report.report_record import (
     Comparison,
     PublishedTable,
     PublishedValue,

@@ -4,9 +4,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.message_text import command_line
 from attnlab.config.schema import LoggerOptions
-from attnlab.config.suggest import command_line
-from attnlab.report.report_json import (
+from attnlab.report.report_record import (
     CELL_HEADS,
     SEED_HEADS,
     Comparison,
@@ -77,10 +77,10 @@ def _tables(report: ReportFile) -> dict[str, Any]:
         "seeds": (("row", "column", "unit", *SEED_HEADS[2:]), seed_lines(report)),
         "comparisons": ([one.name for one in fields(Comparison)], map(asdict, report.comparisons)),
     }
-    return {
-        name: wandb.Table(columns=list(heads), data=[[line[head] for head in heads] for line in lines])
-        for name, (heads, lines) in tables.items()
-    }
+    found = {}
+    for name, (heads, lines) in tables.items():
+        found[name] = wandb.Table(columns=list(heads), data=[[line[head] for head in heads] for line in lines])
+    return found
 
 
 def _figures(report: ReportFile, folder: Path) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Figures(StepCallback):
         """Draw a set into a new folder, which is renamed at the end, so that no incomplete set is left."""
         # A run without figures imports no matplotlib.
         from attnlab.analysis.attention_figures import draw
-        from attnlab.analysis.attention_statistics import QUANTITIES, DiagnosedExamples, choose, summarise_attention
+        from attnlab.analysis.compute_summary import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 
         config, subsets = self.config, self.prepared.subsets
         subset = "val" if "val" in subsets else "train"

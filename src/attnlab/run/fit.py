@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder, Order
-from attnlab.data.length_buckets import padding_share
+from attnlab.data.length_padding import padding_share
 from attnlab.learn.callbacks import Checkpoint, Clock, Curve, RandomState, TrainMetrics
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules

@@ -56,7 +56,7 @@ def network_with(weights: "Mapping[str, Tensor]", folder: Path, config: "Config"
     Raises:
         RunError: the weights do not fit.
     """
-    from attnlab.run.runtime import make_network
+    from attnlab.run.build_runtime import make_network
 
     network = make_network(config, spec)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attnlab
-from attnlab.config.suggest import command_line
+from attnlab.config.message_text import command_line
 
 if TYPE_CHECKING:
     import torch

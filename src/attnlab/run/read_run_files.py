@@ -205,6 +205,8 @@ def _odd_key(value: Any) -> str | None:
 
 
 def _result_problem(result: Any) -> str | None:
+    if isinstance(result, dict) and not isinstance(result.get("metrics"), dict):
+        return "it holds no metrics"
     if problem := record_problem(result, Result):
         return problem
     selected = {key: value for key, value in result.get("selection", {}).items() if key.startswith("val/")}

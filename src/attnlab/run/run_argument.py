@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.capabilities import Unknown, signature_of
-from attnlab.config.suggest import hint, nearest
+from attnlab.config.message_text import hint, nearest
 from attnlab.run.read_run_files import Missing, RunError, read_config
 
 MOST_RUNS = 8

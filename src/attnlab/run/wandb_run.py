@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ID_FILE = "wandb_id.txt"
 OWNER_FILE = "attnlab_run.txt"
-"""in a folder of wandb: the run folder that it shows, relative to paths.runs"""
+"""file in a wandb folder that names its run folder, relative to paths.runs"""
 
 
 def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> "Run":
@@ -70,7 +70,9 @@ def _remove_earlier(root: Path, run_id: str) -> None:
         if old.resolve() == old and old.is_dir():
             shutil.rmtree(old, ignore_errors=True)
         else:
-            print(f"note: {old} is a link or no folder and stays; its history is told twice", file=sys.stderr)
+            print(
+                f"note: {old} is a link or not a folder, so it is kept; wandb shows its history twice", file=sys.stderr
+            )
 
 
 def _run_id(folder: Path, root: Path, owner: str) -> str:

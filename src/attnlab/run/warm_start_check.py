@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.job_config import JobConfig
+from attnlab.config.message_text import command_line
 from attnlab.config.naming import differences
-from attnlab.config.plugins import foreign_targets
+from attnlab.config.plugin_allowlist import foreign_targets
 from attnlab.config.resolvers import trained_by
-from attnlab.config.suggest import command_line
 from attnlab.run.read_run_files import RunError
 from attnlab.run.run_argument import asked_config
 

@@ -13,7 +13,7 @@ from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import objective_for
 from attnlab.run import memory_use
-from attnlab.run.runtime import make_network
+from attnlab.run.build_runtime import make_network
 from attnlab.tasks.base import Prepared
 
 SHARE = 0.8

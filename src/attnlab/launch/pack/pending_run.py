@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from attnlab.config.job_config import JobConfig
+from attnlab.config.message_text import show
 from attnlab.config.pack_grouping import differing
-from attnlab.config.suggest import show
 from attnlab.launch.run_job import exit_code
 from attnlab.run.finished_run import finished_result
 from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.run_folder import RunFolder
-from attnlab.run.run_lifecycle import record_end
+from attnlab.run.train_run import record_end
 
 
 class PendingRun:

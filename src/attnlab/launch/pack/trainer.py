@@ -16,12 +16,12 @@ from attnlab.launch.pack.pending_run import PendingRun, by_step, end_all, not_en
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter, TrainProgress
+from attnlab.run.build_runtime import seed_everything
 from attnlab.run.fit import batch_order, train, with_steps
 from attnlab.run.read_checkpoints import read_checkpoint
 from attnlab.run.run_context import RunContext
 from attnlab.run.run_folder import RunError
-from attnlab.run.run_lifecycle import open_run, open_runtime, record_result, record_start, size_line
-from attnlab.run.runtime import seed_everything
+from attnlab.run.train_run import open_run, open_runtime, record_result, record_start, size_line
 
 
 class PackTrainer:

@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.analysis.attention_figures import draw, draw_gradients
-from attnlab.analysis.attention_statistics import QUANTITIES, DiagnosedExamples, choose, summarise_attention
-from attnlab.analysis.attention_summary import AttentionSummary
-from attnlab.analysis.gradient_noise import COLUMN, column
+from attnlab.analysis.compute_summary import QUANTITIES, DiagnosedExamples, choose, summarise_attention
+from attnlab.analysis.gradient_norm_variation import COLUMN, column
+from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import job_config
+from attnlab.config.message_text import hint, listed, nearest, show
 from attnlab.config.naming import comparable
 from attnlab.config.schema import Config
-from attnlab.config.suggest import hint, listed, nearest, show
 from attnlab.learn.training_progress import Reporter
+from attnlab.run.build_runtime import choose_device, prepare
 from attnlab.run.load_run import network_with, paths_here, trained_on
 from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.run_argument import unknown_subset
 from attnlab.run.run_folder import MetricsFile, RunError, read_config
-from attnlab.run.runtime import choose_device, prepare
 from attnlab.tasks.base import Prepared, Task, make_task
 
 TOGETHER = 2

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attnlab.config.command_options import CommandOptions, options_help, read_options, unknown_options
-from attnlab.report.page.contents import Contents, find
-from attnlab.report.page.rendering import templates
+from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
+from attnlab.report.page.find_content import Contents, find
+from attnlab.report.page.render_templates import templates
 from attnlab.report.page.sections import Page
 from attnlab.run.run_folder import RunError, write_text
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from attnlab.report.page.contents import ContentFolder
+from attnlab.report.page.find_content import ContentFolder
 from attnlab.report.page.markdown import linked, rendered
 from attnlab.report.page.pictures import PictureError, Pixels, read_pixels
-from attnlab.report.report_json import ReportFile
+from attnlab.report.report_record import ReportFile
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
 """files in the folder of a section that are linked"""

@@ -6,8 +6,8 @@ Columns, labels, addresses and sizes are from the official files and from `nyu-m
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attnlab.data.files.archive import DataSource
 from attnlab.data.files.fetch import OfficialFile
+from attnlab.data.files.file_tree import DataSource
 
 ADDRESS = "https://dl.fbaipublicfiles.com/glue/data/"
 TOPS = ("GLUE", "glue", "glue_data")

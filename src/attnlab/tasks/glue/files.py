@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from attnlab.config.suggest import hint, listed, nearest
-from attnlab.data.files.archive import FileTree, Folder, bad_line, text_lines
+from attnlab.config.message_text import hint, listed, nearest
 from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.file_tree import FileTree, Folder, bad_line, text_lines
 from attnlab.data.files.hugging_face import load_from_hub
 from attnlab.data.files.progress import say, track
 from attnlab.tasks.glue.data_sets import DATA_SETS, HIGHEST_SCORE, DataSet

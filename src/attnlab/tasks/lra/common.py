@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from attnlab.config.suggest import listed
+from attnlab.config.message_text import listed
 from attnlab.data.examples import Examples
-from attnlab.data.files.archive import DataSource, FileTree
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError
+from attnlab.data.files.file_tree import DataSource, FileTree
 from attnlab.data.files.progress import say
 from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from attnlab.config.suggest import listed
-from attnlab.data.files.archive import DataSource, FileTree
+from attnlab.config.message_text import listed
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.file_tree import DataSource, FileTree
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle
 from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec

@@ -20,8 +20,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
-from attnlab.data.files.archive import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.file_tree import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.progress import track
 from attnlab.data.task_spec import TaskSpec
 from attnlab.tasks.base import Prepared

@@ -22,10 +22,10 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import numpy as np
 
-from attnlab.config.suggest import listed
-from attnlab.data.files.archive import DataSource, FileTree, bad_line, natural, text_lines
+from attnlab.config.message_text import listed
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.file_tree import DataSource, FileTree, bad_line, natural, text_lines
 from attnlab.data.files.progress import say, track
 from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
 from attnlab.tasks.base import Prepared

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-from attnlab.data.files.archive import DataSource, FileTree, bad_line
 from attnlab.data.files.fetch import Folders
+from attnlab.data.files.file_tree import DataSource, FileTree, bad_line
 from attnlab.data.files.progress import track
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import (

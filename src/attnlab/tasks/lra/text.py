@@ -19,9 +19,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from attnlab.data.files.archive import DataSource, FileTree
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.file_tree import DataSource, FileTree
 from attnlab.data.files.progress import track
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import (

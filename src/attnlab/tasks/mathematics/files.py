@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnlab.config.suggest import hint, listed, nearest
-from attnlab.data.files.archive import FileTree, bad_line
+from attnlab.config.message_text import hint, listed, nearest
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.fetch import DataError, OfficialFile
+from attnlab.data.files.file_tree import FileTree, bad_line
 from attnlab.data.files.progress import track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.vocabulary import Vocabulary

@@ -21,10 +21,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from attnlab.config.suggest import hint, listed, nearest
-from attnlab.data.files.archive import DataSource
+from attnlab.config.message_text import hint, listed, nearest
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.file_tree import DataSource
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.sequence_pairs import SequencePairs

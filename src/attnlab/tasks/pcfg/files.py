@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from attnlab.data.files.archive import DataSource, bad_line, text_lines
 from attnlab.data.files.fetch import DataError, OfficialFile
-from attnlab.data.files.official_content import FileContent
+from attnlab.data.files.file_tree import DataSource, bad_line, text_lines
 from attnlab.data.files.progress import track
+from attnlab.data.files.read_official import FileContent
 from attnlab.tasks.pcfg.interpreter import MAX_INPUT, MAX_OUTPUT, WORDS, exceptions, interpret
 
 RAW = "https://raw.githubusercontent.com/"

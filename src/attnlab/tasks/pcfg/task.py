@@ -30,10 +30,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from attnlab.data.files.archive import DataSource
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import Folders
-from attnlab.data.files.official_content import FileContent, read_contents
+from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.read_official import FileContent, read_contents
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.tasks.base import Prepared, SequenceTask

@@ -14,9 +14,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from attnlab.data.files.archive import DataSource, bad_line
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
-from attnlab.data.files.official_content import read_contents
+from attnlab.data.files.file_tree import DataSource, bad_line
+from attnlab.data.files.read_official import read_contents
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.tasks.base import Prepared, SequenceTask
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, Pair, all_pairs, interpret

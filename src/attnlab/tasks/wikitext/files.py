@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO, Literal
 
-from attnlab.data.files.archive import DataSource, FileTree, Folder, find_tree, open_archive, text_lines
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
+from attnlab.data.files.file_tree import DataSource, FileTree, Folder, find_tree, open_archive, text_lines
 from attnlab.data.files.hugging_face import load_from_hub
 
 HUB = "Salesforce/wikitext"

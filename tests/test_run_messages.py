@@ -13,7 +13,7 @@ from attnlab.config.naming import run_folder
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.launch.run_job import exit_code
-from attnlab.run import run_lifecycle
+from attnlab.run import train_run
 
 SMALL = (
     *(word for word in SMALL_SCAN if not word.startswith("train.eval_batch_size=")),
@@ -88,8 +88,8 @@ def test_a_run_says_at_once_what_it_is_and_then_how_large(
         said.append(capsys.readouterr().err)
         return prepare(config)
 
-    prepare = run_lifecycle.prepared_task
-    monkeypatch.setattr(run_lifecycle, "prepared_task", prepared_task)
+    prepare = train_run.prepared_task
+    monkeypatch.setattr(train_run, "prepared_task", prepared_task)
     assert run_job(raw, quiet=False) == 0
     known = f"task scan-length_cutoff-40, model linear, seed 0, device cpu; run folder: {run_folder(raw)}\n"
     assert said == [known], "before data is read"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnlab.config.suggest import braced
+from attnlab.config.message_text import braced
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.data.files.archive import (
+from attnlab.data.files.archive_safety import LARGEST, Header, members
+from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.file_tree import (
     DataSource,
     FileTree,
     Folder,
@@ -25,8 +27,6 @@ from attnlab.data.files.archive import (
     open_archive,
     text_lines,
 )
-from attnlab.data.files.archive_safety import LARGEST, Header, members
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 
 FILES = {"a.txt": b"one\r\ntwo\n", "deep/b.bin": bytes(range(256)) * 300, "deep/er/c.txt": b""}
 BOMB = 3 * 2**20
@@ -346,7 +346,7 @@ def test_files_and_folders_that_cannot_be_read_are_named(tmp_path: Path, monkeyp
         patch.setattr(os, "scandir", refuse)
         everything(path)
     with monkeypatch.context() as patch, pytest.raises(DataError, match=r"a\.txt cannot be read \(Permission denied\)"):
-        patch.setattr("attnlab.data.files.archive.open", refuse, raising=False)
+        patch.setattr("attnlab.data.files.file_tree.open", refuse, raising=False)
         everything(path)
 
 

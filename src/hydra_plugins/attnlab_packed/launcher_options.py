@@ -1,7 +1,7 @@
 """Options of `hydra/launcher=packed`, which trains jobs together that differ in seed or scalar values only.
 
-`attnlab.launch.jobs` runs the jobs; this module makes the choice and its options known to Hydra, which imports every
-file of `hydra_plugins` for each composition: no slow imports here.
+`attnlab.launch.run_jobs` runs the jobs; this module makes the choice and its options known to Hydra, which imports
+every file of `hydra_plugins` for each composition: no slow imports here.
 """
 
 from dataclasses import dataclass

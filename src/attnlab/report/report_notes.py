@@ -5,9 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attnlab.config.suggest import listed
+from attnlab.config.message_text import listed
 from attnlab.report.read_runs import FoundRun, short_name
-from attnlab.report.report_json import Origin
+from attnlab.report.report_record import Origin
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import git_state
 

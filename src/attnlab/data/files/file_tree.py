@@ -121,7 +121,7 @@ class Tar(FileTree):
                 name, where = _below_top(member.name), f"{self.path}: {member.name}"
                 if not name or member.isdir() or not wanted(name):
                     continue
-                # tarfile reads nothing from devices, follows links, and may never end in a sparse file
+                # tarfile reads nothing from devices, follows links, and may loop forever on a sparse file
                 if not member.isreg() or member.issparse():
                     raise DataError(f"{where} is a link, a device or a sparse file, not a plain one. {REPLACE}")
                 yield name, where, limited(tar.extractfile(member), where, member.size)

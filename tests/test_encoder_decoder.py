@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from support.incremental_decoding import check_steps, two_kinds
 from support.model_cases import SPECS, backbone_of, config_of, distinct_for, every_network, models_for, network_of
-from support.sequence_networks import check_steps, two_kinds
 from support.small_runs import checked
 from support.tensors import masks
 from torch import nn
@@ -15,8 +15,8 @@ from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.nn.build_network import build_network, count_parameters
 from attnlab.nn.transformer_block import ParallelAttention
+from attnlab.run.build_runtime import make_network
 from attnlab.run.run_folder import RunError
-from attnlab.run.runtime import make_network
 
 EMBEDDINGS = ("noscale", "upscale_tokens", "downscale_positions", "xavier")
 BACKBONES = (

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attnlab.data.files.archive import find_tree
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
+from attnlab.data.files.file_tree import find_tree
 
 
 @dataclass(frozen=True)

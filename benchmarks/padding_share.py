@@ -4,15 +4,15 @@ Shares are of all positions of the first 200 batches, inputs and outputs, after 
 shapes are of one epoch. `rounded` is what `trainer.compile` makes of them: lengths padded up to a few. No time is
 measured, so the table is the same on every machine.
 
-    python -m benchmarks.padding --tasks scan,pcfg --windows 8,32
-    python -m benchmarks.padding --tasks pcfg task.split=small_10k
+    python -m benchmarks.padding_share --tasks scan,pcfg --windows 8,32
+    python -m benchmarks.padding_share --tasks pcfg task.split=small_10k
 """
 
 from attnlab.data.batch_order import BatchOrder
-from attnlab.data.length_buckets import LengthBuckets, padding_share
+from attnlab.data.length_padding import LengthBuckets, padding_share
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.setup import Workload, make_workload
 from benchmarks.harness.tables import show
+from benchmarks.harness.workload import Workload, make_workload
 
 TASKS = "scan,mathematics,pcfg,lra_listops,lra_text,glue"
 

@@ -19,6 +19,7 @@ from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
 from attnlab.run import memory_use, provenance
+from attnlab.run.build_runtime import choose_device, make_network, place_data, prepared_task, require_compilation
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import final_test
 from attnlab.run.finished_run import finished_result
@@ -27,7 +28,6 @@ from attnlab.run.read_checkpoints import reached_step, read_checkpoint
 from attnlab.run.resume_checks import check_history, note_hardware, require_same_data
 from attnlab.run.run_context import RunContext, Runtime, Sinks
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
-from attnlab.run.runtime import choose_device, make_network, place_data, prepared_task, require_compilation
 from attnlab.run.wandb_mirror import WandbMirror
 from attnlab.run.warm_start import load_warm_start
 

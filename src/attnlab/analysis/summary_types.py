@@ -1,4 +1,4 @@
-"""Summary of the attentions of one network: the arrays that figures show, computed in `analysis.attention_statistics`.
+"""Summary of the attentions of one network: the arrays that figures show, computed in `analysis.compute_summary`.
 
 Locality is section 3.2 of Qin et al. 2022; `neighbourhood_shares` describes windows at the ends of a sequence.
 """

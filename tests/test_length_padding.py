@@ -10,7 +10,7 @@ from support.model_cases import SPECS, network_of
 from attnlab.data.batch import ImageQuestionBatch, LanguageBatch
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
-from attnlab.data.length_buckets import LengthBuckets, padding_share, round_length
+from attnlab.data.length_padding import LengthBuckets, padding_share, round_length
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.learn.objectives import objective_for

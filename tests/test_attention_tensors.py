@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from support.incremental_decoding import two_kinds
 from support.model_cases import SPECS, TASKS, distinct_for, network_of
-from support.sequence_networks import two_kinds
 from torch import Tensor, nn
 
-from attnlab.analysis.attention_diagnostics import QUANTITIES, Diagnosis, diagnose
+from attnlab.analysis.attention_tensors import QUANTITIES, Diagnosis, diagnose
 from attnlab.attention import base
 from attnlab.data.batch import Batch, ImageQuestionBatch, SequenceBatch
 from attnlab.learn.objectives import objective_for

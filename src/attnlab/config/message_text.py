@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
-from attnlab.config.key_aliases import key_called
+from attnlab.config.key_hints import key_called
 
 PLUGINS = "ATTNLAB_PLUGINS"
-"""environment variable: packages whose classes a configuration may name (`config.plugins`)"""
+"""environment variable: packages whose classes a configuration may name (`config.plugin_allowlist`)"""
 MOST_OFFERED = 8
 """choices that a message lists at most, besides the nearest one"""
 SYNONYMS = {
@@ -39,7 +39,7 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
 
 def nearest_key(key: str, keys: Iterable[str]) -> str | None:
     """The nearest dotted key, or None: with the same last word (lr: optim.lr), of the same meaning
-    (`config.key_aliases`), similar in the same section, or similar in any section."""
+    (`config.key_hints`), similar in the same section, or similar in any section."""
     keys = list(keys)
     section, _, last = key.rpartition(".")
     if named := named_key(key, keys):
@@ -63,7 +63,7 @@ def named_key(key: str, keys: Iterable[str]) -> str | None:
 def command_line(program: str, *words: str) -> str:
     """A command to paste into a shell, with quotes for folder names that hold blanks or brackets.
 
-    Commands of this project begin with the allowed packages (`config.plugins`), which the run may need again.
+    Commands of this project begin with the allowed packages (`config.plugin_allowlist`), which the run may need again.
     """
     plugins = os.environ.get(PLUGINS, "") if program.startswith("python ") else ""
     allowed = f"{PLUGINS}={shlex.quote(plugins)} " if plugins else ""

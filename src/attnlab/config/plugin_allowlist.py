@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.dotted_keys import join
-from attnlab.config.suggest import PLUGINS, hint, nearest
+from attnlab.config.message_text import PLUGINS, hint, nearest
 
 OWN = "attnlab"
 

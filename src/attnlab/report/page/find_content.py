@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from attnlab.report.page.markdown import split_title
-from attnlab.report.report_json import ReportError, ReportFile, read_report
+from attnlab.report.report_record import ReportError, ReportFile, read_report
 
 
 @dataclass

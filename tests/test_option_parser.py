@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from attnlab.config.command_options import CommandOptions, options_help, read_options, unknown_options
-from attnlab.config.intervals import Count
+from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
+from attnlab.config.value_ranges import Count
 
 
 @dataclass(frozen=True, kw_only=True)

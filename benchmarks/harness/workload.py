@@ -1,4 +1,4 @@
-"""Workloads: the objects of a training run, built from overrides as `attnlab.run.run_lifecycle` builds them."""
+"""Workloads: the objects of a training run, built from overrides as `attnlab.run.train_run` builds them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from attnlab.learn.evaluator import precision_context
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.train_stream import TrainStream
 from attnlab.learn.training_module import TrainingModule
+from attnlab.run.build_runtime import make_network, place_data, prepare
 from attnlab.run.fit import batch_order, rounds_lengths, with_steps
-from attnlab.run.run_lifecycle import device_of
-from attnlab.run.runtime import make_network, place_data, prepare
+from attnlab.run.train_run import device_of
 from attnlab.tasks.base import Prepared, make_task
 from benchmarks.harness.environment import CPU
 

@@ -11,7 +11,7 @@ from attnlab.attention.base import Attention
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.config.naming import run_folder
-from attnlab.config.plugins import TargetError, load_class
+from attnlab.config.plugin_allowlist import TargetError, load_class
 from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
 from attnlab.launch.evaluate_cli import evaluate_main

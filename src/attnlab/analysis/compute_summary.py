@@ -1,4 +1,4 @@
-"""Statistics of the attentions of a network on some examples, as arrays for figures (`analysis.attention_summary`).
+"""Statistics of the attentions of a network on some examples, as arrays for figures (`analysis.summary_types`).
 
 Cost: a forward pass over the examples, and one over the example in maps. Locality needs the attention weights of all
 examples; it computes them in pieces of about half a gigabyte (or of one example, where it needs more).
@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnlab.analysis.attention_diagnostics import Diagnosis, diagnose
 from attnlab.analysis.attention_labels import PositionLabels, is_cross
-from attnlab.analysis.attention_summary import MOST_POSITIONS, AttentionSummary, Locality, Maps, Norms, cosines
+from attnlab.analysis.attention_tensors import Diagnosis, diagnose
+from attnlab.analysis.summary_types import MOST_POSITIONS, AttentionSummary, Locality, Maps, Norms, cosines
 from attnlab.config.schema import Backbone, Config
 from attnlab.data.batch import Batch, SequenceBatch
 from attnlab.data.examples import Examples

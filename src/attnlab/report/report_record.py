@@ -16,7 +16,7 @@ from attnlab.config.type_check import Record, build, record_problem
 
 
 class ReportError(Exception):
-    """A report.json that cannot be read: why."""
+    """A report.json that cannot be read; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class ReportCell(Record):
     seeds: list[ReportSeed]
 
     def states(self) -> list[str]:
-        """The states of its seeds, each once, for a cell without a mean; finished seeds have no number there."""
+        """The states of its seeds, each once, for a cell without a mean; a finished seed counts as "no number"."""
         return list(dict.fromkeys("no number" if one.state == "finished" else one.state for one in self.seeds))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnlab.analysis.attention_summary import RATIOS, AttentionSummary, Locality
-from attnlab.analysis.gradient_noise import COLUMN
+from attnlab.analysis.gradient_norm_variation import COLUMN
+from attnlab.analysis.summary_types import RATIOS, AttentionSummary, Locality
 from attnlab.learn import metric_units
 from attnlab.plots.style import GREYS, LINE, LINES, fitted, line_look, logarithmic, panels
 
