@@ -103,7 +103,7 @@ def first_job(name: str) -> JobConfig:
     given = {word.partition("=")[0] for word in words}
     narrowed = [f"{key}={show(values[0])}" for key, values in swept(name).items() if key not in given]
     (job,) = check_command([*words[2:], *narrowed]).jobs
-    return job.raw | {"report": job.report}
+    return job
 
 
 @cache

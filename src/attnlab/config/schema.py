@@ -6,18 +6,8 @@ The classes that their `_target_` names type these two (`attnlab.config.signatur
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from attnlab.config.ranges import Count, Depth, Natural, NonNegative, Passes, Positive, Probability, Threads, Width
 from attnlab.config.report_schema import Report
-from attnlab.config.value_ranges import (
-    Count,
-    Depth,
-    Natural,
-    NonNegative,
-    Passes,
-    Positive,
-    Probability,
-    Threads,
-    Width,
-)
 
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
 Positions = Literal["sinusoidal", "learned", "relative", "none"]

@@ -1,7 +1,7 @@
 """Type checker of plain values: for the schema, for the annotations of `_target_` classes and for records in files.
 
 Types: int, float (whole numbers included), bool, str, None, Literal, unions, list[X], dict, nested dataclasses and
-`Annotated[int, "[1, inf)"]`, an interval (`config.value_ranges`); in records of files also `Integral` and `Real`,
+`Annotated[int, "[1, inf)"]`, an interval (`config.ranges`); in records of files also `Integral` and `Real`,
 numbers of any size, and tuple[X, Y], a list of that length. Anything else is not checked.
 """
 
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from attnlab.config.dotted_keys import join
 from attnlab.config.key_hints import key_called
 from attnlab.config.message_text import braced, hint, nearest, nearest_key, offered, show
-from attnlab.config.value_ranges import Interval, interval
+from attnlab.config.ranges import Interval, interval
 
 T = TypeVar("T")
 _NUMBERS = {int: "a whole number", float: "a number", Integral: "a whole number", Real: "a number"}

@@ -137,8 +137,8 @@ class BatchOrder:
     def _by_length(self, numbers: np.ndarray) -> np.ndarray:
         """Indices that sort examples by length; the sort is stable.
 
-        With two sequences per example, the main sort key is the larger ratio of a length to its mean, ascending. PCFG and
-        Mathematics get less padding this way than with one of the lengths or their sum; SCAN gets hardly more.
+        With two sequences per example, the main sort key is the larger ratio of a length to its mean, ascending. PCFG
+        and Mathematics get less padding this way than with one of the lengths or their sum; SCAN gets hardly more.
         """
         sizes = self.extents[numbers]
         return np.lexsort((sizes.sum(1), (sizes / self._mean).max(1)))

@@ -70,7 +70,7 @@ class Task(ABC):
     published:      subsets and their published sizes, for the list of tasks.
 
     Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval,
-    `attnlab.config.value_ranges`); `attnlab.config` reads them from the source without importing the module.
+    `attnlab.config.ranges`); `attnlab.config` reads them from the source without importing the module.
     """
 
     kind: ClassVar[Kind]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import get_args
 
 from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
+from attnlab.config.ranges import Count, Natural
 from attnlab.config.report_schema import Quantity
-from attnlab.config.value_ranges import Count, Natural
 from attnlab.run.run_argument import asked_config, folder_words, subset_problem
 from attnlab.run.run_folder import RunError, require_writable
 
