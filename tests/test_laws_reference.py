@@ -17,10 +17,9 @@ def test_short_sequences_equal_the_reference(case: Case, mode: str) -> None:
         compare_with_reference(case.make(), mode, max(lengths), lengths)
 
 
-@every_attention("reference", normalized=False)
+@every_attention("reference")
 def test_lengths_around_a_chunk_equal_the_reference(case: Case, mode: str) -> None:
-    """Without and with padding; normalisations across chunks are in test_every_normalization_equals_the_reference of
-    each class that has them, with chunks of 4."""
+    """Without and with padding."""
     for length in (63, 65):
         compare_with_reference(case.make(), mode, length)
     compare_with_reference(case.make(), mode, 65, (65, 21))
