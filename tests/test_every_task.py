@@ -69,7 +69,7 @@ def test_subsets_are_those_declared(task: str, tiny_data: Path, tmp_path: Path) 
 
 
 def test_subsets_follow_the_split() -> None:
-    glue, pcfg = ({"_target_": f"attnlab.tasks.{name}"} for name in ("glue.Glue", "pcfg.Pcfg"))
+    glue, pcfg = ({"_target_": f"attnlab.tasks.{name}"} for name in ("glue.task.Glue", "pcfg.task.Pcfg"))
     for name, data_set in DATA_SETS.items():
         assert set(declared_subsets(glue | {"dataset": name})) == set(data_set.sizes)
     for split in get_args(read_signature(pcfg["_target_"]).arguments["split"].annotation):

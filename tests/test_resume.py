@@ -57,7 +57,6 @@ def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path) -> N
     ("signum", "code", "workers"),
     [
         (signal.SIGTERM, 143, 0),
-        (signal.SIGINT, 130, 0),
         (signal.SIGINT, 130, 2),
         (signal.SIGTERM, 143, 2),
         (signal.SIGHUP, 129, 2),
