@@ -172,3 +172,9 @@ def test_the_table_of_models_is_right() -> None:
         names = able.partition(": ")[2].split(", ")
         assert {name for name, cells in said.items() if cells[column] != "no"} == set(names), form
     assert {name for name, cells in said.items() if "cross only" in cells} == {"linformer"}
+
+
+def test_every_file_that_the_architecture_page_names_exists() -> None:
+    named = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|yaml))`", (ROOT / "docs/architecture.md").read_text())
+    found = [name for name in named if any((folder / name).exists() for folder in (ROOT, ROOT / "src/attnlab"))]
+    assert len(named) > 30 and set(named) - set(found) == {"_base.yaml"}
