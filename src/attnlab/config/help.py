@@ -1,14 +1,13 @@
 """Text of `python train.py --help`: groups and choices from the files, meanings from the schema's docstrings."""
 
-import ast
 import textwrap
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from attnlab.config import schema
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.dotted_keys import join
+from attnlab.config.option_parser import field_docstrings
 from attnlab.config.type_check import hints
 
 _WIDTH = 100
@@ -85,18 +84,4 @@ def _meaning(key: str) -> str:
     *sections, name = key.split(".")
     for section in sections:
         kind = hints(kind)[section]
-    return _docstrings()[kind.__name__][name]
-
-
-@cache
-def _docstrings() -> dict[str, dict[str, str]]:
-    """Docstrings of the schema's fields, by class and field."""
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(Path(schema.__file__).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef):
-            found[node.name] = {}
-            for item, following in zip(node.body, node.body[1:], strict=False):
-                match item, following:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
-                        found[node.name][name] = text
-    return found
+    return field_docstrings(kind)[name]

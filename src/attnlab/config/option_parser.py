@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
@@ -74,8 +75,10 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
             found.problems += problems
             values |= {} if problems else {option.name: value}
     required = {key: option for key, option in by_key.items() if "missing" in option.metadata}
-    for key in required.keys() - {word.partition("=")[0] for word in argv} if not instead else ():
-        found.problems.append(f"{key}: missing; give {key}={required[key].metadata['missing']}")
+    given = {word.partition("=")[0] for word in argv}
+    for key, option in required.items():
+        if not instead and key not in given:
+            found.problems.append(f"{key}: missing; give {key}={option.metadata['missing']}")
     if all(option.name in values for option in required.values()):
         found.options = kind(**values)
         found.problems += found.options.problems()
@@ -108,6 +111,7 @@ def options_help(kind: type[CommandOptions], indent: int) -> str:
     return "\n".join(lines)
 
 
+@cache
 def field_docstrings(kind: type) -> dict[str, str]:
     """The text under each field of a class."""
     (body,) = ast.parse(inspect.getsource(kind)).body

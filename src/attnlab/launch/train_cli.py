@@ -76,7 +76,6 @@ def job_text(job: JobConfig, package: str) -> str:
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:
-    from attnlab.launch.hydra_launchers import run_with_hydra
     from attnlab.launch.run_jobs import Jobs
 
     jobs, name = Jobs(command, argv), command.launcher["name"]
@@ -92,6 +91,8 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     elif name == "packed":
         jobs.run_packed(command.launcher["max_packed"])
     else:
+        from attnlab.launch.hydra_launchers import run_with_hydra
+
         return run_with_hydra(jobs, argv)
     return jobs.exit_code()
 
