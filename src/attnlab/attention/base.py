@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.core.removed_methods import refuse_former_names
+from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.attention.core.value_orthogonality import orthogonality_loss
 from attnlab.config.schema import OrthoForm
 
@@ -48,7 +49,7 @@ class State:
         return replace(self, **{name: value[rows] for name, value in values.items() if isinstance(value, Tensor)})
 
 
-def real_lengths(x: Tensor, mask: Bool[Tensor, "B M"] | None) -> Int[Tensor, " _"]:
+def real_lengths(x: Tensor, mask: KeyMask | None) -> Int[Tensor, " _"]:
     """Number of real positions of each sample of x (B, H, M, ...)."""
     return torch.full(x.shape[:1], x.shape[2], device=x.device) if mask is None else mask.sum(-1)
 
@@ -130,21 +131,12 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def attend(
-        self,
-        q: Float[Tensor, "B H N Q"],
-        k: Float[Tensor, "B H M K"],
-        v: Float[Tensor, "B H M C"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+        self, q: Float[Tensor, "B H N Q"], k: Float[Tensor, "B H M K"], v: Values, mask: KeyMask | None, causal: bool
+    ) -> Attended:
         """The mechanism itself, on projected heads; linear in v; zero where a query has no key to attend to."""
 
     def forward(
-        self,
-        x: Float[Tensor, "B N E"],
-        memory: Float[Tensor, "B M E"] | None = None,
-        mask: Bool[Tensor, "B M"] | None = None,
-        causal: bool = False,
+        self, x: Float[Tensor, "B N E"], memory: Memory | None = None, mask: KeyMask | None = None, causal: bool = False
     ) -> tuple[Float[Tensor, "B N E"], Float[Tensor, ""]]:
         """Self-attention (memory None, mask over x) or cross-attention (mask over memory).
 
@@ -176,7 +168,7 @@ class Attention(nn.Module, ABC):
         """Projected queries, split into heads."""
         return self.split_heads(self.q_proj(x))
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
         """Projected keys and values, split into heads."""
         return self.split_heads(self.k_proj(source)), self.split_heads(self.v_proj(source))
 
@@ -192,7 +184,7 @@ class Attention(nn.Module, ABC):
         """Keys by head, without other columns that `keys_values` adds: for diagnostics."""
         return k
 
-    def value_heads(self, v: Float[Tensor, "B H M C"]) -> Float[Tensor, "B V M D"]:
+    def value_heads(self, v: Values) -> Float[Tensor, "B V M D"]:
         """Values by head, for the orthogonality loss: `v`, unless a mechanism packs its heads in another way."""
         return v
 
@@ -201,7 +193,7 @@ class Attention(nn.Module, ABC):
         return self.out_proj(self.join_heads(out))
 
     def memory_keys_values(
-        self, memory: Float[Tensor, "B M E"], mask: Bool[Tensor, "B M"] | None
+        self, memory: Memory, mask: KeyMask | None
     ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B #H M C"]]:
         """Keys and values of a memory; padding is replaced by zeros, as in `forward`."""
         return self.keys_values(memory if mask is None else memory.masked_fill(~mask[:, :, None], 0.0))
@@ -214,9 +206,7 @@ class Attention(nn.Module, ABC):
         """Concatenation of the heads: inverse of `split_heads`."""
         return x.transpose(1, 2).flatten(-2)
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> State:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> State:
         """State before the first position: empty for self-attention, made from the memory for cross-attention."""
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
@@ -235,10 +225,10 @@ class Attention(nn.Module, ABC):
         self,
         q: Float[Tensor, "B H N Q"],
         k: Float[Tensor, "B H M K"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N M"]:
+        score_hook: ScoreHook | None = None,
+    ) -> AttentionWeights:
         """The matrix that multiplies the values in `attend`: for diagnostics, at a cost of O(N M).
 
         A mechanism with scores (B, H, N, M) overrides this and replaces the scores by `score_hook(scores)` if a hook is

@@ -16,14 +16,21 @@ without replacement, independently by head, from blocks that are neither near no
 Up to `full_length` positions (448 by default) every block sees all blocks, which is softmax attention.
 """
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
 from attnlab.attention.core.linear_core import chunks
+from attnlab.attention.core.shapes import (
+    Attended,
+    Queries,
+    ScoreHook,
+    SelfAttentionWeights,
+    SelfKeys,
+    SelfMask,
+    SelfValues,
+)
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
 from attnlab.config.schema import Count, Natural
 
@@ -81,25 +88,12 @@ class BigBirdAttention(Attention):
         """Length up to which every block sees all: itself, neighbours on one side, global and random blocks suffice."""
         return (1 + self.reach + self.global_first + self.global_last + self.random_blocks) * self.block_size
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         if q.shape[2] <= self.full_length:
             return fused_softmax(q, k, v, mask, False, self.dropout if self.training else 0.0)
         return self.attend_sparsely(q, k, v, mask)
 
-    def attend_sparsely(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend_sparsely(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None) -> Attended:
         """Every block with the gathered keys of the blocks it sees; then the global blocks with all keys."""
         # Without a mask one table of blocks serves all samples.
         lengths = real_lengths(q[:1], mask)
@@ -140,13 +134,8 @@ class BigBirdAttention(Attention):
         return [(one[:, None, :, None, None], row) for one, row in pairs]
 
     def weights(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N N"]:
+        self, q: Queries, k: SelfKeys, mask: SelfMask | None, causal: bool, score_hook: ScoreHook | None = None
+    ) -> SelfAttentionWeights:
         length, size = q.shape[2], self.block_size
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
         scores = scores if score_hook is None else score_hook(scores)

@@ -20,11 +20,12 @@ import math
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization, TooLong
 from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, LinearState, PositiveFeatureMap
+from attnlab.attention.core.shapes import KeyMask, Keys, Memory, Queries
 from attnlab.config.schema import Count, Normalization
 
 
@@ -78,7 +79,7 @@ class CosformerAttention(FeatureMapAttention):
         self.feature_map = FEATURE_MAPS[feature_map]
         self.max_length = max_length if length_from == "config" else None
 
-    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+    def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         return self.feature_map(q)
 
     def divisor(self, total: Float[Tensor, "B H N 1"], q: Float[Tensor, "B H N F"]) -> Float[Tensor, "B H N 1"]:
@@ -93,7 +94,7 @@ class CosformerAttention(FeatureMapAttention):
         return features if self.max_length is None else _reweighted(features, first, self.max_length)
 
     def features(
-        self, q: Float[Tensor, "B H N D"], k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None
+        self, q: Queries, k: Keys, mask: KeyMask | None
     ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
         longest = max(q.shape[2], k.shape[2])
         if self.max_length is not None:
@@ -102,9 +103,7 @@ class CosformerAttention(FeatureMapAttention):
         q, k = super().features(q, k, mask)
         return _reweighted(q, 0, longest), _reweighted(k, 0, longest)
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> LinearState:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> LinearState:
         if self.max_length is None:
             raise NotImplementedError("cosFormer with length_from=batch has no step form; use length_from=config")
         if memory is not None:

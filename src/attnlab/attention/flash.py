@@ -15,18 +15,18 @@ longest length in the code of Qin et al.; here the longest length, or the number
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, State
 from attnlab.attention.core.linear_core import chunks, key_value_sum
 from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
+from attnlab.attention.core.shapes import KeyMask, Memory, ScoreHook
 from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.config.schema import Count
@@ -80,7 +80,7 @@ class GatedAttentionUnit(Attention):
         q: Float[Tensor, "B 1 N Q"],
         k: Float[Tensor, "B 1 M K"],
         v: Float[Tensor, "B 1 M C"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
     ) -> Float[Tensor, "B 1 N C"]:
         with full_precision(q, k, v) as full:
@@ -94,7 +94,7 @@ class GatedAttentionUnit(Attention):
         """The queries of all pairs, concatenated."""
         return self._copies(x, self.q_scale, self.q_shift)
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B 1 M K"], Float[Tensor, "B 1 M C"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B 1 M K"], Float[Tensor, "B 1 M C"]]:
         """The keys of all pairs, concatenated, and the values."""
         return self._copies(source, self.k_scale, self.k_shift), F.silu(self.v_proj(source))[:, None]
 
@@ -153,9 +153,9 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
         self,
         q: Float[Tensor, "B 1 N S"],
         k: Float[Tensor, "B 1 M S"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
+        score_hook: ScoreHook | None = None,
         first_query: int = 0,
     ) -> Float[Tensor, "B 1 N M"]:
         dtype = q.dtype

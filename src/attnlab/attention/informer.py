@@ -22,10 +22,11 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -75,14 +76,7 @@ class InformerAttention(Attention):
         drawn = torch.randint(2**DRAW_BITS, self.draws.shape, generator=generator, device=generator.device)
         self.draws.copy_(drawn)
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         length = q.shape[2]
         lengths = real_lengths(q, mask)
         counts, most = self.counts(lengths), min(length, self.factor * max(1, math.ceil(math.log(length))))
@@ -103,12 +97,7 @@ class InformerAttention(Attention):
         return torch.minimum(wanted, lengths)
 
     def measures(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        lengths: Int[Tensor, " B"],
-        counts: Int[Tensor, " B"],
-        most: int,
+        self, q: Queries, k: SelfKeys, lengths: Int[Tensor, " B"], counts: Int[Tensor, " B"], most: int
     ) -> Float[Tensor, "B H N"]:
         """M of every query in units of its rounding error; the lowest number at padding.
 
@@ -130,9 +119,7 @@ class InformerAttention(Attention):
             return (measures / largest / torch.finfo(q.dtype).eps ** 0.5).round().masked_fill(padding, lowest)
 
 
-def _mean(
-    v: Float[Tensor, "B H N C"], mask: Bool[Tensor, "B N"] | None, lengths: Int[Tensor, " B"]
-) -> Float[Tensor, "B H 1 C"]:
+def _mean(v: SelfValues, mask: SelfMask | None, lengths: Int[Tensor, " B"]) -> Float[Tensor, "B H 1 C"]:
     """Mean of the values of real positions; zeros without any."""
     dtype = v.dtype
     with full_precision(v) as (v,):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, PositiveFeatureMap
+from attnlab.attention.core.shapes import Queries
 from attnlab.config.schema import Count, Normalization
 
 
@@ -55,5 +56,5 @@ class LinearAttention(FeatureMapAttention):
         )
         self.feature_map = FEATURE_MAPS[feature_map]
 
-    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+    def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         return self.feature_map(q)

@@ -15,7 +15,6 @@ encoding replaces the relative positions of their language models; and there is 
 their bidirectional code P acts on keys and values after LN_l (`normalized_projection`), in their causal code before it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +23,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.core.shapes import AttentionWeights, KeyMask, Memory, Queries, ScoreHook
 from attnlab.attention.core.softmax_core import dropped, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -81,7 +81,7 @@ class LongShortAttention(Attention):
         super().make_projections(d_model, bias)
         self.p_proj = nn.Linear(d_model, self.n_heads * self.rank, bias=False)
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M D"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M D"]]:
         """Keys, concatenated with the logits of P, and values."""
         k, v = super().keys_values(source)
         return torch.cat((k, self.split_heads(self.p_proj(source))), dim=-1), v
@@ -90,12 +90,7 @@ class LongShortAttention(Attention):
         return k[..., : self.head_width]
 
     def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M K"],
-        v: Float[Tensor, "B H M D"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
+        self, q: Queries, k: Float[Tensor, "B H M K"], v: Float[Tensor, "B H M D"], mask: KeyMask | None, causal: bool
     ) -> Float[Tensor, "B H N D"]:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
@@ -108,12 +103,12 @@ class LongShortAttention(Attention):
 
     def weights(
         self,
-        q: Float[Tensor, "B H N D"],
+        q: Queries,
         k: Float[Tensor, "B H M K"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N M"]:
+        score_hook: ScoreHook | None = None,
+    ) -> AttentionWeights:
         """Weights of positions, from the window and from the means together; there is no N x M matrix of scores."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):

@@ -15,11 +15,12 @@ neither other samples nor padding change the result.
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
+from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import fused_softmax, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -66,14 +67,7 @@ class NystromAttention(Attention):
         if conv_kernel is not None:
             self.conv = nn.Conv2d(n_heads, n_heads, (conv_kernel, 1), groups=n_heads, bias=False)
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
             starts, sizes = segments(real_lengths(q, mask), min(self.n_landmarks, q.shape[2]))

@@ -22,11 +22,12 @@ from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.core.linear_core import FeatureMapAttention, LinearState
+from attnlab.attention.core.shapes import KeyMask, Keys, Memory, Queries
 from attnlab.config.schema import Count, NonNegative, Normalization
 
 MAX_EXPONENT = 40.0
@@ -138,13 +139,13 @@ class PerformerAttention(FeatureMapAttention):
         with torch.no_grad():
             self.projection.copy_(draw_projection(self.n_features, self.head_width, self.orthogonal, generator))
 
-    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+    def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         projected = self._projected(q)
         if self.kernel == "relu":
             return F.relu(projected) + self.feature_eps
         return self._exponential(projected - self._half_square(q) - self._shift(projected, -1))
 
-    def key_map(self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
+    def key_map(self, k: Keys, mask: KeyMask | None) -> Float[Tensor, "B H M F"]:
         if self.kernel == "relu":
             return self.query_map(k)
         projected = self._projected(k)
@@ -178,9 +179,7 @@ class PerformerAttention(FeatureMapAttention):
         # A query without any key has numerator 0: with eps = 0 it must not give 0 / 0.
         return total.masked_fill(total == 0, 1.0)
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> LinearState:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> LinearState:
         if memory is None and self.key_stabilizer == "sequence":
             raise NotImplementedError("key_stabilizer=sequence has no step form over its own tokens: use none")
         return super().init_state(batch, memory, mask)

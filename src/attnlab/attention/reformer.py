@@ -23,10 +23,11 @@ import math
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.core.shapes import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import dropped
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -96,18 +97,11 @@ class ReformerAttention(Attention):
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N D"]:
         return self.split_heads(self.qk_proj(x))
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M C"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M C"]]:
         """Unscaled keys, which `attend` scales to length 1, and values."""
         return self.queries(source), self.split_heads(self.v_proj(source))
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
             lengths = real_lengths(q, mask)
@@ -137,12 +131,12 @@ class ReformerAttention(Attention):
         )
         return (out * total.softmax(2)).sum(2)
 
-    def buckets(self, q: Float[Tensor, "B H N D"]) -> Int[Tensor, "B H R N"]:
+    def buckets(self, q: Queries) -> Int[Tensor, "B H R N"]:
         """The bucket of every token in every round."""
         rotated = q.detach()[:, :, None] @ self.rotations.to(q.dtype)
         return torch.cat((rotated, -rotated), dim=-1).argmax(-1)
 
-    def order(self, q: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None) -> Int[Tensor, "B H R N"]:
+    def order(self, q: Queries, mask: SelfMask | None) -> Int[Tensor, "B H R N"]:
         """Positions sorted by bucket, then by position; padding last."""
         buckets = self.buckets(q)
         buckets = buckets if mask is None else buckets.masked_fill(~mask[:, None, None], self.n_buckets)

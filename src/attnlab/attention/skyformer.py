@@ -18,6 +18,7 @@ from torch import Tensor
 
 from attnlab.attention.base import Attention, Initialization, real_lengths
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
+from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.config.schema import Count
 
@@ -73,14 +74,7 @@ class SkyformerAttention(Attention):
         size = self.draws.shape
         self.draws.copy_(torch.randint(2**RANDOM_BITS, size, generator=generator, device=generator.device))
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         dtype, scale = v.dtype, q.shape[-1] ** -0.25
         with full_precision(q, k, v) as (q, k, v):
             q, k = q * scale, k * scale
