@@ -11,7 +11,7 @@ from support.small_runs import run_job
 from support.tiny_data import raw_of
 
 from attnlab.attention.base import Attention
-from attnlab.attention.core.removed_methods import RENAMED
+from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.config.capabilities import CAPABILITIES, can
 from attnlab.config.check import check_config
 from attnlab.config.compose import CONF
@@ -30,7 +30,7 @@ MECHANISMS = {name: kind for name, kind in CLASSES.items() if not inspect.isabst
 ATTEND = """
 import torch
 from attnlab.attention.base import Attention
-from attnlab.attention.core.removed_methods import RENAMED
+from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.attention.linear import LinearAttention
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.attention.core.softmax_core import fused_softmax

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support.official_layouts.glue import write_layout
+from support.official_layout_converters.glue import write_layout
 from support.real_data import real_data
 
 from attnlab.data.byte_pair import BytePair

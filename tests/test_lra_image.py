@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.official_layouts import python2
-from support.official_layouts.cifar10 import write_layout
+from support.official_layout_converters import python2
+from support.official_layout_converters.cifar10 import write_layout
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import DataError, Folders

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.official_layouts.pcfg import CLONE, SMALL, write_layout
+from support.official_layout_converters.pcfg import CLONE, SMALL, write_layout
 from support.real_data import real_data
 
 from attnlab.config.check import ConfigError

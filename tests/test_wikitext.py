@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from support.official_layouts.wikitext import write_layout
+from support.official_layout_converters.wikitext import write_layout
 from support.real_data import real_data
 
 from attnlab.data.byte_pair import BytePair

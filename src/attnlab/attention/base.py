@@ -22,9 +22,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.core.removed_methods import refuse_former_names
+from attnlab.attention.core.orthogonality_loss import orthogonality_loss
+from attnlab.attention.core.renamed_methods import refuse_former_names
 from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
-from attnlab.attention.core.value_orthogonality import orthogonality_loss
 from attnlab.config.schema import OrthoForm
 
 Initialization = Literal["xavier", "torch"]
