@@ -16,7 +16,7 @@ Letters: B batch, N queries, M keys, H heads, D head width, C value width, E mod
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -66,6 +66,14 @@ class Observation:
     out: Tensor
 
 
+class AttentionOptions(TypedDict, total=False):
+    """Options that every mechanism hands on to `Attention`, which describes them; the network builder sets them."""
+
+    bias: bool
+    initialization: Initialization
+    orthogonality: bool
+
+
 class Attention(nn.Module, ABC):
     """Multi-head attention with projections `q_proj, k_proj, v_proj, out_proj` of E x E.
 
@@ -108,7 +116,13 @@ class Attention(nn.Module, ABC):
         refuse_former_names(cls)
 
     def __init__(
-        self, d_model: int, n_heads: int, *, bias: bool, initialization: Initialization, orthogonality: bool = False
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        initialization: Initialization = "torch",
+        orthogonality: bool = False,
     ) -> None:
         super().__init__()
         if d_model % n_heads:

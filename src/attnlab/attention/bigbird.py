@@ -11,16 +11,20 @@ one is known only at its end. Not cross: a window needs queries and keys of one 
 
 Blocks are counted on the real positions of each sample, so padding changes nothing. In the published code lengths are
 multiples of b, the last block is the last one of the padded length, and random blocks, which depend on this length, are
+from typing import Unpack
+
 from the first 1024 positions (at 1024, 3072 and 4096) or the first 2r + 5 blocks. As there, random blocks are drawn
 without replacement, independently by head, from blocks that are neither near nor global; but from the whole sample.
 Up to `full_length` positions (448 by default) every block sees all blocks, which is softmax attention.
 """
 
+from typing import Unpack
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions, real_lengths
 from attnlab.attention.core.linear_core import chunks
 from attnlab.attention.core.shapes import (
     Attended,
@@ -41,7 +45,7 @@ class BigBirdAttention(Attention):
     """Block-sparse attention: window, global and random blocks.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the attention weights, in training.
         block_size: positions of a block, b.
         window_blocks: blocks of the window, with the block itself in the middle; an odd number.
@@ -61,7 +65,6 @@ class BigBirdAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         block_size: Count = 64,
         window_blocks: Count = 3,
@@ -69,10 +72,9 @@ class BigBirdAttention(Attention):
         global_last: Natural = 1,
         random_blocks: Natural = 3,
         redraw_every: Count | None = None,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         if window_blocks % 2 == 0:
             raise ValueError(f"window_blocks={window_blocks}: expected an odd number, as many blocks on either side")
         self.dropout, self.redraw_every = dropout, redraw_every

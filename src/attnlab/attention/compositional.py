@@ -14,13 +14,13 @@ the bias are the same for every r and cancel in the softmax, so the input has no
 k_sr in the dot product cancels too. These parameters are kept as published. With R = 1 the retrieval weight is 1.
 """
 
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Initialization
+from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.shapes import KeyMask, Memory, ScoreHook
 from attnlab.attention.core.softmax_core import CachedAttention, fused_softmax, scaled_dot_weights
 from attnlab.attention.core.sum_precision import full_precision
@@ -34,7 +34,7 @@ class CompositionalAttention(CachedAttention):
     biases and PyTorch's default weights, whatever `bias` and `initialization` are, as in both published versions.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         retrievals: value matrices R.
         scorer: score of a result: dot product, or a linear layer (mlp).
         retrieval_width: W.
@@ -49,19 +49,17 @@ class CompositionalAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         retrievals: Count = 2,
         scorer: Literal["dot", "mlp"] = "dot",
         retrieval_width: Count = 32,
         dropout: float = 0.0,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
         if retrievals < 1:
             raise ValueError(f"retrievals={retrievals}: expected at least 1")
         # Before the base class makes the projections: their sizes depend on it.
         self.retrievals = retrievals
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.scorer, self.retrieval_width, self.dropout = scorer, retrieval_width, dropout
         self.retrieval_query_proj = nn.Linear(d_model, n_heads * retrieval_width)
         if scorer == "dot":

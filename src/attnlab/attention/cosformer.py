@@ -17,24 +17,29 @@ have negative weights, so real positions beyond M are refused. The output of a q
 """
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization, TooLong
-from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, LinearState, PositiveFeatureMap
+from attnlab.attention.base import TooLong
+from attnlab.attention.core.linear_core import (
+    FEATURE_MAPS,
+    FeatureMapAttention,
+    FeatureMapOptions,
+    LinearState,
+    PositiveFeatureMap,
+)
 from attnlab.attention.core.shapes import KeyMask, Keys, Memory, Queries
-from attnlab.config.schema import Count, Normalization
+from attnlab.config.schema import Count
 
 
 class CosformerAttention(FeatureMapAttention):
     """Linear attention with cosine re-weighting.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization, chunk_size: as in FeatureMapAttention; features are normalised before re-weighting.
+        d_model, n_heads, options: as in FeatureMapAttention; features are normalised before re-weighting.
         max_length: M for `length_from=config`.
         length_from: config: M is max_length; batch: the longer one of queries and keys, padding included.
         feature_map: phi.
@@ -52,28 +57,13 @@ class CosformerAttention(FeatureMapAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        normalization: Normalization | None = None,
         max_length: Count | None = None,
         length_from: Literal["config", "batch"] = "config",
         feature_map: PositiveFeatureMap = "relu",
         eps: float = 1e-6,
-        chunk_size: Count = 64,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[FeatureMapOptions],
     ) -> None:
-        super().__init__(
-            d_model,
-            n_heads,
-            bias=bias,
-            initialization=initialization,
-            orthogonality=orthogonality,
-            normalization=normalization,
-            n_features=d_model // n_heads,
-            scale=1.0,
-            eps=eps,
-            chunk_size=chunk_size,
-        )
+        super().__init__(d_model, n_heads, eps=eps, **options)
         if length_from == "config" and max_length is None:
             raise ValueError("length_from=config: max_length is missing; expected the longest sequence of the task")
         self.feature_map = FEATURE_MAPS[feature_map]

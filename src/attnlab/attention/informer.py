@@ -19,13 +19,13 @@ dropout to the attention weights.
 """
 
 import math
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions, real_lengths
 from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
@@ -41,7 +41,7 @@ class InformerAttention(Attention):
     """Softmax attention for the queries whose scores vary most, the mean of the values for the others.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         factor: c of the paper: sampled keys, and chosen queries, for each unit of ceil(ln n).
         mean_over: the mean in M is over the sample, or over the sequence with 0 for other keys.
         redraw_every: optimiser steps between two draws of the samples; None = never. At every step by default: the
@@ -59,14 +59,12 @@ class InformerAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         factor: Count = 5,
         mean_over: Literal["sample", "sequence"] = "sample",
         redraw_every: Count | None = 1,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         if factor < 1:
             raise ValueError(f"factor={factor}: must be at least 1")
         self.factor, self.mean_over, self.redraw_every = factor, mean_over, redraw_every

@@ -10,10 +10,12 @@ memory for the weights. Supports bidirectional, causal, cross and step; decoding
 costs O(position). The published code has the bidirectional form only.
 """
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
-from attnlab.attention.base import Initialization
+from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
 from attnlab.attention.core.sum_precision import full_precision, saturated
@@ -23,7 +25,7 @@ class KernelizedAttention(CachedAttention):
     """Attention with a Gaussian kernel.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the weights, in training.
     """
 
@@ -32,12 +34,10 @@ class KernelizedAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout = dropout
 
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:

@@ -16,11 +16,13 @@ distribution of deviation 0.02: `share_heads: false, share_key_value: true, proj
 E is moved to the GPU in a way that makes it a constant, which is never trained.
 """
 
+from typing import Unpack
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, TooLong
+from attnlab.attention.base import Attention, AttentionOptions, TooLong
 from attnlab.attention.core.shapes import Attended, KeyMask, Keys, Memory, Queries, Values
 from attnlab.attention.core.softmax_core import KeyValueState, fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
@@ -31,7 +33,7 @@ class LinformerAttention(Attention):
     """Softmax attention over a fixed number of mixtures of the keys.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the attention weights, in training.
         projected_length: rows of E and F, k: the keys that every query sees.
         max_length: columns of E and F, the limit of keys; networks pass the length of their task's longest sequence.
@@ -47,16 +49,14 @@ class LinformerAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         projected_length: Count = 256,
         max_length: Count = 512,
         share_heads: bool = True,
         share_key_value: bool = False,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout, self.max_length = dropout, max_length
         shape = (1 if share_heads else n_heads, projected_length, max_length)
         bound = (3 / (projected_length + max_length)) ** 0.5

@@ -16,13 +16,14 @@ their bidirectional code P acts on keys and values after LN_l (`normalized_proje
 """
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.shapes import AttentionWeights, KeyMask, Memory, Queries, ScoreHook
 from attnlab.attention.core.softmax_core import dropped, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
@@ -45,7 +46,7 @@ class LongShortAttention(Attention):
     `attend` is not linear in v, because it normalises means of values; `weights` leaves this norm out.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention; Wp has no bias: it would cancel in P.
+        d_model, n_heads, options: as in Attention; Wp has no bias: it would cancel in P.
         dropout: on the attention weights, in training.
         window_size: w.
         rank: r, means of a sequence, or of a segment in the causal form.
@@ -61,18 +62,16 @@ class LongShortAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         window_size: Count = 8,
         rank: Count = 32,
         segment_size: Count = 512,
         normalized_projection: bool = False,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
         # First, because make_projections needs it.
         self.rank = rank
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout, self.window_size, self.segment_size = dropout, window_size, segment_size
         self.normalized_projection = normalized_projection
         self.local_norm, self.global_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)

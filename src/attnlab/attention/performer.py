@@ -18,17 +18,16 @@ does not change outputs; by default gradients are exact.
 """
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Unpack
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization
-from attnlab.attention.core.linear_core import FeatureMapAttention, LinearState
+from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions, LinearState
 from attnlab.attention.core.shapes import KeyMask, Keys, Memory, Queries
-from attnlab.config.schema import Count, NonNegative, Normalization
+from attnlab.config.schema import Count, NonNegative
 
 MAX_EXPONENT = 40.0
 """Largest exponent of a key without a shift. Few keys come near it: |w|^2 / 2 is about D / 2, and only a key close to w
@@ -68,8 +67,7 @@ class PerformerAttention(FeatureMapAttention):
     """Linear attention on random features.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization, chunk_size: as in FeatureMapAttention.
+        d_model, n_heads, options: as in FeatureMapAttention.
         kernel: softmax (features whose products estimate softmax attention's weights) or relu.
         n_features: rows of W; None = D ln D, rounded down.
         orthogonal: rows of W orthogonal in blocks of D; false = independent.
@@ -93,8 +91,6 @@ class PerformerAttention(FeatureMapAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        normalization: Normalization | None = None,
         kernel: Literal["softmax", "relu"] = "softmax",
         n_features: Count | None = None,
         orthogonal: bool = True,
@@ -103,23 +99,11 @@ class PerformerAttention(FeatureMapAttention):
         detach_stabilizer: bool = False,
         feature_eps: NonNegative | None = None,
         key_sum_eps: NonNegative = 1e-6,
-        chunk_size: Count = 64,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[FeatureMapOptions],
     ) -> None:
         width = d_model // n_heads
-        super().__init__(
-            d_model,
-            n_heads,
-            bias=bias,
-            initialization=initialization,
-            orthogonality=orthogonality,
-            normalization=normalization,
-            n_features=default_features(width) if n_features is None else n_features,
-            scale=1.0,
-            eps=key_sum_eps,
-            chunk_size=chunk_size,
-        )
+        n_features = default_features(width) if n_features is None else n_features
+        super().__init__(d_model, n_heads, n_features=n_features, eps=key_sum_eps, **options)
         if kernel == "relu" and key_stabilizer != "none":
             raise ValueError(f"key_stabilizer={key_stabilizer} is for kernel=softmax: relu features are not shifted")
         if kernel == "relu" and detach_stabilizer:

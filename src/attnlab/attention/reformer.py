@@ -20,13 +20,14 @@ the heads and redrawn between optimiser steps (in the code at every forward).
 """
 
 import math
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions, real_lengths
 from attnlab.attention.core.shapes import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import dropped
 from attnlab.attention.core.sum_precision import full_precision
@@ -45,7 +46,7 @@ class ReformerAttention(Attention):
     """Attention among tokens of similar hashes.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         max_length: length of the longest sequence, for the default of n_buckets.
         n_hashes: rounds R of hashing.
         chunk_size: tokens a chunk.
@@ -67,17 +68,15 @@ class ReformerAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         max_length: Count = 1024,
         n_hashes: Count = 2,
         chunk_size: Count = 64,
         n_buckets: Count | None = None,
         redraw_every: Count | None = 1,
         dropout: float = 0.0,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         for name, value in (("n_hashes", n_hashes), ("chunk_size", chunk_size)):
             if value < 1:
                 raise ValueError(f"{name}={value}: must be at least 1")

@@ -5,10 +5,12 @@ keeps all keys and values, so a step costs O(position). With relative positions 
 "relative" attention of Csordas et al. 2021, after Dai et al. 2019, and needs O(N M) memory.
 """
 
+from typing import Unpack
+
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization
+from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.score_position import RelativePositions
 from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.attention.core.softmax_core import (
@@ -25,7 +27,7 @@ class SoftmaxAttention(CachedAttention):
     """Softmax attention.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the attention weights, in training.
         relative_positions: add Transformer-XL scores (self-attention only).
     """
@@ -37,15 +39,15 @@ class SoftmaxAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         relative_positions: bool = False,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout = dropout
-        self.positions = RelativePositions(d_model, n_heads, initialization) if relative_positions else None
+        self.positions = (
+            RelativePositions(d_model, n_heads, options.get("initialization", "torch")) if relative_positions else None
+        )
 
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         if self.positions is None:

@@ -16,15 +16,21 @@ relative positions (`lrpe`), which the published language models use and the pap
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, State
-from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMap, FeatureMapAttention, mask_keys
+from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.core.linear_core import (
+    FEATURE_MAPS,
+    FeatureMap,
+    FeatureMapAttention,
+    FeatureMapOptions,
+    mask_keys,
+)
 from attnlab.attention.core.score_position import Lrpe
 from attnlab.attention.core.shapes import (
     Attended,
@@ -64,7 +70,7 @@ class NormAttention(FeatureMapAttention):
     """Linear attention with a norm instead of the denominator.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         normalization: kind and placement as in FeatureMapAttention; its denominator is ignored.
         feature_map: phi, which may be negative.
         norm: rms_norm = the norm above; layer_norm = LayerNorm with gain and bias. Either over all heads together.
@@ -77,31 +83,16 @@ class NormAttention(FeatureMapAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        normalization: Normalization | None = None,
         feature_map: FeatureMap = "one_plus_elu",
         norm: Literal["rms_norm", "layer_norm"] = "rms_norm",
         lrpe: LrpeKind = "none",
-        chunk_size: Count = 64,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[FeatureMapOptions],
     ) -> None:
-        width = d_model // n_heads
-        super().__init__(
-            d_model,
-            n_heads,
-            bias=bias,
-            initialization=initialization,
-            orthogonality=orthogonality,
-            normalization=replace(normalization or Normalization(), denominator=False),
-            n_features=width,
-            scale=1.0,
-            eps=0.0,
-            chunk_size=chunk_size,
-        )
+        normalization = replace(options.pop("normalization", None) or Normalization(), denominator=False)
+        super().__init__(d_model, n_heads, eps=0.0, normalization=normalization, **options)
         self.feature_map = feature_map
         self.layer_norm = nn.LayerNorm(d_model) if norm == "layer_norm" else None
-        self.lrpe = lrpe_of(lrpe, width)
+        self.lrpe = lrpe_of(lrpe, self.head_width)
 
     def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         return FEATURE_MAPS[self.feature_map](q)
@@ -137,7 +128,7 @@ class DiagAttention(Attention):
     """Attention within blocks of neighbouring positions, which do not overlap.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the weights, in training.
         block_size: positions of a block.
         scores: softmax, or rela = relu of the scores, and the norm of NormAttention over the joined heads.
@@ -152,15 +143,13 @@ class DiagAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         block_size: Count = 64,
         scores: Literal["softmax", "rela"] = "softmax",
         lrpe: LrpeKind = "none",
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout, self.block_size, self.scores = dropout, block_size, scores
         self.lrpe = lrpe_of(lrpe, self.head_width)
 

@@ -10,14 +10,14 @@ decoding keeps the sums, so every step has the same cost. Sums are at least in f
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.core.shapes import (
     Attended,
@@ -31,7 +31,7 @@ from attnlab.attention.core.shapes import (
     Values,
 )
 from attnlab.attention.core.sum_precision import full_precision
-from attnlab.config.schema import Normalization
+from attnlab.config.schema import Count, Normalization
 
 # Literals are written out: the config check reads them without importing this file.
 PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
@@ -94,15 +94,22 @@ class LinearState(State):
     cross: bool
 
 
+class FeatureMapOptions(AttentionOptions, total=False):
+    """Options of every attention with a feature map; see `FeatureMapAttention`."""
+
+    normalization: Normalization | None
+    chunk_size: Count
+
+
 class FeatureMapAttention(Attention):
     """Attention by sums of features; a subclass implements the feature map.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization: kind, placement and denominator (config.schema.Normalization); None = none, with denominator.
-        n_features: features of one head, before `with_positions`.
+        d_model, n_heads, options: as in Attention.
+        n_features: features of one head, before `with_positions`; None = the head width.
         scale: factor of queries before the feature map.
         eps: added to the denominator.
+        normalization: kind, placement and denominator (config.schema.Normalization); None = none, with denominator.
         chunk_size: positions of a chunk in the causal form; affects results by rounding only.
     """
 
@@ -113,16 +120,15 @@ class FeatureMapAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool,
-        initialization: Initialization,
-        orthogonality: bool,
-        normalization: Normalization | None,
-        n_features: int,
-        scale: float,
-        eps: float,
-        chunk_size: int,
+        n_features: int | None = None,
+        scale: float = 1.0,
+        eps: float = 1e-6,
+        normalization: Normalization | None = None,
+        chunk_size: Count = 64,
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
+        n_features = self.head_width if n_features is None else n_features
         normalization = normalization or Normalization()
         self.norm_first = normalization.placement == "before_feature_map"
         self.denominator = normalization.denominator
