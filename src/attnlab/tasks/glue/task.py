@@ -108,7 +108,7 @@ class Glue(Task):
         self.data_set = DATA_SETS[dataset]
 
     def sources(self) -> list[DataSource]:
-        return [self.data_set.source()]
+        return [self.data_set]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part, tokens = prepared.subsets[subset], BytePair.load(prepared.keep[TOKENIZER])

@@ -20,8 +20,9 @@ import numpy as np
 from attnlab.config.message_text import listed
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.cache import load_arrays, save_arrays
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource, FileTree
+from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle
 from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
@@ -29,26 +30,9 @@ from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import LraTask
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-BATCHES = {  # md5 of the official files, as in torchvision.datasets.CIFAR10
-    "data_batch_1": "c99cafc152244af753f735de768cd75f",
-    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-    "data_batch_4": "634d18415352ddfa80567beed471001a",
-    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-    "test_batch": "40351d587109b95175f43aff81a1287e",
-}
-ARCHIVE = OfficialFile(  # size and sha256 as in keras.datasets.cifar10
-    path="cifar-10-python.tar.gz",
-    url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-    size=170498071,
-    sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
-)
-PATHS = (
-    "cifar-10-python.tar.gz",
-    "cifar-10-batches-py",
-    "cifar10/cifar-10-python.tar.gz",
-    "cifar10/cifar-10-batches-py",
-)
+OFFICIAL = read_table(__file__)["image"]
+BATCHES = OFFICIAL.digests
+"""md5 of the official files"""
 
 
 def to_grey(pixels: np.ndarray) -> np.ndarray:
@@ -116,7 +100,7 @@ class LraImage(LraTask):
     published = "pictures: train 45,000, val 5,000, test 10,000"
 
     def sources(self) -> list[DataSource]:
-        return [DataSource(what="CIFAR-10, Python version", paths=PATHS, archive=ARCHIVE)]
+        return [OFFICIAL]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         return prepared.subsets[subset].example(number, CLASSES)

@@ -20,8 +20,9 @@ from typing import Annotated, Literal
 import numpy as np
 
 from attnlab.data.files.archive_safety import whole
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource, FileTree
+from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import (
@@ -35,14 +36,8 @@ from attnlab.tasks.lra.common import (
     write_subset,
 )
 
-ARCHIVE = OfficialFile(
-    path="aclImdb_v1.tar.gz",
-    url="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-    size=84125825,
-    sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-)
+OFFICIAL = read_table(__file__)["text"]
 LABELS = ("neg", "pos")
-OFFICIAL = {"train": 25000, "test": 25000}
 HELD_OUT = 10
 """one in this many training reviews is used for validation"""
 
@@ -61,7 +56,7 @@ def read_reviews(tree: FileTree) -> Reviews:
         DataError: a file is not a review or empty, or a subset has no review of a label.
     """
     found: dict[str, dict[tuple[int, int], bytes]] = {"train": {}, "test": {}}
-    for name, where, file in track(tree.walk(is_review), f"reading {tree.path.name}", sum(OFFICIAL.values())):
+    for name, where, file in track(tree.walk(is_review), f"reading {tree.path.name}", sum(OFFICIAL.sizes.values())):
         subset, label, last = name.split("/")
         match = re.fullmatch(r"(\d+)_(\d+)\.txt", last)
         if match is None or not _fits(label, int(match[2])):
@@ -111,7 +106,7 @@ class LraText(LraTask):
         self.validation, self.max_length, self.data_seed = validation, max_length, data_seed
 
     def sources(self) -> list[DataSource]:
-        return [DataSource(what="IMDB film reviews", paths=("aclImdb", ARCHIVE.path, "imdb/aclImdb"), archive=ARCHIVE)]
+        return [OFFICIAL]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part = prepared.subsets[subset]
@@ -137,7 +132,7 @@ class LraText(LraTask):
         else:
             read = {"train": sizes["train"], "test": sizes["test"]}
             how = "val is the test set, as published: what is selected by it was selected on the test reviews"
-        return f"IMDB reviews, {counted(read, OFFICIAL, 'partial: ')}; {how}"
+        return f"IMDB reviews, {counted(read, OFFICIAL.sizes, 'partial: ')}; {how}"
 
     def _build(self, tree: FileTree, folder: Path) -> None:
         reviews = read_reviews(tree)

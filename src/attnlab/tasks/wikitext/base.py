@@ -31,7 +31,7 @@ class WikitextTask(Task):
     vocabulary_size: int
 
     def sources(self) -> list[DataSource]:
-        return [CORPORA[self.corpus].source]
+        return [CORPORA[self.corpus]]
 
     def read(self, folders: Folders, kind: Literal["words", "byte_pairs"], count_words: bool = False) -> Tokens:
         """The corpus as tokens."""

@@ -119,7 +119,7 @@ class Level:
         """The given vocabulary, or one trained on the training text."""
         if self.tokenizer is not None:
             return BytePair.load(self.tokenizer)
-        lines = track(text.lines("train"), f"reading {text.corpus.name}", text.corpus.lines["train"])
+        lines = track(text.lines("train"), f"reading {text.corpus.name}", text.corpus.sizes["train"])
         if self.kind == "words":
             return Words.train(lines)
         return BytePair.train(("".join(f" {word}" for word in line.split()) for line in lines), self.size)
@@ -186,7 +186,7 @@ def _encode(
     folder: Path, text: Text, part: str, vocabulary: Words | BytePair, count_words: bool
 ) -> dict[str, int | bool]:
     """Writes the tokens of a part; returns facts for `_about`."""
-    lines = track(text.lines(part), f"encoding {text.corpus.name} {part}", text.corpus.lines[part])
+    lines = track(text.lines(part), f"encoding {text.corpus.name} {part}", text.corpus.sizes[part])
     facts, end = Counter(), (vocabulary.end_id,)
     unknown = getattr(vocabulary.spellings, "unknown", 0)
     with ExitStack() as stack:
@@ -200,7 +200,8 @@ def _encode(
                 words.append(starts)
             facts.update(lines=len(some), tokens=len(ids), words=int(starts.sum()))
     if facts["words"] == facts["lines"]:
-        raise DataError(f"{text.origin}: {text.corpus.file(part)} holds no words. Put the official file in its place.")
+        where = f"{text.origin}: {text.corpus.text_file(part)}"
+        raise DataError(f"{where} holds no words. Put the official file in its place.")
     return {
         **facts,
         "unknown": getattr(vocabulary.spellings, "unknown", 0) - unknown,
@@ -216,7 +217,7 @@ def _about(text: Text, level: Level, size: int, facts: Mapping[str, Mapping[str,
         tokens = "" if level.kind == "words" else f", {found['tokens']:,} tokens"
         notes = []
         if not found["official"]:
-            notes = [f"NOT the published {text.corpus.lines[part]:,} lines, but a stand-in or damaged"]
+            notes = [f"NOT the published {text.corpus.sizes[part]:,} lines, but a stand-in or damaged"]
         if found["unknown"]:
             notes += [f"{found['unknown']:,} words outside the vocabulary read as <unk>"]
         note = f" ({'; '.join(notes)})" if notes else ""
