@@ -34,7 +34,6 @@ from attnlab.data.examples import Examples
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
-from attnlab.data.task_spec import TaskSpec
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
 from attnlab.tasks.base import Prepared, Task
 
@@ -181,9 +180,7 @@ class FlipFlop(Task):
 
     def prepare(self, folders: Folders) -> Prepared:
         _require_even(length=self.length, eval_length=self.eval_length)
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
+        spec = self.task_spec(
             input_vocabulary=len(WORDS),
             output_vocabulary=len(WORDS),
             pad_id=PAD,

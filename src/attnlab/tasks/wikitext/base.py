@@ -41,9 +41,7 @@ class WikitextTask(Task):
 
     def prepared(self, read: Tokens, longest: int, never_targets: Sequence[int], **masking: float) -> Prepared:
         """The task with its TaskSpec and the blocks of each part."""
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
+        spec = self.task_spec(
             input_vocabulary=len(read.vocabulary),
             output_vocabulary=len(read.vocabulary),
             pad_id=read.vocabulary.pad_id,
