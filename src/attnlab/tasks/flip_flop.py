@@ -31,7 +31,7 @@ from torch import Tensor
 from attnlab.data.batch import LanguageBatch
 from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.files.cache import load_arrays
+from attnlab.data.files.cache import load_arrays, write_header
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
@@ -230,8 +230,7 @@ class FlipFlop(Task):
         def build(folder: Path) -> None:
             with (folder / "codes.npy").open("wb") as file:
                 shape = options["sequences"], options["length"] // 2
-                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(file, header)
+                write_header(file, np.dtype(np.uint8), shape)
                 chunks = generate(subset, **options)
                 for codes in track(chunks, f"drawing flip-flop {subset}", -(-shape[0] // CHUNK)):
                     file.write(codes.data)
