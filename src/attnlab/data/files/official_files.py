@@ -10,7 +10,7 @@ import yaml
 
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
-from attnlab.data.files.file_tree import DataSource, find_tree
+from attnlab.data.files.file_tree import DataSource
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,10 @@ class OfficialFiles(DataSource):
             DataError: a file is missing and cannot be downloaded.
         """
         found: dict[str, FileContent] = {}
-        for location in self.paths:
+        for tree in self.trees(folders):
             left = [path for path in paths if path not in found]
             wanted = {stored: path for path in left for stored in (path, f"{self.above}/{path}")}
-            tree = find_tree(folders.data, [location])
-            for stored, where, file in tree.walk(wanted.__contains__) if tree and wanted else ():
+            for stored, where, file in tree.walk(wanted.__contains__) if wanted else ():
                 path = wanted[stored]
                 found[path] = FileContent(where, whole(file, where), self.file(path))
         for path in paths:

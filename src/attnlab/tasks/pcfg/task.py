@@ -38,14 +38,7 @@ from attnlab.data.files.official_files import FileContent
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.tasks.base import Prepared, SequenceTask
-from attnlab.tasks.pcfg.files import (
-    OFFICIAL,
-    Readings,
-    exceptional,
-    read_pairs,
-    regular,
-    regular_or_exceptional,
-)
+from attnlab.tasks.pcfg.files import OFFICIAL, Readings, exceptional, read_pairs, regular, regular_or_exceptional
 from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS
 
 LENGTH_BINS = (1, 6, 11, 16, 21, 26, 31, 41, 51, 76, 101, 151, 201, 301)
@@ -104,9 +97,7 @@ class Pcfg(SequenceTask):
         build = partial(self._build, stems=stems, files=files)
         arrays = load_arrays(self.cached(folders.cache, f"pcfg_{self.split}", options, build, what))
         subsets = {name: _pairs(arrays, name) for name in stems}
-        known = {name: files[f"{stem}.src"].official.sha256 is not None for name, stem in stems.items()}
-        sizes = {name: self.official.sizes.get(stem) for name, stem in stems.items()}
-        found = "; ".join(_about(name, len(subsets[name]), known[name], sizes[name]) for name in stems)
+        found = "; ".join(self._about(name, stem, len(subsets[name])) for name, stem in stems.items())
         return self.prepared(subsets, f"{what}: {found}.")
 
     def _stems(self) -> dict[str, str]:
@@ -126,6 +117,17 @@ class Pcfg(SequenceTask):
         if self.split != "overgeneralisation" or subset == "test/original":
             return regular
         return regular_or_exceptional if subset == "train" else exceptional
+
+    def _about(self, subset: str, stem: str, rows: int) -> str:
+        """Origin of a subset's rows, as far as it is known: `test 9,721 official rows`."""
+        expected = self.official.sizes.get(stem)
+        if f"{stem}.src" in self.official.files:
+            return f"{subset} {rows:,} official rows"
+        if expected is None:
+            return f"{subset} {rows:,} rows, unknown whether the official ones (there is no checksum)"
+        if rows != expected:
+            return f"{subset} is not the official file: {rows:,} rows where {expected:,} are expected"
+        return f"{subset} {rows:,} rows, as many as the official file has (there is no checksum)"
 
     def _build(self, place: Path, stems: Mapping[str, str], files: Mapping[str, FileContent]) -> None:
         start, end, largest = WORDS.start_id, WORDS.end_id, len(WORDS) - 1
@@ -157,14 +159,3 @@ def by_depth(inputs: Ragged) -> dict[str, np.ndarray]:
     functions = (inputs.values >= min(numbers)) & (inputs.values <= max(numbers))
     group = np.searchsorted(list(DEPTHS.values()), np.add.reduceat(functions, inputs.offsets[:-1]), side="right") - 1
     return {name: np.flatnonzero(group == i) for i, name in enumerate(DEPTHS) if (group == i).any()}
-
-
-def _about(subset: str, rows: int, known: bool, expected: int | None) -> str:
-    """Origin of a subset's rows, as far as it is known: `test 9,721 official rows`."""
-    if known:
-        return f"{subset} {rows:,} official rows"
-    if expected is None:
-        return f"{subset} {rows:,} rows, unknown whether the official ones (there is no checksum)"
-    if rows != expected:
-        return f"{subset} is not the official file: {rows:,} rows where {expected:,} are expected"
-    return f"{subset} {rows:,} rows, as many as the official file has (there is no checksum)"

@@ -185,8 +185,5 @@ class SortOfClevr(Task):
             "questions_per_kind": self.questions_per_kind,
             "data_seed": self.data_seed,
         }
-
-        def build(folder: Path) -> None:
-            save_arrays(folder, **generate(subset, **options))
-
-        return self.cached(cache, f"sort_of_clevr_{subset}", options, build)
+        name = f"sort_of_clevr_{subset}"
+        return self.cached(cache, name, options, lambda folder: save_arrays(folder, **generate(subset, **options)))

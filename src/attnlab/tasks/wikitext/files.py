@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from attnlab.data.files.fetch import DataError, Folders, fetch
-from attnlab.data.files.file_tree import FileTree, Folder, find_tree, open_archive, text_lines
+from attnlab.data.files.file_tree import FileTree, Folder, open_archive, text_lines
 from attnlab.data.files.hugging_face import HubData
 from attnlab.data.files.official_files import OfficialFiles, read_table
 
@@ -134,10 +134,8 @@ def find_text(name: str, source: Literal["auto", "files", "hub"], folders: Folde
     corpus = CORPORA[name]
     if source == "hub":
         return HubText(corpus, folders)
-    locations = [(folders.data, path) for path in corpus.paths]
-    for folder, path in [*locations, (folders.cache / "downloads", corpus.archive.path)]:
-        tree = find_tree(folder, [path])
-        if tree is not None and _has_files(corpus, tree):
+    for tree in corpus.trees(folders):
+        if _has_files(corpus, tree):
             return FileText(corpus, tree)
     if source == "auto":
         return HubText(corpus, folders)

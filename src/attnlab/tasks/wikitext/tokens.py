@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from attnlab.data.byte_pair import BytePair, join_spellings
-from attnlab.data.files.cache import build_once, cache_key, load_arrays
+from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import RaggedWriter
@@ -155,15 +155,8 @@ def spell(vocabulary: Words | BytePair, ids: Sequence[int]) -> str:
     return "".join(parts) + (" ..." if len(ids) > SHOWN else "")
 
 
-def read_tokens(text: Text, level: Level, version: int, cache: Path) -> Tokens:
-    """A text as tokens, cached for each text and level.
-
-    Raises:
-        DataError: the text or the tokenizer is not available or invalid; no space on the disk.
-    """
-    options = {"text": list(text.identity), "level": level.identity()}
-    folder = cache / cache_key(f"{text.corpus.name}_{level.kind}", version, options)
-    build_once(folder, lambda path: _build(path, text, level), folder.name)
+def read_tokens(folder: Path, text: Text, level: Level) -> Tokens:
+    """A text as tokens, from the folder that `write_tokens` filled."""
     vocabulary, arrays = load_vocabulary(folder / level.file), load_arrays(folder)
     return Tokens(
         vocabulary=vocabulary,
@@ -174,7 +167,12 @@ def read_tokens(text: Text, level: Level, version: int, cache: Path) -> Tokens:
     )
 
 
-def _build(folder: Path, text: Text, level: Level) -> None:
+def write_tokens(folder: Path, text: Text, level: Level) -> None:
+    """Writes the vocabulary and the tokens of a text into a cache folder.
+
+    Raises:
+        DataError: the text is not available or invalid.
+    """
     say(f"preparing {text.corpus.name} from {text.origin}: the vocabulary, then the tokens")
     vocabulary = level.vocabulary(text)
     vocabulary.save(folder / level.file)
