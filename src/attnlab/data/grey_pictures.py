@@ -11,7 +11,6 @@ from attnlab.data.batch import LabelledBatch
 from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import DataError
-from attnlab.data.task_spec import TaskSpec
 
 SIDE = 32
 N_GREYS = 256
@@ -74,19 +73,6 @@ class GreyPictures(Examples):
         first, last = (" ".join(map(str, part)) for part in (image[:8].tolist(), image[-3:].tolist()))
         values = f"grey values, row by row: {first} ... {last}   ({image.size:,} in all)"
         return f"{values}\nclass: {answer} ({classes[answer]})"
-
-
-def grey_spec(n_classes: int) -> TaskSpec:
-    """TaskSpec of a classification of grey pictures of 32 x 32."""
-    return TaskSpec(
-        kind="classification",
-        modality="tokens",
-        input_vocabulary=N_GREYS + 1,
-        n_classes=n_classes,
-        pad_id=PAD_ID,
-        max_input_length=SIDE**2,
-        metrics=("accuracy",),
-    )
 
 
 def sample_grid(images: Sequence[np.ndarray], titles: Sequence[str], path: Path) -> None:
