@@ -16,6 +16,7 @@ command with `turn` as the verb (`turn around right`, for instance) in either pa
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from attnlab.data.files.fetch import DataError
@@ -86,7 +87,7 @@ class Drawing:
 
 def drawing(split: str) -> Drawing | None:
     """The content of a split whose files have no known checksum; None for other splits."""
-    commands = {" ".join(words) for words, _ in all_pairs()}
+    commands = _commands()
     match re.findall(r"\d+|[a-z_]+", split):
         case ["simple_p", percent]:
             share = len(commands) * int(percent) / 100
@@ -100,6 +101,11 @@ def drawing(split: str) -> Drawing | None:
             tested = around["jump"] - around["turn"]
             return Drawing(commands - around["look"] - others, around["look"] - others, (int(count),), tested)
     return None
+
+
+@cache
+def _commands() -> frozenset[str]:
+    return frozenset(" ".join(words) for words, _ in all_pairs())
 
 
 def _with(phrase: str, commands: Set[str]) -> set[str]:
