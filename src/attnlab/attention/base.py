@@ -49,11 +49,6 @@ class State:
         return replace(self, **{name: value[rows] for name, value in values.items() if isinstance(value, Tensor)})
 
 
-def real_lengths(x: Tensor, mask: KeyMask | None) -> Int[Tensor, " _"]:
-    """Number of real positions of each sample of x (B, H, M, ...)."""
-    return torch.full(x.shape[:1], x.shape[2], device=x.device) if mask is None else mask.sum(-1)
-
-
 @dataclass(frozen=True)
 class Observation:
     """Arguments and output (B, H, N, C) of one call of `attend`, for an observer."""

@@ -24,8 +24,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, AttentionOptions, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.linear_core import chunks
+from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.shapes import (
     Attended,
     Queries,

@@ -25,7 +25,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, AttentionOptions, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision

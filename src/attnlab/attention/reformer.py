@@ -27,7 +27,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, AttentionOptions, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.shapes import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import dropped
 from attnlab.attention.core.sum_precision import full_precision

@@ -16,8 +16,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, AttentionOptions, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
+from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.config.schema import Count
