@@ -20,7 +20,7 @@ def rates(steps: int, **changes: object) -> list[float]:
     """The rate of each step."""
     optim = replace(OPTIM, **changes)
     optimizer = make_optimizer(optim, nn.Linear(1, 1).parameters())
-    schedule = with_schedule(optimizer, [optim], steps)["lr_scheduler"]["scheduler"]
+    schedule = with_schedule(optimizer, [optim], steps).get("lr_scheduler", {}).get("scheduler")
     found = []
     for _ in range(steps):
         found.append(optimizer.param_groups[0]["lr"])

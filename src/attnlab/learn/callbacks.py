@@ -8,6 +8,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -125,6 +126,7 @@ class Curve(StepCallback):
             self.sink.log(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
 
 
+@dataclass(eq=False)
 class Saving(StepCallback):
     """Saves every `every` steps, at the last step, and after a stop signal; then raises `Stopped`.
 
@@ -132,8 +134,9 @@ class Saving(StepCallback):
         stop_signal: returns the number of the stop signal that has come, or None.
     """
 
-    def __init__(self, every: int, max_steps: int, stop_signal: Callable[[], int | None]) -> None:
-        self.every, self.max_steps, self.stop_signal = every, max_steps, stop_signal
+    every: int
+    max_steps: int
+    stop_signal: Callable[[], int | None]
 
     def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
         signum = self.stop_signal()
@@ -147,26 +150,18 @@ class Saving(StepCallback):
         """Save the state after a step; refuses weights that are not finite."""
 
 
+@dataclass(eq=False)
 class Checkpoint(Saving):
     """Saves the checkpoint of a run to `path`.
 
     Args:
-        every, max_steps, stop_signal: as in Saving.
         on_saved: called with the step of each checkpoint.
         identity: the run's identity (`config.naming.identity`), by which another run's checkpoint is recognised.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        every: int,
-        max_steps: int,
-        stop_signal: Callable[[], int | None],
-        on_saved: Callable[[int], None],
-        identity: dict[str, Any],
-    ) -> None:
-        super().__init__(every, max_steps, stop_signal)
-        self.path, self.on_saved, self.identity = path, on_saved, identity
+    path: Path
+    on_saved: Callable[[int], None]
+    identity: dict[str, Any]
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]

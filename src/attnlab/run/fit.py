@@ -1,13 +1,11 @@
 """Training of a run: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
-from torch.utils.data import DataLoader
 
 from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder, Order
@@ -65,13 +63,8 @@ def train_padding(config: Config, prepared: Prepared) -> float | None:
         batch_order(config, prepared),
         prepared.subsets["train"],
         max_tokens=config.train.max_tokens,
-        rounded=rounds_lengths(config),
+        rounded=config.trainer.compile,
     )
-
-
-def rounds_lengths(config: Config) -> bool:
-    """Whether batches are padded to a few lengths: a compiled step is compiled again for each new shape."""
-    return config.trainer.compile
 
 
 def with_steps(config: Config, prepared: Prepared) -> Config:
@@ -92,7 +85,17 @@ def fit(run: RunContext) -> None:
     """
     order = batch_order(run.config, run.prepared)
     module = TrainingModule(run.config, run.network, run.prepared.spec)
-    train(run, module, order, _callbacks(run, order))
+    options, own = run.config.train, own_callbacks(run, order)
+    save = Checkpoint(
+        options.checkpoint_every,
+        options.max_steps,
+        run.stop.pending,
+        run.folder.checkpoint,
+        lambda step: after_saving(run, own, step),
+        run.identity,
+    )
+    # the checkpoint is last, since it saves the state of the others
+    train(run, module, order, [Clock(time.monotonic), TrainProgress(run.reporter, options.max_steps), *own, save])
 
 
 def train(
@@ -106,14 +109,18 @@ def train(
 
     Args:
         run: the run; for runs that are trained together, the first of them.
-        order: batches of the run, or of all runs.
+        order: batches of the run, or of all runs, one after another.
         plugins: plugins of Lightning's Trainer.
 
     Raises:
         Stopped: as in `fit`.
     """
     config, say = run.config, run.reporter.say
-    loader = make_loader(config, run.prepared, order, run.step, run.device, say)
+    examples, workers = run.prepared.subsets["train"], config.trainer.workers
+    if examples.store is not None and workers:
+        say(f"note: trainer.workers={workers} is not used: the data is on the device")
+    first = run.step * config.train.accumulate
+    loader = train_loader(examples, order, first, workers, run.device.type == "cuda", config.trainer.compile)
     trainer = make_trainer(config, run.device, [Listen(run.stop), RandomState(), *callbacks], plugins, say)
     if config.trainer.compile:
         say(
@@ -132,47 +139,6 @@ def train(
         run.reporter.stop()
     if (signum := run.stop.pending()) is not None:
         raise Stopped(signum)
-
-
-def make_loader(
-    config: Config,
-    prepared: Prepared,
-    order: Order,
-    step: int,
-    device: torch.device,
-    say: Callable[[str], None] = lambda text: None,
-) -> DataLoader:
-    """Returns a loader of training batches that starts at a step.
-
-    Args:
-        order: batches of one run, or of several runs one after another.
-        say: reports options that are not used.
-    """
-    examples, workers = prepared.subsets["train"], config.trainer.workers
-    if examples.store is not None and workers:
-        say(f"note: trainer.workers={workers} is not used: the data is on the device")
-    return train_loader(
-        examples,
-        order,
-        first=step * config.train.accumulate,
-        workers=workers,
-        pin=device.type == "cuda",
-        round_lengths=rounds_lengths(config),
-    )
-
-
-def _callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
-    """Callbacks in the order in which they act; the checkpoint is last, since it saves the state of the others."""
-    options, own = run.config.train, own_callbacks(run, order)
-    save = Checkpoint(
-        run.folder.checkpoint,
-        options.checkpoint_every,
-        options.max_steps,
-        run.stop.pending,
-        lambda step: after_saving(run, own, step),
-        run.identity,
-    )
-    return [Clock(time.monotonic), TrainProgress(run.reporter, options.max_steps), *own, save]
 
 
 def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None:

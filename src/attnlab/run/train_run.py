@@ -139,11 +139,11 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
     Raises:
         RunError: the data or the weights are not the ones that the run started with.
     """
-    device, task, prepared = runtime.device, runtime.task, runtime.prepared
+    device, prepared = runtime.device, runtime.prepared
     job = job.with_typed(with_steps(job.typed, prepared))
     config = job.typed
     note_hardware(folder, device, reporter)
-    require_same_data(folder, task, prepared)
+    require_same_data(folder, runtime.task, prepared)
     folder.keep(prepared.keep)
     step = reached_step(folder)
     network = make_network(config, prepared.spec)

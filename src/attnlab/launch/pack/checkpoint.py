@@ -1,6 +1,7 @@
 """Checkpoints of packed runs: one file for each run, as the same run alone would write and read it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,12 +25,11 @@ TOGETHER = "together"
 """entry with the random states of the pack and the names of its runs, in addition to the states of the run alone"""
 
 
+@dataclass(eq=False)
 class PackSaving(Saving):
     """Saves the runs that are still trained to their own folders, all of them or none."""
 
-    def __init__(self, checkpoints: "PackCheckpoints", *options: Any) -> None:
-        super().__init__(*options)
-        self.checkpoints = checkpoints
+    checkpoints: "PackCheckpoints"
 
     def save(self, trainer: pl.Trainer, module: PackedModule, step: int) -> None:
         active = []
