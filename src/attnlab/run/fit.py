@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytorch_lightning as pl
+from pytorch_lightning.callbacks import LambdaCallback
 
 from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder, Order
@@ -14,7 +15,7 @@ from attnlab.learn.callbacks import Checkpoint, Clock, Curve, RandomState, Train
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
-from attnlab.learn.stop_signals import Stopped, StopRequest
+from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.training_progress import TrainProgress
@@ -22,17 +23,6 @@ from attnlab.learn.validation import Validation
 from attnlab.run.figure_callback import Figures
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
-
-
-class Listen(pl.Callback):
-    """Installs our signal handlers when training starts, after Lightning's own; stops wait for the end of a step."""
-
-    def __init__(self, stop: StopRequest) -> None:
-        self.stop = stop
-
-    def on_train_start(self, *args: Any) -> None:
-        self.stop.install()
-        self.stop.deferred = True
 
 
 class TrainingOver(Exception):
@@ -121,7 +111,9 @@ def train(
         say(f"note: trainer.workers={workers} is not used: the data is on the device")
     first = run.step * config.train.accumulate
     loader = train_loader(examples, order, first, workers, run.device.type == "cuda", config.trainer.compile)
-    trainer = make_trainer(config, run.device, [Listen(run.stop), RandomState(), *callbacks], plugins, say)
+    # first, so that signals are handled again after Lightning has installed its own handlers
+    listen = LambdaCallback(on_train_start=lambda *given: run.stop.defer())
+    trainer = make_trainer(config, run.device, [listen, RandomState(), *callbacks], plugins, say)
     if config.trainer.compile:
         say(
             "compiling the training step: the first one takes about a minute, and so does the first of every new length"
