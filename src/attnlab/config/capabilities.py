@@ -12,14 +12,10 @@ from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import listed
 from attnlab.config.signatures import Signature, TargetError, read_signature
+from attnlab.config.tables import table_beside
 from attnlab.config.target_validation import ATTENTION, TASK, attention_nodes, node_signature
 
-NEEDS = {
-    "encoder_decoder": {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]},
-    "classification": {"encoder": ["bidirectional"]},
-    "language_model": {"decoder": ["causal"]},
-    "masked_language_model": {"encoder": ["bidirectional"]},
-}
+NEEDS: dict[str, dict[str, list[str]]] = table_beside(__file__)
 """slots of attention in the network of each kind of task, and the forms that an attention needs there"""
 
 

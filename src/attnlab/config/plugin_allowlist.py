@@ -9,8 +9,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -89,20 +88,8 @@ def load_class(path: str, base: type) -> type:
     return found
 
 
-@dataclass(frozen=True)
-class ModuleFiles:
-    """A module or package on disk.
-
-    source:  its Python file; None for a folder without `__init__.py` and for compiled modules.
-    folders: the folders with its submodules; empty if it is no package.
-    """
-
-    source: Path | None
-    folders: tuple[Path, ...] = ()
-
-
-def find_module(name: str) -> ModuleFiles | None:
-    """The files of the module with a dotted name, or None; unlike `importlib.util.find_spec`, no parent is imported."""
+def find_module(name: str) -> ModuleSpec | None:
+    """The spec of the module with a dotted name, or None; unlike `importlib.util.find_spec`, no parent is imported."""
     first, *rest = name.split(".")
     try:
         spec = importlib.util.find_spec(first) if first.isidentifier() else None
@@ -113,10 +100,7 @@ def find_module(name: str) -> ModuleFiles | None:
         folders = None if spec is None else spec.submodule_search_locations
         # Searched as a module without parents, because Python's finder would want them imported.
         spec = PathFinder.find_spec(part, list(folders)) if folders and part.isidentifier() else None
-    if spec is None:
-        return None
-    source = Path(spec.origin) if spec.origin is not None and spec.origin.endswith(".py") else None
-    return ModuleFiles(source, tuple(map(Path, spec.submodule_search_locations or ())))
+    return spec
 
 
 def nearest_module(name: str) -> str | None:
@@ -130,6 +114,7 @@ def nearest_module(name: str) -> str | None:
     return nearest(parts[0], allowed_packages())
 
 
-def _submodules(package: ModuleFiles) -> list[str]:
-    paths = [path for folder in package.folders if folder.is_dir() for path in sorted(folder.iterdir())]
+def _submodules(package: ModuleSpec) -> list[str]:
+    folders = filter(Path.is_dir, map(Path, package.submodule_search_locations or ()))
+    paths = [path for folder in folders for path in sorted(folder.iterdir())]
     return [path.stem for path in paths if path.suffix == ".py" or (path.is_dir() and path.name.isidentifier())]

@@ -110,7 +110,8 @@ def hints(kind: type) -> dict[str, Any]:
 def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
     """Whether a value fits a type; sections and items of lists are checked by `conform`."""
     if kind in _NUMBERS or get_origin(kind) is Annotated:
-        return _is_number(value, kind) and all(value in each for each in _intervals(kind))
+        fits = isinstance(value, (int, *_leaves(kind))) and not isinstance(value, bool)
+        return fits and all(value in each for each in _intervals(kind))
     if kind in (bool, str, dict):
         return isinstance(value, kind)
     if kind in (None, type(None)):
@@ -126,11 +127,6 @@ def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
     if origin in (list, dict):
         return isinstance(value, origin)
     return not dataclasses.is_dataclass(kind)
-
-
-def _is_number(value: Any, kind: Any) -> bool:
-    (number,) = _leaves(kind)
-    return isinstance(value, (int, number)) and not isinstance(value, bool)
 
 
 def _intervals(kind: Any) -> Iterator[Interval]:
