@@ -114,6 +114,12 @@ def choice(word: str, choices: Iterable[str], label: str) -> str:
     return f"{hint(nearest(word, choices))}; {label}: {offered(choices, word)}"
 
 
+def first_line(error: Exception) -> str:
+    """First line of the message of an error of Hydra or OmegaConf."""
+    message = str(error.__cause__ or error) or type(error).__name__
+    return message.splitlines()[0]
+
+
 def show(value: Any) -> str:
     """A value as written in yaml, cut if long."""
     text = _show(value)

@@ -114,6 +114,16 @@ def attention_options(signature: Signature) -> dict[str, Argument]:
     }
 
 
+def own_arguments(signature: Signature, key: str) -> dict[str, Argument]:
+    """The arguments that only a yaml sets: for others, a default of the class would hide the backbone's value.
+
+    Args:
+        key: of the section: `task` or an attention's.
+    """
+    others = TASK_KEYS if key == "task" else {*OFFERED_ARGUMENTS, *BUILDER_ARGUMENTS}
+    return {name: argument for name, argument in signature.arguments.items() if name not in others}
+
+
 def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:
     problems = target_problems(node, key)
     if problems:

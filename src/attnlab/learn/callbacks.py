@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
@@ -22,14 +22,8 @@ from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.training_module import TrainingModule
 
 Metrics = dict[str, float]
-
-
-@runtime_checkable
-class MetricsSink(Protocol):
-    """A destination of metrics."""
-
-    def log(self, step: int, metrics: Metrics) -> None:
-        """Record the metrics of a step."""
+Sink = Callable[[int, Metrics], None]
+"""records the metrics of a step"""
 
 
 class StepCallback(Callback, ABC):
@@ -107,23 +101,23 @@ class RandomState(Callback):
 class TrainMetrics(StepCallback):
     """Logs the module's latest metrics every `every` steps and at the last step."""
 
-    def __init__(self, sink: MetricsSink, every: int, max_steps: int) -> None:
+    def __init__(self, sink: Sink, every: int, max_steps: int) -> None:
         self.sink, self.every, self.max_steps = sink, every, max_steps
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0 or step == self.max_steps:
-            self.sink.log(step, {name: float(value) for name, value in module.latest.items()})
+            self.sink(step, {name: float(value) for name, value in module.latest.items()})
 
 
 class Curve(StepCallback):
     """Logs test metrics every `every` steps as test_curve/...; opt-in, and never used for selection."""
 
-    def __init__(self, sink: MetricsSink, every: int, measure: Callable[[], Metrics]) -> None:
+    def __init__(self, sink: Sink, every: int, measure: Callable[[], Metrics]) -> None:
         self.sink, self.every, self.measure = sink, every, measure
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0:
-            self.sink.log(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
+            self.sink(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
 
 
 @dataclass(eq=False)

@@ -49,12 +49,8 @@ def batch_order(config: Config, prepared: Prepared) -> BatchOrder:
 
 def train_padding(config: Config, prepared: Prepared) -> float | None:
     """Share of padding in the first training batches; None for pictures."""
-    return padding_share(
-        batch_order(config, prepared),
-        prepared.subsets["train"],
-        max_tokens=config.train.max_tokens,
-        rounded=config.trainer.compile,
-    )
+    order, examples = batch_order(config, prepared), prepared.subsets["train"]
+    return padding_share(order, examples, max_tokens=config.train.max_tokens, rounded=config.trainer.compile)
 
 
 def with_steps(config: Config, prepared: Prepared) -> Config:
@@ -144,14 +140,14 @@ def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None
 def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
     """Callbacks of a run, also if others are trained together with it, in the order in which they act."""
     config, options, evaluator = run.config, run.config.train, run.evaluator
-    chosen: list[pl.Callback] = [TrainMetrics(run.sinks, options.log_every, options.max_steps)]
+    chosen: list[pl.Callback] = [TrainMetrics(run.sinks.log, options.log_every, options.max_steps)]
     if redrawn_modules(run.network):
         chosen.append(Redraw(config.seed))
     if (every := options.validate_every) is not None:
         if every == "epoch":
             every = max(order.batches_per_epoch // options.accumulate, 1)
         validation = Validation(
-            run.sinks,
+            run.sinks.log,
             every,
             options.max_steps,
             lambda: evaluator.subset("val")[0],
@@ -162,7 +158,7 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
         )
         chosen.append(validation)
     if options.test_curve_every is not None:
-        chosen.append(Curve(run.sinks, options.test_curve_every, lambda: _curve_metrics(evaluator)))
+        chosen.append(Curve(run.sinks.log, options.test_curve_every, lambda: _curve_metrics(evaluator)))
     if config.logger.figures_every is not None:
         data = (run.task, run.prepared)
         chosen.append(Figures(run.folder.path, config, data, run.reporter.say, run.sinks.pictures))
