@@ -25,7 +25,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from attnlab.learn.evaluator import evaluate, evaluating, precision_context
+from attnlab.learn.evaluator import Evaluator, evaluating, precision_context
+from attnlab.learn.training_progress import Reporter
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
@@ -55,15 +56,7 @@ def evaluated(workload: Workload, subset: str, numbers: np.ndarray) -> float:
     """Returns the seconds of evaluating one batch."""
     settle()
     begun = time.perf_counter()
-    evaluate(
-        workload.network,
-        workload.prepared.spec,
-        workload.prepared.subsets[subset],
-        batch_size=len(numbers),
-        precision=workload.config.train.precision,
-        decode_limit=workload.prepared.decode_limits[subset],
-        numbers=numbers,
-    )
+    Evaluator(workload.config.train, workload.prepared, workload.network, Reporter("none")).subset(subset, numbers)
     return time.perf_counter() - begun
 
 

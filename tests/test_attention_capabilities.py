@@ -13,7 +13,7 @@ from support.tiny_data import raw_of
 
 from attnlab.attention.base import Attention
 from attnlab.attention.core.renamed_methods import RENAMED
-from attnlab.config.capabilities import CAPABILITIES, can
+from attnlab.config.capabilities import can
 from attnlab.config.check import check_config
 from attnlab.config.compose import CONF
 from attnlab.config.naming import run_folder
@@ -104,7 +104,7 @@ def test_step_is_claimed_where_it_is_given(name: str) -> None:
 def test_the_check_reads_what_python_would(name: str) -> None:
     kind = CLASSES[name]
     signature = node_signature({"_target_": f"{kind.__module__}.{name}"})
-    for claim in (claim for claim in CAPABILITIES if claim.startswith("supports_")):
+    for claim in (claim for claim in vars(Attention) if claim.startswith("supports_")):
         assert can(signature, claim) == getattr(kind, claim), claim
     for claim, argument in NEEDED_ARGUMENTS.items():
         assert not getattr(kind, claim) or argument in arguments_of(kind)

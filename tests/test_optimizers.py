@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
 from attnlab.config.schema import Optim
-from attnlab.learn.optimizers import make_optimizer, make_schedule, optimizer_options, schedule_of
+from attnlab.learn.optimizers import make_optimizer, optimizer_options, schedule_of, with_schedule
 from attnlab.learn.training_module import TrainingModule
 
 OPTIM = Optim(lr=2.0)
@@ -20,7 +20,7 @@ def rates(steps: int, **changes: object) -> list[float]:
     """The rate of each step."""
     optim = replace(OPTIM, **changes)
     optimizer = make_optimizer(optim, nn.Linear(1, 1).parameters())
-    schedule = make_schedule(optim, optimizer, steps)
+    schedule = with_schedule(optimizer, [optim], steps).get("lr_scheduler", {}).get("scheduler")
     found = []
     for _ in range(steps):
         found.append(optimizer.param_groups[0]["lr"])

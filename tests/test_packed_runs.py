@@ -172,7 +172,7 @@ def test_each_run_has_its_own_dropout(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("untested")
 def test_a_late_look_finds_the_right_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU losses are looked at one step later; here the same on a CPU."""
-    monkeypatch.setattr("attnlab.launch.pack.packed_module.LossMonitor", lambda late: LossMonitor(late=True))
+    monkeypatch.setattr("attnlab.learn.training_module.LossMonitor", lambda late: LossMonitor(late=True))
     runs = [(*SMALL_SCAN, "train.max_steps=4", "model=linear", "seed=3", *lr) for lr in ((), ("optim.lr=1e30",))]
     assert run_pack(configs(tmp_path, runs)) == [0, 1]
     reason = RunFolder(folder_of(tmp_path, *runs[1])).status()["reason"]

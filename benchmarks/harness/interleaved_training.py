@@ -12,9 +12,9 @@ import torch
 
 from attnlab.data.batch import Batch
 from attnlab.learn.lightning_trainer import make_trainer
+from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run import memory_use
-from attnlab.run.fit import make_loader
 from benchmarks.flops import flops_per_position
 from benchmarks.harness.timing import settle
 from benchmarks.harness.workload import Workload, make_workload
@@ -111,7 +111,9 @@ def train(line: Connection, job: Job, threads: int) -> None:
     flops = flops_per_position(workload)
     memory_use.reset_peak_memory(job.device)
     endless = replace(workload.config, train=replace(workload.config.train, max_steps=-1))
-    stream = Stream(workload, make_loader(workload.config, workload.prepared, workload.order, 0, job.device))
+    options, examples = workload.config.trainer, workload.prepared.subsets["train"]
+    pin = job.device.type == "cuda"
+    stream = Stream(workload, train_loader(examples, workload.order, 0, options.workers, pin, options.compile))
     trainer = make_trainer(endless, job.device, [Turns(line, job, stream, flops)])
     trainer.fit(TrainingModule(workload.config, workload.network, workload.prepared.spec), stream)
 

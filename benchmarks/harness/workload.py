@@ -19,7 +19,7 @@ from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.train_stream import TrainStream
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.build_runtime import make_network, place_data, prepare
-from attnlab.run.fit import batch_order, rounds_lengths, with_steps
+from attnlab.run.fit import batch_order, with_steps
 from attnlab.run.train_run import device_of
 from attnlab.tasks.base import Prepared, make_task
 from benchmarks.harness.environment import CPU
@@ -64,7 +64,7 @@ class Workload:
 
     def batches(self, order: BatchOrder) -> Iterator[Batch]:
         """Training batches on the device, in this order, without end."""
-        stream = TrainStream(self.prepared.subsets["train"], order, 0, rounds_lengths(self.config))
+        stream = TrainStream(self.prepared.subsets["train"], order, 0, self.config.trainer.compile)
         return (batch.to(self.device) for batch in stream)
 
     def positions(self, batch: Batch) -> tuple[int, int]:

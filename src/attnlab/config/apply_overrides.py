@@ -13,8 +13,8 @@ from omegaconf.errors import OmegaConfBaseException
 from attnlab.config.compose import group_choices, plain
 from attnlab.config.dotted_keys import MISSING, child, flatten, join
 from attnlab.config.key_hints import key_called
-from attnlab.config.message_text import MOST_OFFERED, hint, listed, nearest, nearest_key, offered, show
-from attnlab.config.overrides import Item
+from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, nearest, nearest_key, offered, show
+from attnlab.config.overrides import Item, as_text
 from attnlab.config.schema import Config
 from attnlab.config.target_validation import schema_keys
 from attnlab.config.type_check import hints, not_a_section
@@ -125,11 +125,6 @@ def _source(path: str, interpolation: str) -> str:
     return join(path.rpartition(".")[0], name[1:]) if name.startswith(".") else name
 
 
-def as_text(item: Item, value: Any) -> str:
-    """`key=value`."""
-    return f"{item.key}={show(value)}"
-
-
 def resolve(raw: dict[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
     """The configuration with interpolations resolved, or the reason why this fails."""
     try:
@@ -147,12 +142,6 @@ def followed_names(raw: Mapping[str, Any]) -> set[str] | None:
         simple = re.fullmatch(r"\$\{[\w.]+\}", text)
         names |= {text[2:-1].split(".")[-1]} if simple else set(re.findall(r"\w+", text))
     return names
-
-
-def first_line(error: Exception) -> str:
-    """First line of the message of an error of Hydra or OmegaConf."""
-    message = str(error.__cause__ or error) or type(error).__name__
-    return message.splitlines()[0]
 
 
 def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list[str]:

@@ -11,27 +11,11 @@ from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import listed
-from attnlab.config.signatures import Signature, TargetError
-from attnlab.config.target_validation import attention_nodes, node_signature
+from attnlab.config.signatures import Signature, TargetError, read_signature
+from attnlab.config.tables import table_beside
+from attnlab.config.target_validation import ATTENTION, TASK, attention_nodes, node_signature
 
-CAPABILITIES = {
-    "supports_bidirectional": True,
-    "supports_causal": True,
-    "supports_cross": True,
-    "supports_step": False,
-    "supports_relative_positions": False,
-    "supports_orthogonality": False,
-    "has_validation": False,
-    "has_groups": False,
-}
-"""capabilities of a task or attention class that does not declare them"""
-
-NEEDS = {
-    "encoder_decoder": {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]},
-    "classification": {"encoder": ["bidirectional"]},
-    "language_model": {"decoder": ["causal"]},
-    "masked_language_model": {"encoder": ["bidirectional"]},
-}
+NEEDS: dict[str, dict[str, list[str]]] = table_beside(__file__)
 """slots of attention in the network of each kind of task, and the forms that an attention needs there"""
 
 
@@ -104,8 +88,16 @@ def signature_of(node: Mapping[str, Any]) -> Signature:
 
 
 def can(signature: Signature, capability: str) -> bool:
-    """Whether a class has a capability, declared or by default."""
-    return bool(signature.attributes.get(capability, CAPABILITIES[capability]))
+    """Whether a class has a capability, declared or inherited.
+
+    A base class in another package may not be readable from source: then those of attnlab count.
+    """
+    return bool({**_of_bases(), **signature.attributes}[capability])
+
+
+@cache
+def _of_bases() -> dict[str, Any]:
+    return {**read_signature(TASK).attributes, **read_signature(ATTENTION).attributes}
 
 
 def all_can(signatures: list[Signature], capability: str) -> bool:

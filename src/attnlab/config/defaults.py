@@ -12,13 +12,7 @@ from typing import Any, get_args, get_origin
 from attnlab.config.dotted_keys import child, join
 from attnlab.config.schema import Config
 from attnlab.config.signatures import TargetError, read_signature
-from attnlab.config.target_validation import (
-    BUILDER_ARGUMENTS,
-    OFFERED_ARGUMENTS,
-    TASK_KEYS,
-    attention_nodes,
-    attention_options,
-)
+from attnlab.config.target_validation import attention_nodes, own_arguments
 from attnlab.config.type_check import hints, section_of
 
 Default = tuple[str, Any]
@@ -87,8 +81,6 @@ def class_defaults(path: Any, key: str) -> Iterator[Default]:
         signature = read_signature(str(path))
     except TargetError:
         return
-    # A class default of an argument that the builder sets would hide the backbone's value (backbone.initialization).
-    others = TASK_KEYS if key == "task" else {*OFFERED_ARGUMENTS, *BUILDER_ARGUMENTS}
-    for name, argument in (signature.arguments if key == "task" else attention_options(signature)).items():
-        if argument.literal and name not in others:
+    for name, argument in own_arguments(signature, key).items():
+        if argument.literal:
             yield join(key, name), argument.default

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,6 @@ class JobConfig:
     def label(self) -> str:
         """Task and split."""
         return run_label(self.raw)
-
-    def with_typed(self, typed: Config) -> "JobConfig":
-        """The same job, its typed form with values that depend on the data (`train.max_steps`)."""
-        return replace(self, typed=typed)
 
 
 def job_config(config: Mapping[str, Any], conf: Path = CONF) -> JobConfig:

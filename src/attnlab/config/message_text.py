@@ -8,21 +8,12 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
-from attnlab.config.key_hints import key_called
+from attnlab.config.key_hints import SYNONYMS, key_called
 
 PLUGINS = "ATTNLAB_PLUGINS"
 """environment variable: packages whose classes a configuration may name (`config.plugin_allowlist`)"""
 MOST_OFFERED = 8
 """choices that a message lists at most, besides the nearest one"""
-SYNONYMS = {
-    "gpu": "cuda",
-    "softmax": "vanilla",
-    "transformer": "vanilla",
-    "none": "csv",
-    "off": "csv",
-    "clevr": "sort_of_clevr",
-}
-"""usual names from elsewhere, and the names here"""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
@@ -121,6 +112,12 @@ def choice(word: str, choices: Iterable[str], label: str) -> str:
     """`; nearest: linear; model: linear, linear_l1, ...`, for a word that is no choice."""
     choices = list(choices)
     return f"{hint(nearest(word, choices))}; {label}: {offered(choices, word)}"
+
+
+def first_line(error: Exception) -> str:
+    """First line of the message of an error of Hydra or OmegaConf."""
+    message = str(error.__cause__ or error) or type(error).__name__
+    return message.splitlines()[0]
 
 
 def show(value: Any) -> str:

@@ -2,24 +2,9 @@
 
 from typing import Any
 
-_MOVED = {
-    "attention.nystrom.NystromAttention": "attention.nystromformer.NystromAttention",
-    "attention.nystrom.SkyformerAttention": "attention.skyformer.SkyformerAttention",
-    "tasks.glue.Glue": "tasks.glue.task.Glue",
-    "tasks.lra_image.LraImage": "tasks.lra.image.LraImage",
-    "tasks.lra_listops.LraListops": "tasks.lra.listops.LraListops",
-    "tasks.lra_pathfinder.LraPathfinder": "tasks.lra.pathfinder.LraPathfinder",
-    "tasks.lra_retrieval.LraRetrieval": "tasks.lra.retrieval.LraRetrieval",
-    "tasks.lra_text.LraText": "tasks.lra.text.LraText",
-    "tasks.mathematics.Mathematics": "tasks.mathematics.task.Mathematics",
-    "tasks.pcfg.Pcfg": "tasks.pcfg.task.Pcfg",
-    "tasks.scan.Scan": "tasks.scan.task.Scan",
-    "tasks.sort_of_clevr.SortOfClevr": "tasks.sort_of_clevr.task.SortOfClevr",
-    "tasks.wikitext2.Wikitext2": "tasks.wikitext.wikitext2.Wikitext2",
-    "tasks.wikitext103.Wikitext103": "tasks.wikitext.wikitext103.Wikitext103",
-    "tasks.wikitext103_masked.Wikitext103Masked": "tasks.wikitext.wikitext103_masked.Wikitext103Masked",
-}
-MOVED = {f"attnlab.{former}": f"attnlab.{present}" for former, present in _MOVED.items()}
+from attnlab.config.tables import table_beside
+
+MOVED = {f"attnlab.{former}": f"attnlab.{present}" for former, present in table_beside(__file__).items()}
 """former paths and present paths"""
 
 

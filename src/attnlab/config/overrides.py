@@ -40,6 +40,11 @@ class Item:
         return self.key.startswith(("hydra.", "hydra/"))
 
 
+def as_text(item: Item, value: Any) -> str:
+    """`key=value`."""
+    return f"{item.key}={show(value)}"
+
+
 @dataclass
 class Words:
     """The overrides and flags of a command line, and its problems."""

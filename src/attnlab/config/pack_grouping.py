@@ -7,22 +7,15 @@ losses, and the run of a warm start. Everything else must be equal.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from attnlab.config.dotted_keys import MISSING, flatten
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import listed, show
+from attnlab.config.tables import table_beside
 
-OWN = {
-    "seed",
-    "from_run",
-    "model.ortho.weight",
-    "model.embedding_dropout",
-    "backbone.dropout",
-    "backbone.attention_dropout",
-    "backbone.attention_output_dropout",
-    "backbone.embedding_dropout",
-}
+OWN = frozenset(table_beside(__file__)["own_keys"])
 """keys in which members of a pack may differ, besides all of optim.* except optim.name"""
 
 _ONLY = "no other job differs from it in seed and scalar values only"
@@ -91,12 +84,8 @@ def differing(jobs: Sequence[JobConfig]) -> dict[str, list[str]]:
 
 def ranges(numbers: Iterable[int]) -> str:
     """Ascending whole numbers in short: `0-4, 7`."""
-    groups: list[list[int]] = []
-    for number in numbers:
-        if groups and number == groups[-1][-1] + 1:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
+    by_offset = groupby(enumerate(numbers), lambda place: place[1] - place[0])
+    groups = [[number for _, number in group] for _, group in by_offset]
     return ", ".join(str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
 
 

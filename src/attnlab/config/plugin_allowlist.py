@@ -8,8 +8,8 @@ configuration can set this variable. Modules are found on disk without importing
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -88,50 +88,19 @@ def load_class(path: str, base: type) -> type:
     return found
 
 
-@dataclass(frozen=True)
-class ModuleFiles:
-    """A module or package on disk.
-
-    source:  its Python file; None for a folder without `__init__.py` and for compiled modules.
-    folders: the folders with its submodules; empty if it is no package.
-    """
-
-    source: Path | None
-    folders: tuple[Path, ...] = ()
-
-
-def find_module(name: str) -> ModuleFiles | None:
-    """The files of the module with a dotted name, or None; unlike `importlib.util.find_spec`, no parent is imported."""
+def find_module(name: str) -> ModuleSpec | None:
+    """The spec of the module with a dotted name, or None; unlike `importlib.util.find_spec`, no parent is imported."""
     first, *rest = name.split(".")
-    found = _find_top(first)
-    for part in rest:
-        found = None if found is None else _find_inside(found.folders, part)
-    return found
-
-
-def _find_top(name: str) -> ModuleFiles | None:
     try:
-        spec = importlib.util.find_spec(name) if name.isidentifier() else None
+        spec = importlib.util.find_spec(first) if first.isidentifier() else None
     except ValueError:
         # A module in sys.modules without a spec, such as __main__.
         return None
-    if spec is None:
-        return None
-    source = spec.origin if spec.origin is not None and spec.origin.endswith(".py") else None
-    return ModuleFiles(source and Path(source), tuple(map(Path, spec.submodule_search_locations or ())))
-
-
-def _find_inside(folders: Iterable[Path], name: str) -> ModuleFiles | None:
-    """A submodule. Python's finders need the imported parent for a folder without `__init__.py`."""
-    if not name.isidentifier():
-        return None
-    for folder in folders:
-        if (source := folder / name / "__init__.py").is_file():
-            return ModuleFiles(source, (folder / name,))
-        if (source := folder / f"{name}.py").is_file():
-            return ModuleFiles(source)
-    packages = tuple(folder / name for folder in folders if (folder / name).is_dir())
-    return ModuleFiles(None, packages) if packages else None
+    for part in rest:
+        folders = None if spec is None else spec.submodule_search_locations
+        # Searched as a module without parents, because Python's finder would want them imported.
+        spec = PathFinder.find_spec(part, list(folders)) if folders and part.isidentifier() else None
+    return spec
 
 
 def nearest_module(name: str) -> str | None:
@@ -145,6 +114,7 @@ def nearest_module(name: str) -> str | None:
     return nearest(parts[0], allowed_packages())
 
 
-def _submodules(package: ModuleFiles) -> list[str]:
-    paths = [path for folder in package.folders if folder.is_dir() for path in sorted(folder.iterdir())]
+def _submodules(package: ModuleSpec) -> list[str]:
+    folders = filter(Path.is_dir, map(Path, package.submodule_search_locations or ()))
+    paths = [path for folder in folders for path in sorted(folder.iterdir())]
     return [path.stem for path in paths if path.suffix == ".py" or (path.is_dir() and path.name.isidentifier())]

@@ -8,6 +8,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
 from attnlab.config.message_text import choice, hint
@@ -217,13 +218,13 @@ def _alias(module: _Module, name: str, depth: int) -> Any:
 
 @cache
 def _module(name: str) -> _Module | None:
-    files = find_module(name)
-    if files is None or files.source is None:
+    spec = find_module(name)
+    if spec is None or not str(spec.origin).endswith(".py"):
         return None
-    package = name if files.folders else name.rpartition(".")[0]
+    package = name if spec.submodule_search_locations else name.rpartition(".")[0]
     classes, aliases, imports = {}, {}, {}
     try:
-        for node in ast.parse(files.source.read_text(encoding="utf-8")).body:
+        for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
             match node:
                 case ast.ClassDef():
                     classes[node.name] = node
@@ -233,5 +234,5 @@ def _module(name: str) -> _Module | None:
                     source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
                     imports |= {item.asname or item.name: (source, item.name) for item in node.names}
     except (OSError, SyntaxError, ValueError, ImportError) as error:
-        raise TargetError(f"{files.source} cannot be read: {error}") from None
+        raise TargetError(f"{spec.origin} cannot be read: {error}") from None
     return _Module(name, classes, aliases, imports)

@@ -4,77 +4,41 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.apply_overrides import (
-    Pair,
-    Setter,
-    as_text,
-    first_line,
-    followed_names,
-    list_advice,
-    overruled_by_model,
-    resolve,
-)
+from attnlab.config.apply_overrides import Pair, Setter, followed_names, list_advice, overruled_by_model, resolve
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
 from attnlab.config.defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
-from attnlab.config.message_text import listed, show
-from attnlab.config.overrides import Item, Words, group_problems, read_command, read_overrides
+from attnlab.config.message_text import first_line, listed, show
+from attnlab.config.overrides import Item, Words, as_text, group_problems, read_command, read_overrides
 from attnlab.config.target_validation import addable_keys
 
 
-@dataclass(frozen=True)
-class Command:
-    """A checked command line.
-
-    jobs:     in the order of their numbers.
-    launcher: name and options of the launcher that runs the jobs of a sweep.
-    choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
-    """
-
-    multirun: bool
-    jobs: list[JobConfig]
-    launcher: dict[str, Any]
-    choices: list[str]
-
-
-def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
+def check_command(argv: Sequence[str], conf: Path = CONF) -> "Command":
     """Check a whole command line (without the program's name) and every job of its sweep.
 
     Raises:
         ConfigError: with every problem of every argument and every job.
     """
-    found = expand(argv, conf)
-    if found.problems:
-        raise ConfigError(found.problems)
-    jobs = [typed_job(config, conf) for config in found.configs]
-    return Command(found.multirun, jobs, found.launcher, found.choices)
+    command = expand(argv, conf)
+    if command.problems:
+        raise ConfigError(command.problems)
+    return command
 
 
-@dataclass(frozen=True)
-class Expanded:
-    """Complete configurations of the jobs of a command line, with all problems that were found."""
-
-    multirun: bool
-    configs: list[dict[str, Any]]
-    launcher: dict[str, Any]
-    choices: list[str]
-    problems: list[str]
-
-
-def expand(argv: Sequence[str], conf: Path) -> Expanded:
+def expand(argv: Sequence[str], conf: Path) -> "Command":
     """Expand a command line into its jobs; problems are collected, not raised."""
     words = read_command(argv, conf)
     with hydra_session(conf) as loader:
-        return _Expansion(words, conf, loader).run()
+        return Command(words, conf, loader)
 
 
 class _Composition:
@@ -114,15 +78,30 @@ class _Composition:
         return self.resolved[key]
 
 
-class _Expansion:
+class Command:
+    """A command line and the jobs that it expands into.
+
+    Attributes:
+        configs:  complete configurations, in the order of the jobs' numbers.
+        problems: of the command line and of all jobs.
+        launcher: name and options of the launcher that runs the jobs of a sweep.
+        choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
+    """
+
     def __init__(self, words: Words, conf: Path, loader: Any) -> None:
         self.words, self.conf = words, conf
         self.hydra_texts, problems = hydra_words(words, loader)
         self.problems = words.problems + problems
         self.composed: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
         self.compositions: dict[tuple[str, ...], _Composition] = {}
+        self._expand()
 
-    def run(self) -> Expanded:
+    @cached_property
+    def jobs(self) -> list[JobConfig]:
+        """The jobs of a command line without problems."""
+        return [typed_job(config, self.conf) for config in self.configs]
+
+    def _expand(self) -> None:
         given, bad_groups = [], set()
         for item in (item for item in self.words.items if not item.is_hydra):
             problems = group_problems(item, self.conf) if item.group else []
@@ -132,18 +111,18 @@ class _Expansion:
         # Hydra composes once without the swept groups, to read the settings of the sweep.
         choices = tuple(as_text(item, item.values[0]) for item in given if item.group and not item.swept)
         master, settings = self._compose(choices)
-        multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
-        items = self._with_sweeper_params(settings["params"], given) if multirun else given
-        if not multirun and "experiment" not in bad_groups and not self.words.multirun:
+        self.multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
+        items = self._with_sweeper_params(settings["params"], given) if self.multirun else given
+        if not self.multirun and "experiment" not in bad_groups and not self.words.multirun:
             shown = self.words.show_only
             self.problems += [_not_a_sweep(item, master or {}, shown) for item in given if item.swept]
-        self.problems += launcher_problems(settings["launcher"])
-        jobs = self._jobs(items, multirun)
-        if multirun and master is not None:
+        self.launcher = settings["launcher"]
+        self.problems += launcher_problems(self.launcher)
+        self.configs = self._jobs(items)
+        if self.multirun and master is not None:
             self.problems += self._master_problems(master, given)
-        choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
-        problems = list(dict.fromkeys(self.problems))
-        return Expanded(multirun, jobs, settings["launcher"], choices, problems)
+        self.choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
+        self.problems = list(dict.fromkeys(self.problems))
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices (None if it does not compose) and Hydra's settings."""
@@ -181,7 +160,7 @@ class _Expansion:
         _, settings = self._compose((f"experiment={experiment}",))
         return settings["mode"] == "MULTIRUN" or bool(settings["params"])
 
-    def _jobs(self, items: list[Item], multirun: bool) -> list[dict[str, Any]]:
+    def _jobs(self, items: list[Item]) -> list[dict[str, Any]]:
         """Configurations of all jobs; a problem of some jobs is reported once, with their number and an example."""
         jobs, found, example, total = [], Counter(), {}, 0
         values = itertools.product(*(item.values or (None,) for item in items))
@@ -195,7 +174,7 @@ class _Expansion:
                 found[problem] += 1
                 example.setdefault(problem, " ".join(as_text(item, value) for item, value in pairs if item.swept))
         for problem, count in found.items():
-            where = f" [{count} of {total} jobs, such as {example[problem]}]" if multirun and count < total else ""
+            where = f" [{count} of {total} jobs, such as {example[problem]}]" if self.multirun and count < total else ""
             self.problems.append(problem + where)
         return jobs
 

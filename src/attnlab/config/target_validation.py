@@ -12,17 +12,10 @@ from attnlab.config.dotted_keys import MISSING, join, value_at
 from attnlab.config.message_text import choice, show
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.signatures import Argument, Signature, TargetError, read_signature
+from attnlab.config.tables import table_beside
 from attnlab.config.type_check import conform, hints, unknown_keys
 
-BUILDER_ARGUMENTS = {
-    "d_model": "backbone.d_model",
-    "n_heads": "backbone.n_heads",
-    "bias": "backbone.attention_bias",
-    "dropout": "backbone.attention_dropout",
-    "relative_positions": "backbone.positions",
-    "orthogonality": "model.ortho",
-    "initialization": "backbone.initialization",
-}
+BUILDER_ARGUMENTS: dict[str, str] = table_beside(__file__)["builder_arguments"]
 """arguments of an attention that the network builder passes, and the keys that set them"""
 
 OVERRIDABLE_ARGUMENTS = {"initialization"}
@@ -119,6 +112,16 @@ def attention_options(signature: Signature) -> dict[str, Argument]:
         for name, item in signature.arguments.items()
         if name not in passed or name in OVERRIDABLE_ARGUMENTS
     }
+
+
+def own_arguments(signature: Signature, key: str) -> dict[str, Argument]:
+    """The arguments that only a yaml sets: for others, a default of the class would hide the backbone's value.
+
+    Args:
+        key: of the section: `task` or an attention's.
+    """
+    others = TASK_KEYS if key == "task" else {*OFFERED_ARGUMENTS, *BUILDER_ARGUMENTS}
+    return {name: argument for name, argument in signature.arguments.items() if name not in others}
 
 
 def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:

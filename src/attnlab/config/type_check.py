@@ -75,10 +75,14 @@ def _problems(key: str, value: Any, kind: Any) -> list[str]:
     return [not_a_section(value, key, list(hints(kind)))]
 
 
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The types of a union; any other type alone."""
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
 def section_of(kind: Any) -> type | None:
     """The dataclass in a type such as `Section` or `Section | None`; None without one."""
-    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    return next((member for member in members if dataclasses.is_dataclass(member)), None)
+    return next((member for member in _members(kind) if dataclasses.is_dataclass(member)), None)
 
 
 def not_a_section(value: Any, key: str, names: Sequence[str]) -> str:
@@ -106,7 +110,8 @@ def hints(kind: type) -> dict[str, Any]:
 def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
     """Whether a value fits a type; sections and items of lists are checked by `conform`."""
     if kind in _NUMBERS or get_origin(kind) is Annotated:
-        return _is_number(value, kind) and all(value in each for each in _intervals(kind))
+        fits = isinstance(value, (int, *_leaves(kind))) and not isinstance(value, bool)
+        return fits and all(value in each for each in _intervals(kind))
     if kind in (bool, str, dict):
         return isinstance(value, kind)
     if kind in (None, type(None)):
@@ -124,20 +129,13 @@ def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
     return not dataclasses.is_dataclass(kind)
 
 
-def _is_number(value: Any, kind: Any) -> bool:
-    (number,) = _leaves(kind)
-    return isinstance(value, (int, number)) and not isinstance(value, bool)
-
-
 def _intervals(kind: Any) -> Iterator[Interval]:
     """The intervals of a type of numbers; of a union, those of all its members."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind in (int, float):
-        yield interval(kind)
-    elif origin is Annotated:
-        yield from (interval(arguments[0], text) for text in arguments[1:] if isinstance(text, str))
-    elif origin in (Union, types.UnionType):
-        yield from (each for member in arguments for each in _intervals(member))
+    for member in _members(kind):
+        if member in (int, float):
+            yield interval(member)
+        elif get_origin(member) is Annotated:
+            yield from (interval(get_args(member)[0], text) for text in get_args(member)[1:] if isinstance(text, str))
 
 
 def describe(kind: Any) -> str:  # noqa: PLR0911
@@ -176,10 +174,7 @@ def _advice(value: Any, kind: Any) -> str:
 
 
 def _leaves(kind: Any) -> list[Any]:
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        return [leaf for member in get_args(kind) for leaf in _leaves(member)]
-    return _leaves(get_args(kind)[0]) if origin is Annotated else [kind]
+    return [get_args(member)[0] if get_origin(member) is Annotated else member for member in _members(kind)]
 
 
 def build(kind: type[T], value: Mapping[str, Any]) -> T:

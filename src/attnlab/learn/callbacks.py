@@ -8,8 +8,9 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
@@ -21,14 +22,8 @@ from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.training_module import TrainingModule
 
 Metrics = dict[str, float]
-
-
-@runtime_checkable
-class MetricsSink(Protocol):
-    """A destination of metrics."""
-
-    def log(self, step: int, metrics: Metrics) -> None:
-        """Record the metrics of a step."""
+Sink = Callable[[int, Metrics], None]
+"""records the metrics of a step"""
 
 
 class StepCallback(Callback, ABC):
@@ -106,25 +101,26 @@ class RandomState(Callback):
 class TrainMetrics(StepCallback):
     """Logs the module's latest metrics every `every` steps and at the last step."""
 
-    def __init__(self, sink: MetricsSink, every: int, max_steps: int) -> None:
+    def __init__(self, sink: Sink, every: int, max_steps: int) -> None:
         self.sink, self.every, self.max_steps = sink, every, max_steps
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0 or step == self.max_steps:
-            self.sink.log(step, {name: float(value) for name, value in module.latest.items()})
+            self.sink(step, {name: float(value) for name, value in module.latest.items()})
 
 
 class Curve(StepCallback):
     """Logs test metrics every `every` steps as test_curve/...; opt-in, and never used for selection."""
 
-    def __init__(self, sink: MetricsSink, every: int, measure: Callable[[], Metrics]) -> None:
+    def __init__(self, sink: Sink, every: int, measure: Callable[[], Metrics]) -> None:
         self.sink, self.every, self.measure = sink, every, measure
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0:
-            self.sink.log(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
+            self.sink(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
 
 
+@dataclass(eq=False)
 class Saving(StepCallback):
     """Saves every `every` steps, at the last step, and after a stop signal; then raises `Stopped`.
 
@@ -132,8 +128,9 @@ class Saving(StepCallback):
         stop_signal: returns the number of the stop signal that has come, or None.
     """
 
-    def __init__(self, every: int, max_steps: int, stop_signal: Callable[[], int | None]) -> None:
-        self.every, self.max_steps, self.stop_signal = every, max_steps, stop_signal
+    every: int
+    max_steps: int
+    stop_signal: Callable[[], int | None]
 
     def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
         signum = self.stop_signal()
@@ -147,26 +144,18 @@ class Saving(StepCallback):
         """Save the state after a step; refuses weights that are not finite."""
 
 
+@dataclass(eq=False)
 class Checkpoint(Saving):
     """Saves the checkpoint of a run to `path`.
 
     Args:
-        every, max_steps, stop_signal: as in Saving.
         on_saved: called with the step of each checkpoint.
         identity: the run's identity (`config.naming.identity`), by which another run's checkpoint is recognised.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        every: int,
-        max_steps: int,
-        stop_signal: Callable[[], int | None],
-        on_saved: Callable[[int], None],
-        identity: dict[str, Any],
-    ) -> None:
-        super().__init__(every, max_steps, stop_signal)
-        self.path, self.on_saved, self.identity = path, on_saved, identity
+    path: Path
+    on_saved: Callable[[int], None]
+    identity: dict[str, Any]
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]

@@ -1,6 +1,6 @@
 """Evaluation of a network on the subsets of a task, the same during training, after it, and in `evaluate.py`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +11,7 @@ from torch import nn
 
 from attnlab.config.schema import Train
 from attnlab.data.examples import Examples
-from attnlab.data.task_spec import TaskSpec
-from attnlab.learn.example_scores import score_function
+from attnlab.learn.example_scores import ScoreFunction, score_function
 from attnlab.learn.metrics import summarise
 from attnlab.learn.training_progress import Reporter
 from attnlab.tasks.base import Prepared
@@ -44,49 +43,6 @@ def evaluating(network: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients."""
     with evaluation_mode(network), torch.inference_mode():
         yield
-
-
-def evaluate(
-    network: nn.Module,
-    spec: TaskSpec,
-    examples: Examples,
-    *,
-    batch_size: int,
-    precision: str,
-    decode_limit: int = 0,
-    numbers: np.ndarray | None = None,
-    tick: Callable[[int], object] | None = None,
-) -> tuple[dict[str, float], dict[str, int]]:
-    """Metrics and counts of a subset.
-
-    Args:
-        batch_size: affects results by rounding only.
-        decode_limit: limit of the output length, end token included (encoder_decoder only).
-        numbers: evaluate these examples only.
-        tick: called after each batch with the number of evaluated examples.
-
-    Returns:
-        metrics without a prefix (`sequence_accuracy`, `length_30/sequence_accuracy`, `unary/accuracy`), and counts.
-    """
-    numbers = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
-    device = next(network.parameters()).device
-    lengths = None if examples.lengths is None else np.asarray(examples.lengths)[numbers]
-    # Sorted by length: batches need less padding, and fewer decoding steps.
-    order = np.arange(len(numbers)) if lengths is None else np.argsort(lengths, kind="stable")
-    scores, records = score_function(spec, decode_limit), {}
-    with evaluating(network), precision_context(precision, device):
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            batch = examples.batch(numbers[rows]).to(device)
-            for name, values in scores(network, batch).items():
-                values = values.cpu().numpy()
-                records.setdefault(name, np.zeros(len(numbers), dtype=values.dtype))[rows] = values
-            if tick is not None:
-                tick(min(start + batch_size, len(order)))
-    row_of = np.full(len(examples), -1)
-    row_of[numbers] = np.arange(len(numbers))
-    groups = {name: row_of[group][row_of[group] >= 0] for name, group in examples.groups.items()}
-    return summarise(records, spec.metrics, groups, lengths, examples.length_bins)
 
 
 @dataclass
@@ -122,7 +78,15 @@ class Evaluator:
     def subset(
         self, name: str, numbers: np.ndarray | None = None, limit: int | None = None, show: bool = False
     ) -> tuple[dict[str, float], dict[str, int]]:
-        """Metrics and counts of one subset, or of some of its examples; `show` reports progress."""
+        """Metrics and counts of one subset, or of some of its examples.
+
+        Args:
+            limit: limit of the output length, end token included (encoder_decoder only); None: as the task says.
+            show: report progress.
+
+        Returns:
+            metrics without a prefix (`sequence_accuracy`, `length_30/sequence_accuracy`, `unary/accuracy`), and counts.
+        """
         examples = self.prepared.subsets[name]
         numbers = self.chosen(name, numbers)
         if show:
@@ -130,20 +94,37 @@ class Evaluator:
                 cut = f"note: {len(numbers)} of {len(examples)} examples of {name}"
                 self.reporter.say(f"{cut} are evaluated (train.eval_batches={self.train.eval_batches})")
             self.reporter.start(f"evaluating {name}", len(examples) if numbers is None else len(numbers))
+        numbers = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
+        lengths = None if examples.lengths is None else np.asarray(examples.lengths)[numbers]
+        scores = score_function(self.prepared.spec, limit or self.prepared.decode_limits.get(name, 0))
         try:
-            return evaluate(
-                self.network,
-                self.prepared.spec,
-                examples,
-                batch_size=self.train.eval_batch_size,
-                precision=self.train.precision,
-                decode_limit=limit or self.prepared.decode_limits.get(name, 0),
-                numbers=numbers,
-                tick=self.reporter.update if show else None,
-            )
+            records = self._records(examples, numbers, lengths, scores, show)
         finally:
             if show:
                 self.reporter.stop()
+        row_of = np.full(len(examples), -1)
+        row_of[numbers] = np.arange(len(numbers))
+        groups = {group: row_of[rows][row_of[rows] >= 0] for group, rows in examples.groups.items()}
+        return summarise(records, self.prepared.spec.metrics, groups, lengths, examples.length_bins)
+
+    def _records(
+        self, examples: Examples, numbers: np.ndarray, lengths: np.ndarray | None, scores: ScoreFunction, show: bool
+    ) -> dict[str, np.ndarray]:
+        """Scores of examples by name; the size of batches affects them by rounding only."""
+        # Sorted by length: batches need less padding, and fewer decoding steps.
+        order = np.arange(len(numbers)) if lengths is None else np.argsort(lengths, kind="stable")
+        device, size = next(self.network.parameters()).device, self.train.eval_batch_size
+        records: dict[str, np.ndarray] = {}
+        with evaluating(self.network), precision_context(self.train.precision, device):
+            for start in range(0, len(order), size):
+                rows = order[start : start + size]
+                batch = examples.batch(numbers[rows]).to(device)
+                for name, values in scores(self.network, batch).items():
+                    values = values.cpu().numpy()
+                    records.setdefault(name, np.zeros(len(numbers), dtype=values.dtype))[rows] = values
+                if show:
+                    self.reporter.update(min(start + size, len(order)))
+        return records
 
     def chosen(self, name: str, numbers: np.ndarray | None) -> np.ndarray | None:
         """Numbers of the examples to evaluate: `numbers` (None: all), cut down to `train.eval_batches` batches."""

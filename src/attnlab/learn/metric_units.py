@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from attnlab.config.tables import table_beside
+
 LARGEST = 1e300
 """limit of recorded numbers: sums and percentages of larger ones would not be finite"""
 LONG = 1e9
@@ -36,32 +38,12 @@ class Unit:
     most: float = LARGEST
 
 
-SHARE = Unit("percent", "%", 100.0, 1, least=0.0, most=1.0)
-CORRELATION = replace(SHARE, least=-1.0)
-"""in percent too, as in GLUE papers"""
-PERPLEXITY = Unit("perplexity", lower_is_better=True, least=0.0)
-LOSS = Unit("loss", digits=4, lower_is_better=True)
-RATIO = Unit("ratio", lower_is_better=True, least=0.0)
-
-OF_RUNS = {
-    "parameters": Unit("million parameters", "million", 1e-6, lower_is_better=True, least=0.0),
-    "seconds": Unit("seconds", "s", digits=1, lower_is_better=True, least=0.0),
-    "steps_per_second": Unit("steps per second", "steps/s", least=0.0),
-    "state_size": Unit("numbers", digits=0, lower_is_better=True, least=0.0),
-    "peak_memory_bytes": Unit("MB", "MB", 1e-6, 0, lower_is_better=True, least=0.0),
-}
+_TABLE = table_beside(__file__)
+_KINDS = {kind: Unit(**fields) for kind, fields in _TABLE["kinds"].items()}
+SHARE, RATIO = _KINDS["share"], _KINDS["ratio"]
+OF_RUNS = {name: Unit(**fields) for name, fields in _TABLE["of_runs"].items()}
 """numbers in result.json other than metrics"""
-_KINDS = {
-    "accuracy": SHARE,
-    "f1": SHARE,
-    "correlation": CORRELATION,
-    "pearson": CORRELATION,
-    "spearman": CORRELATION,
-    "perplexity": PERPLEXITY,
-    "loss": LOSS,
-}
-"""by a word of the metric's name, as in sequence_accuracy_oracle_end"""
-_BY_NAME = {unit.name: unit for unit in (SHARE, RATIO, LOSS, *OF_RUNS.values())}
+_DIGITS = {unit.name: unit.digits for unit in (*_KINDS.values(), *OF_RUNS.values())}
 _SPREAD = re.compile(r"relative_sd\((?P<name>[\w/.]+)\)")
 
 
@@ -81,8 +63,9 @@ def unit_of(metric: str) -> Unit:
     if spread_of(metric):
         return RATIO
     last = metric.rpartition("/")[2]
-    found = next((_KINDS[word] for word in last.split("_") if word in _KINDS), Unit(""))
-    return found if found.name in _BY_NAME else replace(found, name=last.replace("_", " "))
+    kind = next((_TABLE["words"][word] for word in last.split("_") if word in _TABLE["words"]), None)
+    found = Unit("") if kind is None else _KINDS[kind]
+    return found if found.name else replace(found, name=last.replace("_", " "))
 
 
 def same_unit(name: str, published: str) -> bool:
@@ -135,7 +118,7 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
     if max(size, abs(given)) >= LONG:
         text = f"{given:.2e}"
     else:
-        text = f"{given:,.{0 if size >= 1000 else _BY_NAME.get(unit, Unit(unit)).digits}f}"
+        text = f"{given:,.{0 if size >= 1000 else _DIGITS.get(unit, Unit.digits)}f}"
     text = text if text.strip("-0.") else text.removeprefix("-")
     return f"+{text}" if signed and given > 0 else text
 

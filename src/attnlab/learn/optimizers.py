@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler
+from torch.optim.lr_scheduler import LambdaLR
 
 from attnlab.config.schema import Optim
 
@@ -44,10 +44,17 @@ def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "param_groups": groups}
 
 
-def make_schedule(optim: Optim, optimizer: Optimizer, max_steps: int) -> LRScheduler | None:
-    """The schedule over `max_steps` optimiser steps, or None for a constant rate without warm-up."""
-    factor = schedule_of(optim, max_steps)
-    return None if factor is None else LambdaLR(optimizer, factor)
+def with_schedule(optimizer: Optimizer, optims: Sequence[Optim], max_steps: int) -> dict[str, Any]:
+    """An optimiser and its schedule over `max_steps` steps, as Lightning takes them; constant rates need no schedule.
+
+    Args:
+        optims: the options of each parameter group.
+    """
+    factors = [schedule_of(optim, max_steps) for optim in optims]
+    if not any(factors):
+        return {"optimizer": optimizer}
+    schedule = LambdaLR(optimizer, [factor or (lambda step: 1.0) for factor in factors])
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
 def schedule_of(optim: Optim, max_steps: int) -> Callable[[int], float] | None:

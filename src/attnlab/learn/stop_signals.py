@@ -73,10 +73,11 @@ class StopRequest:
         if again or (first and not self.deferred):
             raise Stopped(signum)
 
-    def install(self) -> None:
-        """Handle the signals again: Lightning installs other handlers when training starts."""
+    def defer(self) -> None:
+        """Let stops wait for the end of a step, and handle signals again: Lightning installs handlers of its own."""
         for signum in self.former:
             signal.signal(signum, self._handle)
+        self.deferred = True
 
     @contextmanager
     def listening(self) -> Iterator["StopRequest"]:

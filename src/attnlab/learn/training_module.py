@@ -1,8 +1,10 @@
 """The LightningModule of all tasks: loss, optimiser, gradient clipping, and the check for NaN and infinite losses."""
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -14,63 +16,97 @@ from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.compiled_step import OwnGradients, compiled
 from attnlab.learn.loss_monitor import LossMonitor, StepLosses
 from attnlab.learn.objectives import hide_tokens, objective_for, over_pieces
-from attnlab.learn.optimizers import make_optimizer, make_schedule
+from attnlab.learn.optimizers import make_optimizer, with_schedule
 
 
 class NonFiniteLoss(Exception):
     """The loss or the weights became NaN or infinite; the message names step, examples and parameter."""
 
 
-class TrainingModule(pl.LightningModule):
-    """Trains a network on a task.
+class StepModule(pl.LightningModule):
+    """Training steps of one run, or of several runs together; extended by `TrainingModule` and by that of a pack.
+
+    Args:
+        config: the configuration of the run, or of the first one.
+        function: computes loss and penalty of a whole batch; compiled if `trainer.compile` says so.
+        parameters: on one device.
+        penalty_weight: a number, or one number for each run; None: there is no penalty.
 
     Attributes:
-        latest: metrics of the last step (`train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr`).
+        metrics: `train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr` of the last step: a number each, or one
+            number for each run.
         loss_monitor: decides when losses are checked; in any case before weights are validated or saved.
     """
 
-    def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
+    def __init__(
+        self,
+        config: Config,
+        spec: TaskSpec,
+        function: Callable[..., tuple[Tensor, Tensor]],
+        parameters: Sequence[Tensor],
+        penalty_weight: float | Tensor | None,
+    ) -> None:
         super().__init__()
-        self.config, self.network, self.spec = config, network, spec
-        self.objective = objective_for(spec)
-        device = next(network.parameters()).device
-        self._whole = compiled(self.objective, device) if config.trainer.compile else self.objective
-        replayed = config.trainer.compile and device.type == "cuda"
-        self._own_gradients = OwnGradients(network.parameters()) if replayed else None
+        self.config, self.spec, self.penalty_weight = config, spec, penalty_weight
+        device, compiles = parameters[0].device, config.trainer.compile
+        self._whole = compiled(function, device) if compiles else function
+        self._own_gradients = OwnGradients(parameters) if compiles and device.type == "cuda" else None
         self.loss_monitor = LossMonitor(late=device.type == "cuda")
-        self.latest: dict[str, Tensor | float] = {}
+        self.metrics: dict[str, Tensor | float] = {}
         self._batch: Batch | None = None
         self._losses: list[Tensor] = []
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        if self.spec.kind == "masked_language_model":
-            batch = hide_tokens(batch, self.spec)
-        loss, penalty = self._losses_of(batch)
-        self._batch = batch
-        if len(self._losses) == self.config.train.accumulate:
-            self._losses.clear()
-        self._losses.append(loss.detach())
-        self.latest["train/loss"] = torch.stack(self._losses).mean()
-        weight = self.config.model.ortho.weight
-        if weight > 0:
-            self.latest["train/ortho"] = penalty.detach()
-            loss = loss + weight * penalty
-        return loss
-
-    def _losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    @abstractmethod
+    def losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and penalty of a batch; a batch of more than `train.max_tokens` is computed in pieces.
 
         Pieces are never compiled: each has another length.
         """
-        pieces = batch.pieces(self.config.train.max_tokens)
-        if len(pieces) == 1:
-            return self._whole(self.network, batch)
-        return over_pieces(partial(self.objective, self.network), pieces, [piece.counts.sum() for piece in pieces])
+
+    @abstractmethod
+    def check(self, due: Sequence[StepLosses]) -> None:
+        """Check that losses are finite."""
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        if self.spec.kind == "masked_language_model":
+            batch = hide_tokens(batch, self.spec)
+        loss, penalty = self.losses_of(batch)
+        self._batch = batch
+        if len(self._losses) == self.config.train.accumulate:
+            self._losses.clear()
+        self._losses.append(loss.detach())
+        self.metrics["train/loss"] = torch.stack(self._losses).mean(0)
+        if self.penalty_weight is not None:
+            self.metrics["train/ortho"] = penalty.detach()
+            loss = loss + self.penalty_weight * penalty
+        return loss
 
     def on_after_backward(self) -> None:
         if self._own_gradients is not None:
             self._own_gradients()
-        self._check(self.loss_monitor.after(self.global_step, self._batch, self.latest))
+        self.check(self.loss_monitor.after(self.global_step, self._batch, self.metrics))
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        return batch.to(device)
+
+
+class TrainingModule(StepModule):
+    """Trains a network on a task.
+
+    Attributes:
+        latest: metrics of the last step.
+    """
+
+    def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
+        objective, weight = objective_for(spec), config.model.ortho.weight
+        super().__init__(config, spec, objective, list(network.parameters()), weight if weight > 0 else None)
+        self.network, self.objective, self.latest = network, objective, self.metrics
+
+    def losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        pieces = batch.pieces(self.config.train.max_tokens)
+        if len(pieces) == 1:
+            return self._whole(self.network, batch)
+        return over_pieces(partial(self.objective, self.network), pieces, [piece.counts.sum() for piece in pieces])
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
         optimizer.zero_grad(set_to_none=self._own_gradients is None)
@@ -81,9 +117,9 @@ class TrainingModule(pl.LightningModule):
         Raises:
             NonFiniteLoss: a loss is not finite.
         """
-        self._check(self.loss_monitor.unchecked())
+        self.check(self.loss_monitor.unchecked())
 
-    def _check(self, due: Sequence[StepLosses]) -> None:
+    def check(self, due: Sequence[StepLosses]) -> None:
         for losses in due:
             if not all(map(math.isfinite, losses.numbers().values())):
                 gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
@@ -102,12 +138,7 @@ class TrainingModule(pl.LightningModule):
             f"{sizes.get(name, float('nan'))} in {name}"
         )
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: torch.optim.Optimizer,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
+    def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
         """Clips single gradients, then the norm of all gradients; without a limit the norm is only measured."""
         limit, largest = self.config.optim.clip_norm, self.config.optim.clip_value
         if largest is not None:
@@ -138,10 +169,4 @@ class TrainingModule(pl.LightningModule):
         # With float16 a fused optimiser unscales gradients itself, after they were clipped: the limit would be wrong.
         fused = self.config.train.precision != "16-mixed"
         optimizer = make_optimizer(self.config.optim, self.network.parameters(), fused)
-        schedule = make_schedule(self.config.optim, optimizer, self.config.train.max_steps)
-        if schedule is None:
-            return {"optimizer": optimizer}
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        return batch.to(device)
+        return with_schedule(optimizer, [self.config.optim], self.config.train.max_steps)

@@ -4,7 +4,7 @@ import time
 
 import pytorch_lightning as pl
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from attnlab.data.files.progress import LINE_SECONDS
 from attnlab.learn.callbacks import StepCallback
@@ -36,13 +36,8 @@ class Reporter:
         self.what, self.first, self.total, self.started = what, done, total, time.monotonic()
         self.spoken = self.started
         if self.style == "bar":
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[note]}"),
-                TimeRemainingColumn(),
-            )
+            name, note = "{task.description}", "{task.fields[note]}"
+            columns = (name, BarColumn(), MofNCompleteColumn(), note, TimeRemainingColumn())
             self.progress = Progress(*columns, console=self.console, transient=False)
             self.task = self.progress.add_task(what, total=total, completed=done, note="")
             self.progress.start()

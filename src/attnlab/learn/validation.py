@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 import torch
 
 from attnlab.learn.atomic_write import IDENTITY, save_atomically
-from attnlab.learn.callbacks import Metrics, MetricsSink, StepCallback
+from attnlab.learn.callbacks import Metrics, Sink, StepCallback
 from attnlab.learn.metrics import improves
 from attnlab.learn.training_module import TrainingModule
 
@@ -30,7 +30,7 @@ class Validation(StepCallback):
         best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step.
     """
 
-    sink: MetricsSink
+    sink: Sink
     every: int
     max_steps: int
     measure: Callable[[], Metrics]
@@ -51,7 +51,7 @@ class Validation(StepCallback):
             return
         module.require_finite_weights()
         metrics = self.measure()
-        self.sink.log(step, {f"val/{name}": value for name, value in metrics.items()})
+        self.sink(step, {f"val/{name}": value for name, value in metrics.items()})
         for rule in ("", *self.groups):
             value = metrics[f"{rule}/{self.metric}" if rule else self.metric]
             if improves(self.metric, value, self.best.get(rule, {}).get("value")):

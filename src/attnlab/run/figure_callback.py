@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -15,6 +16,7 @@ EXAMPLES = 8
 FOLDER = "figures"
 
 
+@dataclass(eq=False)
 class Figures(StepCallback):
     """Draws norms, values, weights and locality on a fixed batch of eight examples of the validation data (training
     data if there is none; never test data), into `<run folder>/figures/step<k>/` and wandb.
@@ -32,29 +34,24 @@ class Figures(StepCallback):
         show: called with the step and the pictures of every set.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        config: Config,
-        data: tuple[Task, Prepared],
-        say: Callable[[str], None],
-        show: Callable[[int, Sequence[Path]], None],
-    ) -> None:
-        self.folder, self.config, (self.task, self.prepared) = folder / FOLDER, config, data
-        self.say, self.show = say, show
+    folder: Path
+    config: Config
+    data: tuple[Task, Prepared]
+    say: Callable[[str], None]
+    show: Callable[[int, Sequence[Path]], None]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
         super().on_train_start(trainer, pl_module)
         if not trainer.global_step:
             # figures of a run that starts again
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.folder / FOLDER, ignore_errors=True)
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.config.logger.figures_every:
             return
         with preserved_rng():
             try:
-                folder = self.folder / f"step{step}"
+                folder = self.folder / FOLDER / f"step{step}"
                 if not folder.exists():
                     self._draw(module, step, folder)
                 self.show(step, _pictures(folder))
@@ -68,14 +65,14 @@ class Figures(StepCallback):
         from attnlab.analysis.attention_figures import draw
         from attnlab.analysis.compute_summary import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 
-        config, subsets = self.config, self.prepared.subsets
-        subset = "val" if "val" in subsets else "train"
+        config, (task, prepared) = self.config, self.data
+        subset = "val" if "val" in prepared.subsets else "train"
         label = f"{config.model.name}, seed {config.seed}"
         examples = DiagnosedExamples(
-            task=self.task,
-            prepared=self.prepared,
+            task=task,
+            prepared=prepared,
             subset=subset,
-            numbers=choose(subsets[subset], EXAMPLES),
+            numbers=choose(prepared.subsets[subset], EXAMPLES),
             label=label,
             weights=f"step {step}",
         )

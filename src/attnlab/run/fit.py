@@ -1,13 +1,12 @@
 """Training of a run: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
-from torch.utils.data import DataLoader
+from pytorch_lightning.callbacks import LambdaCallback
 
 from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder, Order
@@ -16,7 +15,7 @@ from attnlab.learn.callbacks import Checkpoint, Clock, Curve, RandomState, Train
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
-from attnlab.learn.stop_signals import Stopped, StopRequest
+from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.training_progress import TrainProgress
@@ -24,17 +23,6 @@ from attnlab.learn.validation import Validation
 from attnlab.run.figure_callback import Figures
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
-
-
-class Listen(pl.Callback):
-    """Installs our signal handlers when training starts, after Lightning's own; stops wait for the end of a step."""
-
-    def __init__(self, stop: StopRequest) -> None:
-        self.stop = stop
-
-    def on_train_start(self, *args: Any) -> None:
-        self.stop.install()
-        self.stop.deferred = True
 
 
 class TrainingOver(Exception):
@@ -61,17 +49,8 @@ def batch_order(config: Config, prepared: Prepared) -> BatchOrder:
 
 def train_padding(config: Config, prepared: Prepared) -> float | None:
     """Share of padding in the first training batches; None for pictures."""
-    return padding_share(
-        batch_order(config, prepared),
-        prepared.subsets["train"],
-        max_tokens=config.train.max_tokens,
-        rounded=rounds_lengths(config),
-    )
-
-
-def rounds_lengths(config: Config) -> bool:
-    """Whether batches are padded to a few lengths: a compiled step is compiled again for each new shape."""
-    return config.trainer.compile
+    order, examples = batch_order(config, prepared), prepared.subsets["train"]
+    return padding_share(order, examples, max_tokens=config.train.max_tokens, rounded=config.trainer.compile)
 
 
 def with_steps(config: Config, prepared: Prepared) -> Config:
@@ -92,7 +71,17 @@ def fit(run: RunContext) -> None:
     """
     order = batch_order(run.config, run.prepared)
     module = TrainingModule(run.config, run.network, run.prepared.spec)
-    train(run, module, order, _callbacks(run, order))
+    options, own = run.config.train, own_callbacks(run, order)
+    save = Checkpoint(
+        options.checkpoint_every,
+        options.max_steps,
+        run.stop.pending,
+        run.folder.checkpoint,
+        lambda step: after_saving(run, own, step),
+        run.identity,
+    )
+    # the checkpoint is last, since it saves the state of the others
+    train(run, module, order, [Clock(time.monotonic), TrainProgress(run.reporter, options.max_steps), *own, save])
 
 
 def train(
@@ -106,15 +95,21 @@ def train(
 
     Args:
         run: the run; for runs that are trained together, the first of them.
-        order: batches of the run, or of all runs.
+        order: batches of the run, or of all runs, one after another.
         plugins: plugins of Lightning's Trainer.
 
     Raises:
         Stopped: as in `fit`.
     """
     config, say = run.config, run.reporter.say
-    loader = make_loader(config, run.prepared, order, run.step, run.device, say)
-    trainer = make_trainer(config, run.device, [Listen(run.stop), RandomState(), *callbacks], plugins, say)
+    examples, workers = run.prepared.subsets["train"], config.trainer.workers
+    if examples.store is not None and workers:
+        say(f"note: trainer.workers={workers} is not used: the data is on the device")
+    first = run.step * config.train.accumulate
+    loader = train_loader(examples, order, first, workers, run.device.type == "cuda", config.trainer.compile)
+    # first, so that signals are handled again after Lightning has installed its own handlers
+    listen = LambdaCallback(on_train_start=lambda *given: run.stop.defer())
+    trainer = make_trainer(config, run.device, [listen, RandomState(), *callbacks], plugins, say)
     if config.trainer.compile:
         say(
             "compiling the training step: the first one takes about a minute, and so does the first of every new length"
@@ -134,47 +129,6 @@ def train(
         raise Stopped(signum)
 
 
-def make_loader(
-    config: Config,
-    prepared: Prepared,
-    order: Order,
-    step: int,
-    device: torch.device,
-    say: Callable[[str], None] = lambda text: None,
-) -> DataLoader:
-    """Returns a loader of training batches that starts at a step.
-
-    Args:
-        order: batches of one run, or of several runs one after another.
-        say: reports options that are not used.
-    """
-    examples, workers = prepared.subsets["train"], config.trainer.workers
-    if examples.store is not None and workers:
-        say(f"note: trainer.workers={workers} is not used: the data is on the device")
-    return train_loader(
-        examples,
-        order,
-        first=step * config.train.accumulate,
-        workers=workers,
-        pin=device.type == "cuda",
-        round_lengths=rounds_lengths(config),
-    )
-
-
-def _callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
-    """Callbacks in the order in which they act; the checkpoint is last, since it saves the state of the others."""
-    options, own = run.config.train, own_callbacks(run, order)
-    save = Checkpoint(
-        run.folder.checkpoint,
-        options.checkpoint_every,
-        options.max_steps,
-        run.stop.pending,
-        lambda step: after_saving(run, own, step),
-        run.identity,
-    )
-    return [Clock(time.monotonic), TrainProgress(run.reporter, options.max_steps), *own, save]
-
-
 def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None:
     """After a checkpoint is written: record its step, and remove best weights that it does not name any more."""
     run.folder.set_status("running", step=step)
@@ -186,14 +140,14 @@ def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None
 def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
     """Callbacks of a run, also if others are trained together with it, in the order in which they act."""
     config, options, evaluator = run.config, run.config.train, run.evaluator
-    chosen: list[pl.Callback] = [TrainMetrics(run.sinks, options.log_every, options.max_steps)]
+    chosen: list[pl.Callback] = [TrainMetrics(run.sinks.log, options.log_every, options.max_steps)]
     if redrawn_modules(run.network):
         chosen.append(Redraw(config.seed))
     if (every := options.validate_every) is not None:
         if every == "epoch":
             every = max(order.batches_per_epoch // options.accumulate, 1)
         validation = Validation(
-            run.sinks,
+            run.sinks.log,
             every,
             options.max_steps,
             lambda: evaluator.subset("val")[0],
@@ -204,7 +158,7 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
         )
         chosen.append(validation)
     if options.test_curve_every is not None:
-        chosen.append(Curve(run.sinks, options.test_curve_every, lambda: _curve_metrics(evaluator)))
+        chosen.append(Curve(run.sinks.log, options.test_curve_every, lambda: _curve_metrics(evaluator)))
     if config.logger.figures_every is not None:
         data = (run.task, run.prepared)
         chosen.append(Figures(run.folder.path, config, data, run.reporter.say, run.sinks.pictures))

@@ -66,17 +66,12 @@ def _cpu_name() -> str:
     return platform.processor()
 
 
-def command() -> str:
-    """The command line, quoted for a shell."""
-    return command_line("python", *sys.argv)
-
-
 def origin(device: "torch.device") -> dict[str, Any]:
-    """Versions, commit, hardware, command and time of a result."""
+    """Versions, commit, hardware, command (quoted for a shell) and time of a result."""
     return {
         "versions": versions(),
         "git": git_state(),
         "hardware": hardware(device),
-        "command": command(),
+        "command": command_line("python", *sys.argv),
         "written": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }

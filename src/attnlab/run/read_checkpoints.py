@@ -102,13 +102,10 @@ def _require_own(saved: Any, path: Path) -> None:
     own = identity(stored_config(path.parent / "config.yaml"))
     if there == own:
         return
-    others = [
-        f"{key} {there.get(key)} instead of {own[key]}"
-        for key in ("task", "model", "seed")
-        if there.get(key) != own[key]
-    ]
+    differing = [key for key in ("task", "model", "seed") if there.get(key) != own[key]]
+    others = ", ".join(f"{key} {there.get(key)} instead of {own[key]}" for key in differing)
     raise RunError(
-        f"{path} holds the weights of another run ({', '.join(others) or 'of another configuration'}) than the "
+        f"{path} holds the weights of another run ({others or 'of another configuration'}) than the "
         f"config.yaml beside it; {_advice(path.parent)}"
     )
 

@@ -16,11 +16,10 @@ import yaml
 
 from attnlab.config.defaults import completed
 from attnlab.config.moved_targets import with_present_targets
+from attnlab.config.tables import LOADER
 from attnlab.config.type_check import accepts, hints, record_problem
 from attnlab.run.stored_types import Result, Status, StoredConfig
 
-# the loader of libyaml is ten times faster
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100}
 """maximal size in bytes; a run writes a few thousand"""
 DEEPEST = 50

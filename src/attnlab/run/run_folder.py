@@ -39,11 +39,12 @@ def write_text(path: Path, text: str, advice: str = "choose another paths.runs")
         raise RunError(f"cannot write {path}: {error.strerror}; free space or {advice}") from error
 
 
-def require_writable(folder: Path, advice: str) -> None:
+def require_writable(folder: Path, advice: str, task: str = "write into") -> None:
     """Make a folder, and check that files can be written into it.
 
     Args:
         advice: how to choose another folder.
+        task: what cannot be done, for the message.
 
     Raises:
         RunError: it cannot be made or written to.
@@ -51,7 +52,7 @@ def require_writable(folder: Path, advice: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunError(f"cannot write into {folder}: {error.strerror}; {advice}") from error
+        raise RunError(f"cannot {task} {folder}: {error.strerror} ({error.filename}); {advice}") from error
     # also false for root on a read-only file system
     if not os.access(folder, os.W_OK):
         raise RunError(f"cannot write into {folder}: it is read-only; {advice}")
@@ -67,11 +68,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoint, self.result_file = path / "last.ckpt", path / "result.json"
-        self.metrics_file, self.config_file, self.status_file = (
-            path / "metrics.csv",
-            path / "config.yaml",
-            path / "status.json",
-        )
+        self.config_file, self.metrics_file = path / "config.yaml", path / "metrics.csv"
+        self.status_file = path / "status.json"
 
     def create(self) -> None:
         """Make the folder.
@@ -79,14 +77,7 @@ class RunFolder:
         Raises:
             RunError: it cannot be made or written to.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(
-                f"cannot create the run folder {self.path}: {error.strerror} ({error.filename}); set another paths.runs"
-            ) from error
-        if not os.access(self.path, os.W_OK):
-            raise RunError(f"the run folder {self.path} is not writable; change its permissions or set paths.runs")
+        require_writable(self.path, "set another paths.runs", "create the run folder")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

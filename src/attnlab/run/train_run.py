@@ -5,6 +5,7 @@ Runs that are trained together (`launch.pack`) use the same steps.
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,11 +140,10 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
     Raises:
         RunError: the data or the weights are not the ones that the run started with.
     """
-    device, task, prepared = runtime.device, runtime.task, runtime.prepared
-    job = job.with_typed(with_steps(job.typed, prepared))
-    config = job.typed
+    device, prepared = runtime.device, runtime.prepared
+    config = with_steps(job.typed, prepared)
     note_hardware(folder, device, reporter)
-    require_same_data(folder, task, prepared)
+    require_same_data(folder, runtime.task, prepared)
     folder.keep(prepared.keep)
     step = reached_step(folder)
     network = make_network(config, prepared.spec)
@@ -155,7 +155,7 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
     rows = file.keep_until(step if step else -1)
     return RunContext(
         **vars(runtime),
-        job=job,
+        job=replace(job, typed=config),
         folder=folder,
         reporter=reporter,
         stop=stop,

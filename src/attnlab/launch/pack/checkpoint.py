@@ -1,6 +1,7 @@
 """Checkpoints of packed runs: one file for each run, as the same run alone would write and read it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from pytorch_lightning.plugins import CheckpointIO
 from torch import Tensor
 
+from attnlab.config.schema import Config
 from attnlab.launch.pack.member import PackMember
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackedModule
@@ -24,12 +26,11 @@ TOGETHER = "together"
 """entry with the random states of the pack and the names of its runs, in addition to the states of the run alone"""
 
 
+@dataclass(eq=False)
 class PackSaving(Saving):
     """Saves the runs that are still trained to their own folders, all of them or none."""
 
-    def __init__(self, checkpoints: "PackCheckpoints", *options: Any) -> None:
-        super().__init__(*options)
-        self.checkpoints = checkpoints
+    checkpoints: "PackCheckpoints"
 
     def save(self, trainer: pl.Trainer, module: PackedModule, step: int) -> None:
         active = []
@@ -76,7 +77,7 @@ class PackCheckpoints(CheckpointIO):
             # copies: a view would be saved with the memory of all runs
             "state_dict": {f"network.{n}": v.clone() for n, v in member.run.network.state_dict().items()},
             "optimizer_states": [self._optimizer_state(row)],
-            "lr_schedulers": [_schedule_state(self.current["lr_schedulers"][0], row)] if _scheduled(member) else [],
+            "lr_schedulers": self._schedule_states(row, member.run.config),
             "callbacks": callbacks | {RandomState.__qualname__: self._random_state(member)},
         }
 
@@ -92,6 +93,13 @@ class PackCheckpoints(CheckpointIO):
         }
         group = together["param_groups"][row] | {"params": list(numbers)}
         return {"state": own if state else {}, "param_groups": [group]}
+
+    def _schedule_states(self, row: int, config: Config) -> list[dict[str, Any]]:
+        """State of the schedule of one run, its entry of every list; a constant rate has no schedule."""
+        if schedule_of(config.optim, config.train.max_steps) is None:
+            return []
+        [together] = self.current["lr_schedulers"]
+        return [{key: [value[row]] if isinstance(value, list) else value for key, value in together.items()}]
 
     def _random_state(self, member: PackMember) -> dict[str, Any]:
         """Random states for the run alone, from its seed and step, and the states of the pack."""
@@ -140,17 +148,6 @@ class PackCheckpoints(CheckpointIO):
 
 def _names(members: Sequence[PackMember]) -> list[str]:
     return ["/".join(member.run.folder.path.parts[-2:]) for member in members]
-
-
-def _scheduled(member: PackMember) -> bool:
-    """Whether a run alone has a learning rate schedule."""
-    train = member.run.config.train
-    return schedule_of(member.run.config.optim, train.max_steps) is not None
-
-
-def _schedule_state(together: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """State of the schedule of one run: its entry of every list."""
-    return {key: [value[row]] if isinstance(value, list) else value for key, value in together.items()}
 
 
 def _joined_schedules(states: Sequence[list], groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -30,17 +30,18 @@ def different_rates(template: nn.Module, networks: Sequence[nn.Module]) -> dict[
     """
     found = {}
     for path, module in list(template.named_modules()):
-        there = [network.get_submodule(path) for network in networks]
-        if isinstance(module, nn.Dropout):
-            rates = [float(own.p) for own in there]
-            if len(set(rates)) > 1:
-                parent, _, name = path.rpartition(".")
-                setattr(template.get_submodule(parent), name, RatedDropout(rates[0]))
-                found[f"{path}.rate"] = rates
-        elif isinstance(getattr(module, "dropout", None), (int, float)):
-            rates = [float(own.dropout) for own in there]
-            if len(set(rates)) > 1:
-                del module.dropout
-                module.register_buffer("dropout", torch.tensor(rates[0]), persistent=False)
-                found[f"{path}.dropout"] = rates
+        name = "p" if isinstance(module, nn.Dropout) else "dropout"
+        if not isinstance(getattr(module, name, None), (int, float)):
+            continue
+        rates = [float(getattr(network.get_submodule(path), name)) for network in networks]
+        if len(set(rates)) == 1:
+            continue
+        if name == "p":
+            parent, _, child = path.rpartition(".")
+            setattr(template.get_submodule(parent), child, RatedDropout(rates[0]))
+            found[f"{path}.rate"] = rates
+        else:
+            del module.dropout
+            module.register_buffer("dropout", torch.tensor(rates[0]), persistent=False)
+            found[f"{path}.dropout"] = rates
     return found

@@ -120,7 +120,7 @@ class PackTrainer:
         callbacks = [
             TrainProgress(self.reporter, options.max_steps, f"training {len(members)} runs"),
             ForMembers(members, clock.pass_on),
-            PackSaving(checkpoints, options.checkpoint_every, options.max_steps, self.stop.pending),
+            PackSaving(options.checkpoint_every, options.max_steps, self.stop.pending, checkpoints),
         ]
         seed_everything(_seed([(member.run.config.seed, first.step) for member in members]))
         pack = replace(first, reporter=self.reporter)
