@@ -24,12 +24,13 @@ from torch import Tensor, nn
 
 from attnlab.attention.core.removed_methods import refuse_former_names
 from attnlab.attention.core.value_orthogonality import orthogonality_loss
+from attnlab.config.message_text import UserError
 from attnlab.config.schema import OrthoForm
 
 Initialization = Literal["xavier", "torch"]
 
 
-class TooLong(ValueError):
+class TooLong(UserError, ValueError):
     """A sequence is too long for the network; the message says what to do."""
 
 

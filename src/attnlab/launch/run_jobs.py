@@ -9,11 +9,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.pack_grouping import describe, packs, ranges
 from attnlab.config.sweep import Command
 from attnlab.launch.joblib_workers import Worker
-from attnlab.launch.run_job import FAILED, run_job, start_line
+from attnlab.launch.run_job import run_job, start_line
 from attnlab.run.finished_run import is_finished
 
 _WORKER = Worker()

@@ -32,7 +32,7 @@ LONGEST_EXAMPLE = 1000
 Config = Mapping[str, Any]
 
 
-def show_all(configs: Sequence[Config]) -> int:
+def show_all(configs: Sequence[Config]) -> None:
     """Print every task, without preparing or downloading data."""
     console, ready, lacking = _console(), [], []
     for config in configs:
@@ -43,32 +43,29 @@ def show_all(configs: Sequence[Config]) -> int:
     state = _facts([("ready", listed(ready)), ("files missing", listed(lacking))])
     console.print("With their default options:", state, sep="\n")
     console.print("\nOne of them, prepared and counted: python -m attnlab.tasks <task>; more: --help", highlight=False)
-    return 0
 
 
-def show_one(config: Config, pictures: str | None) -> int:
-    """Prepare one task and print its subsets, sizes and examples; returns the exit code.
+def show_one(config: Config, pictures: str | None) -> None:
+    """Prepare one task and print its subsets, sizes and examples.
 
     Args:
         pictures: a PNG file for a sheet of the first pictures of `train`, or None.
+
+    Raises:
+        DataError: its data cannot be had, or it has no pictures.
     """
     console, task, folders = _console(), make_task(config["task"]), _folders(config)
     rows = [("published", task.published), *_files([("", "", task)], folders)]
     console.print(*_head(config, task), _facts(rows), "", sep="\n")
     start = time.monotonic()
-    try:
-        prepared = task.prepare(folders)
-        seconds = time.monotonic() - start
-        if pictures is not None:
-            _draw(task, prepared, Path(pictures))
-    except DataError as error:
-        print(f"failed: {error}", file=sys.stderr)
-        return 1
+    prepared = task.prepare(folders)
+    seconds = time.monotonic() - start
+    if pictures is not None:
+        _draw(task, prepared, Path(pictures))
     console.print(_subsets(prepared), "", _facts(_outcome(task, prepared, seconds)), "", sep="\n")
     for name, subset in prepared.subsets.items():
         text = task.example(prepared, name, 0) if len(subset) else "(empty)"
         console.print(Text(f"{name}, number 0", style="bold"), Padding(Text(_cut(text)), (0, 0, 1, 2)), sep="\n")
-    return 0
 
 
 def _draw(task: Task, prepared: Prepared, path: Path) -> None:

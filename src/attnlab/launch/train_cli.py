@@ -10,41 +10,33 @@ from typing import Any
 import yaml
 
 from attnlab.config.check import ConfigError
+from attnlab.config.command_frame import command
 from attnlab.config.dotted_keys import flatten
+from attnlab.config.help import help_text
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint, nearest, nearest_key
 from attnlab.config.sweep import Command, check_command
 from attnlab.run.warm_start_check import from_run_problems
 
-USAGE_ERROR = 2
 OWN_LAUNCHERS = ("basic", "packed")
 """run jobs in this process; other launchers are plugins of Hydra"""
 
 
+@command(help_text, needs_words=False)
 def train_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
-    if any(argument in ("--help", "-h") for argument in argv):
-        from attnlab.config.help import help_text
-
-        print(help_text())
+    checked, shown = check_command(argv), flag_value(argv, "--cfg", "-c")
+    if shown == "job":
+        print(job_text(checked.jobs[0], flag_value(argv, "--package", "-p")), end="")
         return 0
-    try:
-        command = check_command(argv)
-        shown = flag_value(argv, "--cfg", "-c")
-        if shown == "job":
-            print(job_text(command.jobs[0], flag_value(argv, "--package", "-p")), end="")
-            return 0
-        if not shown and (unfit := from_run_problems(command.jobs)):
-            raise ConfigError(unfit)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return USAGE_ERROR
+    if not shown and (unfit := from_run_problems(checked.jobs)):
+        raise ConfigError(unfit)
     if shown or "--version" in argv:
         from attnlab.launch.hydra_launchers import hydra_main
 
         hydra_main(lambda config: None, argv)()
         return 0
-    return _run(command, argv)
+    return _run(checked, argv)
 
 
 def flag_value(argv: Sequence[str], *names: str) -> str:

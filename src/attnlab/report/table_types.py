@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.message_text import hint, listed, nearest
+from attnlab.config.message_text import UserError, hint, listed, nearest
 from attnlab.config.report_schema import Report
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.report.published_numbers import Published, Value
@@ -18,7 +18,7 @@ Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
 
 
-class TableError(Exception):
+class TableError(UserError):
     """A table that would be wrong or empty; one sentence says why."""
 
 

@@ -1,18 +1,19 @@
 """`python report.py diagnose=<run folder> ...`: figures of the attentions of a run."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
+from attnlab.config.check import ConfigError
+from attnlab.config.command_frame import command
 from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.config.ranges import Count, Natural
 from attnlab.config.report_schema import Quantity
 from attnlab.run.run_argument import asked_config, folder_words, subset_problem
 from attnlab.run.run_folder import RunError, require_writable
 
-USAGE_ERROR, FAILED = 2, 1
+PROGRAM = "report.py diagnose=<run folder>"
 ELSEWHERE = "choose another folder with out="
 NO_WEIGHTS = (
     "the run has saved no weights yet (no last.ckpt); wait for its first checkpoint, repeat its training command, or "
@@ -64,7 +65,7 @@ class DiagnoseOptions(CommandOptions):
             yield f"compare={self.compare}: a run of {names[1]}, which has no axes in common with {names[0]}"
 
 
-HELP = f"""python report.py diagnose=<run folder> [key=value ...]
+HELP = f"""python {PROGRAM} [key=value ...]
 
 Figures of the attentions of a finished or stopped run, and their numbers as csv.
 
@@ -72,31 +73,17 @@ Figures of the attentions of a finished or stopped run, and their numbers as csv
 """
 
 
+@command(lambda: HELP)
 def diagnose_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code. torch is imported when the words are right."""
-    if not argv or any(word in ("--help", "-h") for word in argv):
-        print(HELP)
-        return 0 if argv else USAGE_ERROR
     line = read_options(DiagnoseOptions, argv, folder_words(argv, ("diagnose", "compare")))
     if problems := unknown_options(DiagnoseOptions, line.others) + line.problems:
-        n = len(problems)
-        print(f"{n} problem{'' if n == 1 else 's'} in the command, nothing was drawn:", file=sys.stderr)
-        print(*(f"  - {problem}" for problem in problems), sep="\n", file=sys.stderr)
-        print("`python report.py diagnose=<run folder> --help` lists what is allowed.", file=sys.stderr)
-        return USAGE_ERROR
-    try:
-        written = _draw(line.options)
-    except RunError as error:
-        print(f"failed: {error}", file=sys.stderr)
-        return FAILED
-    print(*written, sep="\n")
+        raise ConfigError(problems, PROGRAM)
+    print(*_draw(line.options), sep="\n")
     return 0
 
 
 def _draw(options: DiagnoseOptions) -> list[Path]:
-    from attnlab.attention.base import TooLong
-    from attnlab.config.check import ConfigError
-    from attnlab.data.files.fetch import DataError
     from attnlab.report.diagnose.run_figures import ExampleChoice, diagnose_run
 
     out = options.out or options.diagnose / "diagnosis"
@@ -110,7 +97,7 @@ def _draw(options: DiagnoseOptions) -> list[Path]:
     )
     try:
         return diagnose_run(options.diagnose, out, options.quantities, options.compare, source)
-    except (DataError, TooLong, ConfigError) as error:
+    except ConfigError as error:
         raise RunError(str(error)) from None
     except OSError as error:
         raise RunError(f"cannot write {error.filename}: {error.strerror}; {ELSEWHERE}") from None

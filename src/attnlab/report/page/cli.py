@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from attnlab.config.check import ConfigError
+from attnlab.config.command_frame import command
 from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.report.page.find_content import Contents, find
 from attnlab.report.page.render_templates import templates
 from attnlab.report.page.sections import Page
-from attnlab.run.run_folder import RunError, write_text
+from attnlab.run.run_folder import require_writable, write_text
 
 MEASURED, REPORTS, OUT = Path("experiments/measured"), Path("experiments/reports"), Path("experiments/report.html")
+ELSEWHERE = "choose another out=<file>"
 _FOLDER = {"value": "<folder>"}
 
 
@@ -45,24 +48,17 @@ opens from disk.
 """
 
 
+@command(lambda: HELP, needs_words=False)
 def page_main(argv: Sequence[str]) -> int:
     """Write the page; returns the exit code."""
-    if any(word in ("--help", "-h") for word in argv):
-        print(HELP)
-        return 0
     line = read_options(PageOptions, argv)
     if problems := unknown_options(PageOptions, line.others) + line.problems:
-        print("\n".join(f"report.py page: {problem}" for problem in problems), file=sys.stderr)
-        return 2
+        raise ConfigError(problems, "report.py page")
     options = line.options
     page, contents = Page(options.out), find((options.measured or MEASURED, options.reports or REPORTS))
     text = _written(page, contents)
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.out, text)
-    except (OSError, RunError) as error:
-        print(f"report.py page: out={options.out}: {error}", file=sys.stderr)
-        return 1
+    require_writable(options.out.parent, ELSEWHERE)
+    write_text(options.out, text, ELSEWHERE)
     for sentence in page.skipped:
         print(sentence, file=sys.stderr)
     counts = {"experiment": len(contents.reports), "other section": len(contents.others), "picture": page.pictures}
