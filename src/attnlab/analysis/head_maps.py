@@ -42,7 +42,7 @@ def draw_maps(
     room = _LARGE if len(rows) * heads <= _MOST_LARGE else _SMALL
     size = min(room, max(_SMALL, most_names / _NAMES_A_INCH))
     beside = 1.3 if len(found) == 1 else 1.8
-    figure, axes = panels(len(rows), heads, size + 0.1 + beside / heads, size + 0.25)
+    figure, axes = panels(len(rows) * heads, heads, size + 0.1 + beside / heads, size + 0.25)
     for number, (name, label, maps) in enumerate(rows):
         line, ends = axes[number * heads : (number + 1) * heads], number + 1 == len(rows)
         low, high = limits or _limits([other.heads for there, _, other in rows if there == name])

@@ -4,14 +4,13 @@ Nothing here imports torch, so that help and config errors are printed at once.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import yaml
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
-from attnlab.config.dotted_keys import flatten
+from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.help import help_text
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint, nearest, nearest_key
@@ -58,12 +57,10 @@ def job_text(job: JobConfig, package: str) -> str:
         ConfigError: no such part.
     """
     config = job.raw | ({} if job.report is None else {"report": job.report})
-    part: Any = config
-    for name in filter(None, package.split(".") if package != "_global_" else ()):
-        if not isinstance(part, Mapping) or name not in part:
-            near = hint(nearest_key(package, flatten(config)) if "." in package else nearest(package, config))
-            raise ConfigError([f"--package {package}: no such part{near}"])
-        part = part[name]
+    part = config if package in ("", "_global_") else value_at(config, package)
+    if part is MISSING:
+        near = hint(nearest_key(package, flatten(config)) if "." in package else nearest(package, config))
+        raise ConfigError([f"--package {package}: no such part{near}"])
     return yaml.safe_dump(part, sort_keys=False)
 
 

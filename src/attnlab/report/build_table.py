@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.message_text import hint, listed, nearest, show
 from attnlab.config.naming import run_label
 from attnlab.config.report_schema import Report
@@ -23,15 +24,8 @@ def value_of(key: str, run: FoundRun) -> Any:
         return config["model"]["name"]
     if key == "task":
         return run_label(config)
-    value: Any = config
-    for name in key.split("."):
-        if isinstance(value, Mapping) and name in value:
-            value = value[name]
-        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
-            value = value[int(name)]
-        else:
-            return None
-    return value
+    found = value_at(config, key)
+    return None if found is MISSING else found
 
 
 def row_name(report: Report, run: FoundRun) -> str:

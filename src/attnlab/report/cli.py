@@ -13,12 +13,12 @@ from attnlab.config.option_parser import CommandLine, CommandOptions, options_he
 from attnlab.config.report_schema import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.metric_units import headlines
+from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
-from attnlab.report.report_record import ReportFigure, cells_csv, report_text, seeds_csv
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
 from attnlab.report.table_writers import compared, latex, markdown, record
@@ -136,10 +136,10 @@ def _report(line: CommandLine[ReportOptions]) -> int:
     report = record(table, comparisons, more)
     texts = {
         "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, again) if one]}),
-        "table.csv": cells_csv(report),
-        "seeds.csv": seeds_csv(report),
+        "table.csv": records.csv_text(records.CELL_HEADS, records.cell_lines(report)),
+        "seeds.csv": records.csv_text(records.SEED_HEADS, records.seed_lines(report)),
         "table.tex": latex(table),
-        "report.json": report_text(report),
+        "report.json": records.report_text(report),
     }
     for name, text in texts.items():
         write_text(out / name, text, ELSEWHERE)
@@ -195,7 +195,7 @@ def _word(text: str) -> str:
     return "".join(sign if sign.isalnum() else "_" for sign in text).strip("_")[-80:]
 
 
-def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
+def _figures(table: Table, out: Path) -> tuple[list[records.ReportFigure], list[str]]:
     """Draws the figures of a report; returns sentences on the ones that cannot be drawn."""
     from attnlab.report.figures.table_figures import draw
 
@@ -206,5 +206,5 @@ def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
         except UserError as error:
             undrawn.append(f"no picture {picture.quantity or picture.kind}: {error}")
         else:
-            found += [ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
+            found += [records.ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
     return found, undrawn

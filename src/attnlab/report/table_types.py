@@ -56,6 +56,11 @@ class Column:
         """The name of the unit."""
         return unit_of(self.metric).name
 
+    @property
+    def measured(self) -> str:
+        """What the column shows: its metric, or the columns of its mean."""
+        return f"mean of {listed(self.of)}" if self.of else self.metric
+
 
 @dataclass(frozen=True)
 class Cell:

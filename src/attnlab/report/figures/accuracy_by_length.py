@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 
 from attnlab.config.report_schema import Picture
 from attnlab.learn.metric_units import SHARE, label, problem, scaled, unit_of
-from attnlab.plots.style import line_look, row_panels, save
+from attnlab.plots.style import row_lines, save
 from attnlab.report.build_table import row_name
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import mean
@@ -33,13 +35,7 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError(f"figures: no run has {subset}/length_.../{metric}")
     unit = unit_of(metric)
     named = label(f"{subset}, {metric.replace('_', ' ')}", unit.name)
-    figure, axes, together = row_panels(list(rows), "length", named)
-    for number, (axis, (row, lengths)) in enumerate(zip(axes, rows.items(), strict=True)):
-        _line(axis, lengths, number if together else 0, row)
-        if unit.name == SHARE.name:
-            axis.set_ylim(min(0.0, *(value for values in lengths.values() for value in values)) - 3, 103)
-    if together:
-        axes[0].legend()
+    figure = row_lines(rows, "length", named, partial(_line, unit.name == SHARE.name))
     caption = f"{table.report.title}: {subset} by length; mean and range over seeds"
     if left_out := sum(bool(problem(metric, value)) for _, _, value in _recorded(table, subset, metric)):
         caption += f"; {left_out} values that are none are left out"
@@ -64,8 +60,10 @@ def _recorded(table: Table, subset: str, metric: str) -> Iterator[tuple[FoundRun
                 yield run, int(found[1]), value
 
 
-def _line(axis: Axes, lengths: Mapping[int, list[float]], number: int, row: str) -> None:
-    look, xs = line_look(number), sorted(lengths)
-    axis.plot(xs, [mean(lengths[x]) for x in xs], **look | {"markersize": 3, "label": row})
+def _line(share: bool, axis: Axes, lengths: Mapping[int, list[float]], look: dict[str, Any]) -> None:
+    xs = sorted(lengths)
+    axis.plot(xs, [mean(lengths[x]) for x in xs], **look | {"markersize": 3})
     lows, highs = [min(lengths[x]) for x in xs], [max(lengths[x]) for x in xs]
     axis.fill_between(xs, lows, highs, color=look["color"], alpha=0.15, linewidth=0)
+    if share:
+        axis.set_ylim(min(0.0, *lows) - 3, 103)

@@ -44,11 +44,9 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError("there is no number to draw")
     width = min(len(columns), PANELS_A_ROW)
     height = 0.26 * sum(-(-len(row) // LONGEST_NAME) for row in table.cells) + 0.9
-    figure, axes = panels(-(-len(columns) // width), width, 3.0 if width > 1 else 5.2, height, sharey=True)
-    for axis, column in zip(axes, columns, strict=False):
+    figure, axes = panels(len(columns), width, 3.0 if width > 1 else 5.2, height, sharey=True)
+    for axis, column in zip(axes, columns, strict=True):
         _bars(axis, table, column)
-    for axis in axes[len(columns) :]:
-        axis.set_visible(False)
     return [(save(figure, path), f"{table.report.title}: mean (bar) and every seed (dot){_also(table)}")]
 
 
@@ -101,7 +99,7 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError(f"report.figures: a curve over x={key} needs it among rows ({', '.join(table.report.rows)})")
     lines = _lines(table, key)
     positions = _positions({x for points in lines.values() for x in points.values()})
-    figure, axes = panels(1, len(table.columns), 3.3, 2.7)
+    figure, axes = panels(len(table.columns), len(table.columns), 3.3, 2.7)
     for axis, column in zip(axes, table.columns, strict=True):
         for number, (name, points) in enumerate(lines.items()):
             cells = {positions[x]: table.cells[row].get(column.name) for row, x in points.items()}

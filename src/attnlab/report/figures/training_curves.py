@@ -3,12 +3,13 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 
 from attnlab.config.report_schema import Picture
 from attnlab.learn.metric_units import label, problem, scaled, unit_of
-from attnlab.plots.style import line_look, logarithmic, row_panels, save
+from attnlab.plots.style import logarithmic, row_lines, save
 from attnlab.report.build_table import row_name
 from attnlab.report.table_types import Drawn, Table, TableError
 
@@ -30,22 +31,18 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
     if not rows:
         raise TableError(f"figures: no run has logged {metric}")
     named = label(metric, unit_of(metric).name)
-    figure, axes, together = row_panels(list(rows), "optimiser step", named)
-    for number, (axis, (row, runs)) in enumerate(zip(axes, rows.items(), strict=True)):
-        _lines(axis, row, runs, number if together else 0)
-    for axis in set(axes) if metric.endswith("loss") else ():
+    figure = row_lines(rows, "optimiser step", named, _lines, named=2)
+    for axis in figure.axes if metric.endswith("loss") else ():
         logarithmic(axis)
-    if together and len(rows) > 1:
-        axes[0].legend()
     seeds = "every seed (thin) and their median" if any(len(runs) > 1 for runs in rows.values()) else "one seed"
     seeds += f"; {left_out} logged values that no picture can hold are left out" if left_out else ""
     return [(save(figure, path), f"{table.report.title}: {metric} while training; {seeds}")]
 
 
-def _lines(axis: Axes, row: str, runs: Sequence[Mapping[int, float]], number: int) -> None:
+def _lines(axis: Axes, runs: Sequence[Mapping[int, float]], look: dict[str, Any]) -> None:
     steps = sorted(set.intersection(*(set(points) for points in runs)))
     # a line of one point is invisible
-    look = line_look(number) | {"marker": "o" if len(steps) == 1 else None}
+    look |= {"marker": "o" if len(steps) == 1 else None}
     for points in runs if len(runs) > 1 else ():
-        axis.plot(list(points), list(points.values()), **look | {"linewidth": 0.4, "linestyle": "-"})
-    axis.plot(steps, [statistics.median(points[step] for points in runs) for step in steps], **look, label=row)
+        axis.plot(list(points), list(points.values()), **look | {"linewidth": 0.4, "linestyle": "-", "label": None})
+    axis.plot(steps, [statistics.median(points[step] for points in runs) for step in steps], **look)
