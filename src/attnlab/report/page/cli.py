@@ -9,12 +9,12 @@ from pathlib import Path
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
-from attnlab.report.page.find_content import Contents, find
+from attnlab.report.page.find_content import find
 from attnlab.report.page.render_templates import templates
 from attnlab.report.page.sections import Page
 from attnlab.run.run_folder import require_writable, write_text
 
-MEASURED, REPORTS, OUT = Path("experiments/measured"), Path("experiments/reports"), Path("experiments/report.html")
+MEASURED, REPORTS = Path("experiments/measured"), Path("experiments/reports")
 ELSEWHERE = "choose another out=<file>"
 _FOLDER = {"value": "<folder>"}
 
@@ -27,7 +27,7 @@ class PageOptions(CommandOptions):
     """committed results (default: experiments/measured)"""
     reports: Path | None = field(default=None, metadata=_FOLDER)
     """reports of this machine (default: experiments/reports)"""
-    out: Path = field(default=OUT, metadata={"value": "<file>"})
+    out: Path = field(default=Path("experiments/report.html"), metadata={"value": "<file>"})
     """the page (default: experiments/report.html)"""
 
     def problems(self) -> Iterator[str]:
@@ -55,22 +55,16 @@ def page_main(argv: Sequence[str]) -> int:
     if problems := unknown_options(PageOptions, line.others) + line.problems:
         raise ConfigError(problems, "report.py page")
     options = line.options
-    page, contents = Page(options.out), find((options.measured or MEASURED, options.reports or REPORTS))
-    text = _written(page, contents)
+    page = Page(options.out)
+    found = find((options.measured or MEASURED, options.reports or REPORTS), page.skipped)
+    reports, others = ([page.section(folder) for folder in folders] for folders in found)
+    shown = {"reports": reports, "others": others, "skipped": page.skipped}
+    text = templates().get_template("page.html").render(shown, written=time.strftime("%Y-%m-%d %H:%M %Z"))
     require_writable(options.out.parent, ELSEWHERE)
     write_text(options.out, text, ELSEWHERE)
     for sentence in page.skipped:
         print(sentence, file=sys.stderr)
-    counts = {"experiment": len(contents.reports), "other section": len(contents.others), "picture": page.pictures}
-    shown = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
-    print(f"{options.out}: {shown}, {len(text.encode()) / 1e6:.1f} MB")
+    counts = {"experiment": len(reports), "other section": len(others), "picture": page.pictures}
+    named = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    print(f"{options.out}: {named}, {len(text.encode()) / 1e6:.1f} MB")
     return 0
-
-
-def _written(page: Page, contents: Contents) -> str:
-    """The whole document."""
-    page.skipped += contents.skipped
-    reports = [page.section(folder) for folder in contents.reports]
-    others = [page.section(folder) for folder in contents.others]
-    shown = {"reports": reports, "others": others, "skipped": page.skipped}
-    return templates().get_template("page.html").render(shown, written=time.strftime("%Y-%m-%d %H:%M %Z"))

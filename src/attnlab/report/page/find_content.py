@@ -27,44 +27,33 @@ class ContentFolder:
     below: list["ContentFolder"] = field(default_factory=list)
 
 
-@dataclass
-class Contents:
-    """All content of the page.
-
-    others: diagnoses and texts that belong to no report.
-    skipped: sentences `skipped <file>: why`.
-    """
-
-    reports: list[ContentFolder] = field(default_factory=list)
-    others: list[ContentFolder] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-
-
-def find(roots: Sequence[Path]) -> Contents:
+def find(roots: Sequence[Path], skipped: list[str]) -> tuple[list[ContentFolder], list[ContentFolder]]:
     """Finds reports, diagnosis folders (pictures with a csv of the same name) and texts below the roots.
 
     Diagnoses and texts below the folder of a report belong to it. Of equal reports the first is taken.
+
+    Args:
+        skipped: gets sentences `skipped <file>: why`.
+
+    Returns:
+        folders with a report, and others that belong to no report.
     """
-    found, taken, owners, folders = Contents(), {}, {}, {}
+    reports, others, taken, owners, folders = [], [], {}, {}, {}
     for folder in chain.from_iterable(map(_folders, roots)):
         folders.setdefault(folder.resolve(), folder)
-    for folder in folders.values():
-        source = _read(folder, found.skipped)
-        if source is None:
-            continue
+    for source in filter(None, (_read(folder, skipped) for folder in folders.values())):
         if source.report is None:
-            owner = next((owners[parent] for parent in folder.parents if parent in owners), None)
-            (owner.below if owner else found.others).append(source)
+            owner = next((owners[parent] for parent in source.folder.parents if parent in owners), None)
+            (owner.below if owner else others).append(source)
             continue
-        owners[folder] = source
-        first = taken.setdefault(repr(source.report), folder)
-        if first == folder:
-            found.reports.append(source)
+        owners[source.folder] = source
+        first = taken.setdefault(repr(source.report), source.folder)
+        if first == source.folder:
+            reports.append(source)
         else:
-            found.skipped.append(f"skipped {folder}: its report is that of {first}")
+            skipped.append(f"skipped {source.folder}: its report is that of {first}")
     # experiments of one paper follow each other
-    found.reports.sort(key=lambda source: source.report.experiment)
-    return found
+    return sorted(reports, key=lambda source: source.report.experiment), others
 
 
 def _folders(root: Path) -> Iterator[Path]:
