@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from attnlab.config.message_text import braced, listed, show
@@ -83,9 +83,7 @@ def _draw(task: Task, prepared: Prepared, path: Path) -> None:
 
 
 def _console() -> Console:
-    console = Console(highlight=False)
-    console.width = min(console.width, WIDEST)
-    return console
+    return Console(highlight=False, width=min(Console().width, WIDEST))
 
 
 def _folders(config: Config) -> Folders:
@@ -94,9 +92,7 @@ def _folders(config: Config) -> Folders:
 
 def _facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
     """Two columns: names and their contents."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(Column(style="dim", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for name, content in rows:
         table.add_row(f"  {name}", Text(content) if isinstance(content, str) else content)
     return table
@@ -199,10 +195,8 @@ def _state(source: DataSource, folders: Folders, what: str) -> RenderableType:
 
 def _subsets(prepared: Prepared) -> Table:
     """Table of subsets and groups: examples, their lengths, and how many of them are in the training set."""
-    table = Table(box=None, padding=(0, 4, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("  subset")
-    for title in ("examples", "length", "also in train"):
-        table.add_column(title, justify="right")
+    heads = [Column(title, justify="right") for title in ("examples", "length", "also in train")]
+    table = Table("  subset", *heads, box=None, padding=(0, 4, 0, 0), pad_edge=False, header_style="dim")
     trained = set(prepared.subsets["train"].identities())
     for name, subset in prepared.subsets.items():
         seen = sum(identity in trained for identity in subset.identities()) if name != "train" else None

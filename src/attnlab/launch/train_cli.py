@@ -68,22 +68,15 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     from attnlab.launch.run_jobs import Jobs
 
     jobs, name = Jobs(command, argv), command.launcher["name"]
-    if name in OWN_LAUNCHERS or not command.multirun:
-        for word in filter(_is_for_hydra, argv):
-            print(f"note: {word} has no effect: the jobs run in this process, without Hydra", file=sys.stderr)
-    if not command.multirun:
-        if name != "basic":
-            print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
-        jobs.run_only()
-    elif name == "basic":
-        jobs.run_each()
-    elif name == "packed":
-        jobs.run_packed(command.launcher["max_packed"])
-    else:
+    if command.multirun and name not in OWN_LAUNCHERS:
         from attnlab.launch.hydra_launchers import run_with_hydra
 
         return run_with_hydra(jobs, argv)
-    return jobs.exit_code()
+    for word in filter(_is_for_hydra, argv):
+        print(f"note: {word} has no effect: the jobs run in this process, without Hydra", file=sys.stderr)
+    if not command.multirun and name != "basic":
+        print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
+    return jobs.run()
 
 
 def _is_for_hydra(word: str) -> bool:

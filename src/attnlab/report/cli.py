@@ -21,7 +21,7 @@ from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
-from attnlab.report.table_writers import compared, latex, markdown, record
+from attnlab.report.table_writers import compared, latex, markdown, print_report, record
 from attnlab.run.run_argument import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -105,8 +105,6 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
 
 def _report(line: CommandLine[ReportOptions]) -> int:
     """Makes the report: prints it, writes its files, logs it."""
-    from attnlab.report.terminal_output import print_report
-
     options = line.options
     selection = _selection(options, line.others)
     table = _table(selection, options)

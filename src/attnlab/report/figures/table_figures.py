@@ -13,8 +13,7 @@ from attnlab.config.report_schema import Picture
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import PANELS_A_ROW, line_look, panels, save
 from attnlab.report.build_table import row_name, value_of
-from attnlab.report.figures.accuracy_by_length import by_length
-from attnlab.report.figures.training_curves import training
+from attnlab.report.figures.line_figures import by_length, training
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
 LONGEST_NAME = 40
