@@ -106,7 +106,11 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
 def _report(line: CommandLine[ReportOptions]) -> int:
     """Makes the report: prints it, writes its files, logs it."""
     options = line.options
-    selection = _selection(options, line.others)
+    if options.experiment:
+        selection = select_experiment(options.experiment, line.others)
+    else:
+        selection = select_glob(str(options.runs), options.include is not None)
+    require_runs(selection)
     table = _table(selection, options)
     comparisons = table.comparisons(options.against)
     out = options.out or _folder(selection)
@@ -150,16 +154,6 @@ def _report(line: CommandLine[ReportOptions]) -> int:
     return 0
 
 
-def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
-    """The runs of the report, at least one of them finished."""
-    if options.experiment:
-        selection = select_experiment(options.experiment, words)
-    else:
-        selection = select_glob(str(options.runs), options.include is not None)
-    require_runs(selection)
-    return selection
-
-
 def _table(selection: RunSelection, options: ReportOptions) -> Table:
     """The table, with the rows, columns and figures of the options."""
     report = plain_report(selection, options.rows, options.columns)
@@ -167,18 +161,14 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
         report = replace(report, figures=[Picture(kind=kind) for kind in options.figures])
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
-    for column in table.columns if options.columns else ():
-        if not any(cell.values for cell in table.each(column)):
-            _require_column(column.metric, selection)
-    return table
-
-
-def _require_column(metric: str, selection: RunSelection) -> None:
-    """Checks that some run has the metric of a column that was asked for."""
-    having = [run.result["metrics"] for run in selection.runs if run.state == "finished"]
+    # checks the columns that were asked for
+    having = [run.result["metrics"] for run in table.finished()]
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
-    if metric not in known:
-        raise TableError(f"columns={metric}: no run has it{hint(nearest(metric, known))}; {listed(known, 12)}")
+    for column in table.columns if options.columns else ():
+        if column.metric not in known and not any(cell.values for cell in table.each(column)):
+            near = hint(nearest(column.metric, known))
+            raise TableError(f"columns={column.metric}: no run has it{near}; {listed(known, 12)}")
+    return table
 
 
 def _folder(selection: RunSelection) -> Path:
