@@ -4,6 +4,7 @@ import inspect
 import sys
 import textwrap
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, takewhile
 from pathlib import Path
@@ -160,28 +161,22 @@ def _settings(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Task]]:
 
 def _files(settings: Iterable[tuple[str, str, Task]], folders: Folders) -> Iterator[tuple[str, RenderableType]]:
     """A row for each set of official files, with the options that read it if they differ."""
-    groups: dict[tuple, list[tuple[str, str, Sequence[DataSource]]]] = {}
+    groups: dict[tuple, tuple[dict[str, list[str]], list[Sequence[DataSource]]]] = {}
     for option, value, task in settings:
         sources = task.sources()
         key = tuple((source.paths, source.archive, source.offers) for source in sources)
-        groups.setdefault(key, []).append((option, value, sources))
-    name = "files"
-    for members in groups.values():
-        parts: list[RenderableType] = [Text(_readers(members))] if len(groups) > 1 else []
-        for same in zip(*(sources for _, _, sources in members), strict=True):
+        values, alike = groups.setdefault(key, (defaultdict(list), []))
+        values[option].append(value)
+        alike.append(sources)
+    for number, (values, alike) in enumerate(groups.values()):
+        # split=simple, length; language=en:
+        readers = "; ".join(f"{option}={listed(braced(found))}" for option, found in values.items())
+        parts: list[RenderableType] = [Text(f"{readers}:")] if len(groups) > 1 else []
+        for same in zip(*alike, strict=True):
             what = f"{same[0].what}: " if len({source.what for source in same}) == 1 else ""
             parts.append(_state(same[0], folders, what))
-        parts += [] if members[0][2] else [Text("none needed: generated", style="green")]
-        yield name, Group(*parts)
-        name = ""
-
-
-def _readers(members: Iterable[tuple[str, str, Any]]) -> str:
-    """`split=simple, length; language=en:`"""
-    values: dict[str, list[str]] = {}
-    for option, value, _ in members:
-        values.setdefault(option, []).append(value)
-    return "; ".join(f"{option}={listed(braced(found))}" for option, found in values.items()) + ":"
+        parts += [] if alike[0] else [Text("none needed: generated", style="green")]
+        yield "" if number else "files", Group(*parts)
 
 
 def _state(source: DataSource, folders: Folders, what: str) -> RenderableType:

@@ -9,7 +9,6 @@ from pathlib import Path
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
-from attnlab.report.page.find_content import find
 from attnlab.report.page.render_templates import templates
 from attnlab.report.page.sections import Page
 from attnlab.run.run_folder import require_writable, write_text
@@ -55,16 +54,14 @@ def page_main(argv: Sequence[str]) -> int:
     if problems := unknown_options(PageOptions, line.others) + line.problems:
         raise ConfigError(problems, "report.py page")
     options = line.options
-    page = Page(options.out)
-    found = find((options.measured or MEASURED, options.reports or REPORTS), page.skipped)
-    reports, others = ([page.section(folder) for folder in folders] for folders in found)
-    shown = {"reports": reports, "others": others, "skipped": page.skipped}
-    text = templates().get_template("page.html").render(shown, written=time.strftime("%Y-%m-%d %H:%M %Z"))
+    page = Page(options.out, (options.measured or MEASURED, options.reports or REPORTS))
+    written = time.strftime("%Y-%m-%d %H:%M %Z")
+    text = templates().get_template("page.html").render(page=page, written=written)
     require_writable(options.out.parent, ELSEWHERE)
     write_text(options.out, text, ELSEWHERE)
     for sentence in page.skipped:
         print(sentence, file=sys.stderr)
-    counts = {"experiment": len(reports), "other section": len(others), "picture": page.pictures}
+    counts = {"experiment": len(page.reports), "other section": len(page.others), "picture": page.pictures}
     named = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
     print(f"{options.out}: {named}, {len(text.encode()) / 1e6:.1f} MB")
     return 0
