@@ -55,13 +55,13 @@ def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, li
     """
     tasks = group_choices(conf)["task"]
     words = [word.removeprefix("task=") for word in argv]
-    names = [word for word in words if "=" not in word and not word.startswith("-")]
-    overrides = [word for word in words if "=" in word and not word.startswith("-")]
-    overrides = with_data_set_names(overrides, task_yaml(names[0], conf) if names and names[0] in tasks else {})
-    problems = [f"{word}: unknown flag; there is --help" for word in words if word.startswith("-")]
-    for name in names:
-        if name not in tasks:
-            problems.append(f"{name}: no such task{choice(name, tasks, 'tasks')}")
+    flags = [word for word in words if word.startswith("-")]
+    names = [word for word in words if "=" not in word and word not in flags]
+    overrides = [word for word in words if "=" in word and word not in flags]
+    known = [task_yaml(name, conf) for name in names if name in tasks]
+    overrides = with_data_set_names(overrides, known[0] if known else {})
+    problems = [f"{word}: unknown flag; there is --help" for word in flags]
+    problems += [f"{name}: no such task{choice(name, tasks, 'tasks')}" for name in names if name not in tasks]
     if len(names) > 1:
         problems.append(f"{' '.join(names)}: one task at a time, or none for all of them")
     for word in overrides:
@@ -69,7 +69,7 @@ def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, li
         if key.startswith("task.") and not names:
             problems.append(f"{word}: of which task? write its name first: python {PROGRAM} <task> {quote(word)}")
         elif not key.startswith(("task.", "paths.")):
-            near = next((f"task.{key}" for name in names if name in tasks and key in task_yaml(name, conf)), None)
+            near = next((f"task.{key}" for options in known if key in options), None)
             problems.append(f"{word}: data depends on task.* and paths.* only{hint(near)}")
     if problems:
         raise ConfigError(problems, PROGRAM)

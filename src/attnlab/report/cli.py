@@ -122,8 +122,8 @@ def _report(line: CommandLine[ReportOptions]) -> int:
         "To know": [*filter(None, [selection.left_out]), *notes(table)],
     }
     print_report(table, lines)
-    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
     # without the options that say where it goes
+    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
     again = command_line("python report.py", *words, *line.others)
     more = {
         "experiment": selection.name,
