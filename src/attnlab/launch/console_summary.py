@@ -118,9 +118,6 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
     metrics, names = result["metrics"], headlines(result["metrics"])
     first = names[0].rpartition("/")[2] if names else ""
     label = ("debug: " if "debug" in result else "") + ("" if first.endswith("accuracy") else f"{first} ")
-    return "finished", label + "  ".join(f"{_part(name)} {text(name, metrics[name])}" for name in names)
-
-
-def _part(name: str) -> str:
-    """`test/ood/sequence_accuracy` as `ood`, `test/accuracy` as `all`."""
-    return name.removeprefix("test/").rpartition("/")[0] or "all"
+    # test/ood/sequence_accuracy is shown as ood, test/accuracy as all
+    parts = {name: name.removeprefix("test/").rpartition("/")[0] or "all" for name in names}
+    return "finished", label + "  ".join(f"{part} {text(name, metrics[name])}" for name, part in parts.items())

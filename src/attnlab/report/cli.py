@@ -106,11 +106,7 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
 def _report(line: CommandLine[ReportOptions]) -> int:
     """Makes the report: prints it, writes its files, logs it."""
     options = line.options
-    if options.experiment:
-        selection = select_experiment(options.experiment, line.others)
-    else:
-        selection = select_glob(str(options.runs), options.include is not None)
-    require_runs(selection)
+    selection = _selection(options, line.others)
     table = _table(selection, options)
     comparisons = table.comparisons(options.against)
     out = options.out or _folder(selection)
@@ -152,6 +148,13 @@ def _report(line: CommandLine[ReportOptions]) -> int:
         # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
         print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
     return 0
+
+
+def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
+    """The runs of the report, at least one of them finished."""
+    if options.experiment:
+        return require_runs(select_experiment(options.experiment, words))
+    return require_runs(select_glob(str(options.runs), options.include is not None))
 
 
 def _table(selection: RunSelection, options: ReportOptions) -> Table:

@@ -99,7 +99,10 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
         # a report does not say where all runs are
         title = selection.name if selection.command else "/".join(Path(selection.name).parts[-2:])
         report = Report(title=title, columns={})
-        rows, columns = rows or varying(runs), columns or _main_metrics(runs)
+        metrics = [run.result.get("metrics", {}) for run in runs]
+        main = list(dict.fromkeys(name for one in metrics for name in headlines(one)))
+        # if no run has a main metric, the first one by name
+        rows, columns = rows or varying(runs), columns or main or sorted(set().union(*metrics))[:1]
     if rows:
         report = replace(report, rows=list(rows), row_names=_names(runs, rows))
     if columns:
@@ -108,13 +111,6 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
         # what belongs to the rows and columns of the experiment
         report = replace(report, published=None, average=None, figures=[Picture(kind="bars")])
     return report
-
-
-def _main_metrics(runs: Sequence[FoundRun]) -> list[str]:
-    """The main test metrics of all runs; if no run has one, the first metric by name."""
-    having = [run.result.get("metrics", {}) for run in runs]
-    found = list(dict.fromkeys(name for metrics in having for name in headlines(metrics)))
-    return found or sorted(set().union(*having))[:1]
 
 
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
@@ -170,14 +166,14 @@ def varying(runs: Sequence[FoundRun]) -> list[str]:
     return [*found, *keys] or ["model"]
 
 
-def require_runs(selection: RunSelection) -> None:
-    """Checks that there is a finished run.
+def require_runs(selection: RunSelection) -> RunSelection:
+    """Returns the selection if there is a finished run.
 
     Raises:
         TableError: there is none; with the states of the runs, or why a glob finds no run.
     """
     if any(run.state == "finished" for run in selection.runs):
-        return
+        return selection
     left_out = f"; {selection.left_out}" if selection.left_out else ""
     if not selection.runs:
         lacking = "run there that was trained in earnest" if left_out else "run folder there (one holds config.yaml)"
