@@ -13,8 +13,9 @@ from attnlab.config.report_schema import Report
 from attnlab.learn.metric_units import lower_is_better, same_unit
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
+from attnlab.report.report_record import ReportSeed
 from attnlab.report.statistics import mean
-from attnlab.report.table_types import Cell, Column, Seed, Table, TableError
+from attnlab.report.table_types import Cell, Column, Table, TableError
 
 
 def value_of(key: str, run: FoundRun) -> Any:
@@ -89,10 +90,10 @@ def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], pu
     return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
 
 
-def _seed(run: FoundRun, metric: str) -> Seed:
+def _seed(run: FoundRun, metric: str) -> ReportSeed:
     value = run.value(metric)
     reason = run.lacking(metric) if value is None and run.state == "finished" else run.reason
-    return Seed(run.seed, value, run.state, reason, run.folder)
+    return ReportSeed(seed=run.seed, value=value, state=run.state, reason=reason, folder=str(run.folder))
 
 
 def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
@@ -130,7 +131,7 @@ def _with_average(
     return column
 
 
-def _averaged(seed: Seed, values: Sequence[float | None]) -> Seed:
+def _averaged(seed: ReportSeed, values: Sequence[float | None]) -> ReportSeed:
     """The mean of one seed's numbers in several columns."""
     if None in values:
         return replace(seed, value=None, state="missing", reason="a part of the average is missing")

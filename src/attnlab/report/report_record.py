@@ -49,13 +49,18 @@ class ReportColumn(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSeed(Record):
-    """The number of one run in a cell."""
+    """The number of one run in a cell: `value` in the unit of the column, None where the run has none."""
 
     seed: Integral | str
     value: Real | None
     state: str
     reason: str | None = None
     folder: str | None = None
+
+    @property
+    def named_state(self) -> str:
+        """The state; of a finished run without a value, that it has no number."""
+        return "no number" if self.value is None and self.state == "finished" else self.state
 
 
 @dataclass(frozen=True, kw_only=True)

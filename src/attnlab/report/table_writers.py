@@ -1,7 +1,8 @@
 """Writers of a table: lines for the terminal, markdown, LaTeX, and the content of report.json."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from attnlab.learn.metric_units import label, number
@@ -187,7 +188,7 @@ def _cell(cell: Cell) -> records.ReportCell:
         best=cell.extreme(True),
         worst=cell.extreme(False),
         published=cell.published and _taken(records.PublishedValue, cell.published),
-        seeds=[_taken(records.ReportSeed, seed, folder=short_name(seed.folder)) for seed in cell.seeds],
+        seeds=[replace(seed, folder=short_name(Path(seed.folder))) for seed in cell.seeds],
     )
 
 

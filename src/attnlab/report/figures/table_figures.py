@@ -153,7 +153,7 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     for cell, best in itertools.product(numbered, (True, False)):
         number, _ = cell.extreme(best)
         folder = next(seed.folder for seed in cell.seeds if seed.seed == number)
-        chosen.setdefault(folder, f"{cell.row}, {'best' if best else 'worst'} seed ({number})")
+        chosen.setdefault(Path(folder), f"{cell.row}, {'best' if best else 'worst'} seed ({number})")
     if not chosen:
         raise TableError("there is no number to draw")
     runs = [(name, folder) for folder, name in chosen.items()]
