@@ -45,7 +45,7 @@ FULL = (
 SMALLEST = {
     "startup": "--seconds 0 --jobs 2",
     "report_latency": "--seconds 0 --folders 5",
-    "ortho": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
+    "orthogonality_loss": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
     "attention": "--seconds 0 --lengths 64 --models linear,vanilla --batch 1",
     "train_step": f"--seconds 0 --steps 1 --models linear,vanilla {TINY}",
     "packed": "--seconds 0 --steps 2",

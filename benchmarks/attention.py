@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 from attnlab.config.compose import group_choices
-from benchmarks.harness.baselines import BASELINE, FLA, PUBLISHED
-from benchmarks.harness.contestants import Contestant, Shape, contestants
+from benchmarks.harness.attention_baselines import BASELINE, FLA, PUBLISHED
+from benchmarks.harness.attention_contestants import Contestant, Shape, contestants
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.peak_memory import memory_kept, peak_of
 from benchmarks.harness.tables import show

@@ -7,8 +7,9 @@ Each part is a separate process with a time limit, so a part that fails or hangs
 that it leaves goes to the next parts. Writes csv files, the output of each part (`*.log`) and `summary.md` to
 OUT. Compiled code and prepared data are cached in OUT/cache.
 
-Not in it, since they need data or more time: `python -m benchmarks.train_step --task all`, `python -m benchmarks.ortho`
-(every task), `python -m benchmarks.attention` (every mechanism), `python -m benchmarks.decode --parts scan,share`.
+Not in it, since they need data or more time: `python -m benchmarks.train_step --task all`,
+`python -m benchmarks.orthogonality_loss` (every task), `python -m benchmarks.attention` (every mechanism),
+`python -m benchmarks.decode --parts scan,share`.
 """
 
 import argparse

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import json
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from support.small_runs import run_job
 from support.tiny_data import raw_of
 
 from attnlab.attention.base import Attention
-from attnlab.attention.core.removed_methods import RENAMED
+from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.config.capabilities import CAPABILITIES, can
 from attnlab.config.check import check_config
 from attnlab.config.compose import CONF
@@ -30,7 +31,7 @@ MECHANISMS = {name: kind for name, kind in CLASSES.items() if not inspect.isabst
 ATTEND = """
 import torch
 from attnlab.attention.base import Attention
-from attnlab.attention.core.removed_methods import RENAMED
+from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.attention.linear import LinearAttention
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.attention.core.softmax_core import fused_softmax
@@ -77,10 +78,17 @@ def minimal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "minimal_attention"
 
 
+def arguments_of(kind: type[Attention]) -> set[str]:
+    """Names of a constructor's arguments, the keys of `**options: Unpack[Options]` included."""
+    parameters = inspect.signature(kind).parameters.values()
+    unpacked = [get_args(p.annotation)[0] for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD]
+    return {p.name for p in parameters}.union(*map(get_type_hints, unpacked))
+
+
 def attention_of(kind: type[Attention]) -> Attention:
     """At tiny sizes."""
     offers = {"bias": True, "initialization": "torch", "max_length": 32}
-    accepted = inspect.signature(kind).parameters
+    accepted = arguments_of(kind)
     return kind(8, 2, **{name: value for name, value in offers.items() if name in accepted})
 
 
@@ -99,7 +107,7 @@ def test_the_check_reads_what_python_would(name: str) -> None:
     for claim in (claim for claim in CAPABILITIES if claim.startswith("supports_")):
         assert can(signature, claim) == getattr(kind, claim), claim
     for claim, argument in NEEDED_ARGUMENTS.items():
-        assert not getattr(kind, claim) or argument in inspect.signature(kind).parameters
+        assert not getattr(kind, claim) or argument in arguments_of(kind)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

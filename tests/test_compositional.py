@@ -10,7 +10,7 @@ from support.slow_references import compare_with_reference
 from support.tensors import draw, gradients, masks, shaken
 
 from attnlab.attention.compositional import CompositionalAttention
-from attnlab.attention.core.value_orthogonality import orthogonality_loss
+from attnlab.attention.core.orthogonality_loss import orthogonality_loss
 from attnlab.attention.softmax import SoftmaxAttention
 
 MODES = ("bidirectional", "causal", "cross")

@@ -1,17 +1,13 @@
-"""Embeddings and output layers: initial values, scales, tied weights, position tables against loops."""
+"""Embeddings: initial values, scales, position tables against loops."""
 
 import math
 
 import pytest
 import torch
-from support.model_cases import network_of
 from torch import Tensor
 
-from attnlab.config.schema import Backbone
 from attnlab.nn.absolute_positions import patch_positions, sinusoidal
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.output_head import Output
-from attnlab.nn.transformer_block import FeedForward
 
 VOCABULARY, WIDTH = 400, 64
 XAVIER_RANGE = math.sqrt(6 / (VOCABULARY + WIDTH))
@@ -106,44 +102,3 @@ def test_image_question_tokens_equal_a_loop() -> None:
         for token, found in zip(tokens, out[b], strict=True):
             expected = embedding.mapping(torch.cat((token, question)))
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
-
-
-def test_a_tied_output_shares_its_weights() -> None:
-    network = network_of("linear", "scan", tied_output=True)
-    assert network.output.linear.weight is network.target_embedding.table.weight
-    assert network.output.linear.weight.data_ptr() != network.source_embedding.table.weight.data_ptr()
-    free = network_of("linear", "scan", tied_output=False)
-    assert free.output.linear.weight is not free.target_embedding.table.weight
-    embedding = make("downscale_positions")
-    before = embedding.table.weight.detach().clone()
-    output = Output(WIDTH, VOCABULARY, tied=embedding, xavier=True)
-    assert torch.equal(output.linear.weight, before), "tying must not draw the embedding anew"
-    assert not output.linear.bias.any()
-
-
-def test_untied_outputs_start_as_asked() -> None:
-    weight = Output(WIDTH, VOCABULARY, tied=None, xavier=True).linear.weight
-    assert 0.99 * XAVIER_RANGE < weight.abs().max().item() <= XAVIER_RANGE
-
-
-@pytest.mark.parametrize(("kind", "gain"), [("relu", math.sqrt(2)), ("gelu", 1.0), ("glu", 1.0)])
-def test_feed_forward_initial_values(kind: str, gain: float) -> None:
-    shape = Backbone(
-        d_model=64,
-        n_heads=1,
-        n_layers=1,
-        attention_dropout=0.0,
-        embedding_dropout=0.0,
-        positions="none",
-        d_feed_forward=128,
-        dropout=0.0,
-        attention_output_dropout=0.0,
-        norm_placement="post",
-        layer_norm="layer_norm",
-        feed_forward=kind,
-        initialization="xavier",
-    )
-    part, bound = FeedForward(shape), math.sqrt(6 / (64 + 128))
-    assert part.inner.weight.abs().max().item() == pytest.approx(gain * bound, rel=0.01)
-    assert part.outer.weight.abs().max().item() == pytest.approx(bound, rel=0.01)
-    assert (part.gate is not None) == (kind == "glu")

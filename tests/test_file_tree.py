@@ -22,7 +22,7 @@ from attnlab.data.files.file_tree import (
     Tar,
     Zip,
     bad_line,
-    find_tree,
+    find_trees,
     natural,
     open_archive,
     text_lines,
@@ -63,7 +63,7 @@ def make(folder: Path, way: str, files: dict[str, bytes] = FILES, top: str = "to
 
 
 def opened(path: Path) -> FileTree:
-    tree = find_tree(path.parent, [path.name])
+    tree = next(find_trees(path.parent, [path.name]), None)
     assert tree is not None
     return tree
 

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support.official_layouts.glue import write_layout
+from support.official_layout_converters.glue import write_layout
 from support.real_data import real_data
+from support.unreachable_addresses import unreachable
 
 from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.fetch import DataError, Folders
@@ -54,6 +55,7 @@ LABELS = {
     "rte": ("entailment", "not_entailment"),
     "stsb": ("0.000", "3.800", "5.000"),
 }
+PAIR = ("sentence1", "sentence2")
 HUB_TEXTS = {"cola": ["sentence"], "sst2": ["sentence"], "sst2_sentences": ["sentence"]}
 HUB_TEXTS |= {"mnli": ["premise", "hypothesis"], "qnli": ["question", "sentence"], "qqp": ["question1", "question2"]}
 SINGLE = ("cola", "sst2", "sst2_sentences")
@@ -109,7 +111,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Files]:
         splits = {}
         for file, rows in there[name].items():
             number = np.float32 if name == "stsb" else labels.index
-            columns = {column: [row[i] for row in rows] for i, column in enumerate(HUB_TEXTS.get(name, data_sets.PAIR))}
+            columns = {column: [row[i] for row in rows] for i, column in enumerate(HUB_TEXTS.get(name, PAIR))}
             columns |= {"label": [number(row[2]) for row in rows], "idx": list(range(len(rows)))}
             split = file.removesuffix(".tsv").replace("dev", "validation")
             splits[split] = datasets.Dataset.from_dict(columns)
@@ -121,7 +123,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Files]:
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_sets, "ADDRESS", "http://127.0.0.1:9/")
+    for name, data_set in data_sets.DATA_SETS.items():
+        monkeypatch.setitem(data_sets.DATA_SETS, name, unreachable(data_set))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
@@ -142,7 +145,7 @@ def test_the_official_layout_is_read(name: str, tmp_path: Path) -> None:
         labels = LABELS.get(name, ("0", "1"))
         for row, example in zip(rows, found, strict=True):
             texts, label = example.split("\n")[:-1], example.split("\n")[-1]
-            names = HUB_TEXTS.get(name, data_sets.PAIR)
+            names = HUB_TEXTS.get(name, PAIR)
             assert texts == [f"{column}: {text}" for column, text in zip(names, row, strict=False)], (file, subset)
             right = f"{float(row[2]):g}" if name == "stsb" else classes[labels.index(row[2])]
             assert label == f"label: {right}"
@@ -407,7 +410,8 @@ def test_a_hub_out_of_reach_says_where_the_files_are(tmp_path: Path, monkeypatch
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     with pytest.raises(DataError) as error:
         Glue(dataset="qnli").prepare(folders_of(tmp_path))
-    for part in ("ConnectionError: Couldn't reach 'nyu-mll/glue'", f"{data_sets.ADDRESS}QNLIv2.zip", "data/GLUE/QNLI"):
+    url = data_sets.DATA_SETS["qnli"].archive.url
+    for part in ("ConnectionError: Couldn't reach 'nyu-mll/glue'", url, "data/GLUE/QNLI"):
         assert part in str(error.value)
     assert "more" not in str(error.value)
     write("qnli", tmp_path / "data/GLUE")

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.official_layouts import python2
-from support.official_layouts.cifar10 import write_layout
+from support.official_layout_converters import python2
+from support.official_layout_converters.cifar10 import write_layout
 from support.real_data import real_data
+from support.unreachable_addresses import unreachable
 
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import image as lra_image
-from attnlab.tasks.lra.image import BATCHES, CLASSES, PATHS, LraImage, parse_batch, to_grey
+from attnlab.tasks.lra.image import BATCHES, CLASSES, OFFICIAL, LraImage, parse_batch, to_grey
 
 TRAINING = [name for name in BATCHES if name.startswith("data")]
 
@@ -104,7 +105,7 @@ def test_the_spec_and_the_batches(small: Folders) -> None:
     assert prepared.data_hash() == LraImage().prepare(small).data_hash()
 
 
-@pytest.mark.parametrize("location", PATHS)
+@pytest.mark.parametrize("location", OFFICIAL.paths)
 def test_official_files_are_read_where_they_lie(small: Folders, location: str) -> None:
     expected = LraImage().prepare(small).data_hash()
     aside = small.data.rename(small.data.with_name("aside")) / "cifar-10-batches-py"
@@ -228,9 +229,7 @@ def test_a_cut_archive_is_named(small: Folders) -> None:
 
 
 def test_missing_files_say_where_they_belong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lra_image, "ARCHIVE", lra_image.OfficialFile(
-        path="cifar-10-python.tar.gz", url="http://127.0.0.1:9/cifar-10-python.tar.gz", size=170498071,
-    ))  # fmt: skip
+    monkeypatch.setattr(lra_image, "OFFICIAL", unreachable(OFFICIAL))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(DataError) as error:
         LraImage().prepare(Folders(data=tmp_path / "data", cache=tmp_path / "cache"))

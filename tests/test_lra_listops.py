@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.official_layouts.lra_listops import write_layout
+from support.official_layout_converters.lra_listops import write_layout
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import DataError, Folders

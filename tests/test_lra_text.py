@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.official_layouts.imdb import write_layout
+from support.official_layout_converters.imdb import write_layout
 from support.real_data import real_data
+from support.unreachable_addresses import unreachable
 
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import text as lra_text
 from attnlab.tasks.lra.text import LraText, held_out
@@ -162,9 +163,7 @@ def test_a_link_in_the_archive_is_refused(small: Folders) -> None:
 
 
 def test_missing_files_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        lra_text, "ARCHIVE", OfficialFile(path="aclImdb_v1.tar.gz", url="http://127.0.0.1:9/a", size=84)
-    )
+    monkeypatch.setattr(lra_text, "OFFICIAL", unreachable(lra_text.OFFICIAL))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(DataError) as error:
         LraText().prepare(Folders(data=tmp_path / "data", cache=tmp_path / "cache"))

@@ -6,7 +6,6 @@ import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal, localcontext
 from functools import cache
 from itertools import islice
@@ -14,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.official_layouts.mathematics import write_layout
+from support.official_layout_converters.mathematics import write_layout
 from support.real_data import real_data
+from support.unreachable_addresses import unreachable
 
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
@@ -30,8 +30,9 @@ from attnlab.tasks.mathematics.generator import (
     draw_questions,
     entropy_range,
 )
-from attnlab.tasks.mathematics.task import ARCHIVE, SOURCE, TOP, Mathematics
+from attnlab.tasks.mathematics.task import SOURCE, Mathematics
 
+ARCHIVE, TOP = SOURCE.archive, SOURCE.paths[0]
 ARCHIVE_HERE = "mathematics/mathematics_dataset-subset-seed1.tar.gz"
 PARTS = (*DIFFICULTIES, "interpolate", "extrapolate")
 ADD, PLACE = "arithmetic__add_or_sub", "numbers__place_value"
@@ -341,7 +342,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
         (top / f"{name}.txt").write_text(text)
     (top / "SEEDS.json").write_text("{}")
     (top / "train-easy" / "notes.md").write_text("no module")
-    monkeypatch.setattr(mathematics, "SOURCE", replace(SOURCE, archive=replace(ARCHIVE, url="http://127.0.0.1:9/")))
+    monkeypatch.setattr(mathematics, "SOURCE", unreachable(SOURCE))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return Folders(tmp_path / "data", tmp_path / "cache")
 

@@ -2,6 +2,7 @@
 
 import shutil
 import tarfile
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.official_layouts.pcfg import CLONE, SMALL, write_layout
+from support.official_layout_converters.pcfg import CLONE, SMALL, write_layout
 from support.real_data import real_data
 
 from attnlab.config.check import ConfigError
@@ -60,6 +61,7 @@ FIXTURE = {
     "overgeneralisation/test_pcfg_ratio=0.0005_original": {"prepend reverse R1 J11 , K8 L16": "K8 L16 J11 R1"},
     "overgeneralisation/test_pcfg_ratio=0.0005_exception": {"prepend reverse R1 J11 , K8 L16": "R1 J11 J11"},
 }
+EQUALLY = "substitutivity/equally_distributed"
 TESTS = {  # rows, longest input, longest target, fewest and most functions
     "iid": (9721, 71, 251, 1, 28),
     "systematicity": (10175, 71, 496, 2, 35),
@@ -79,8 +81,9 @@ def write(folder: Path, files: dict[str, dict[str, str]]) -> None:
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     """A clone of a few lines in the official format, without known checksums; no network."""
     write(tmp_path / "data" / CLONE, FIXTURE)
-    monkeypatch.setattr(pcfg_files, "KNOWN", {})
-    monkeypatch.setattr(pcfg_files, "RAW", "http://127.0.0.1:9/")
+    for name, files in pcfg_files.OFFICIAL.items():
+        address = files.address.replace("https://raw.githubusercontent.com/", "http://127.0.0.1:9/")
+        monkeypatch.setitem(pcfg_files.OFFICIAL, name, replace(files, files={}, address=address))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return Folders(data=tmp_path / "data", cache=tmp_path / "cache")
 
@@ -163,7 +166,7 @@ def functions_of(row: np.ndarray) -> int:
     return int(((row > 2) & (row < WORDS.encode([","])[0])).sum())
 
 
-@pytest.mark.parametrize("name", ["pcfgset/dev", f"{pcfg_files.EQUALLY}/test", f"{pcfg_files.EQUALLY}/test_twin"])
+@pytest.mark.parametrize("name", ["pcfgset/dev", f"{EQUALLY}/test", f"{EQUALLY}/test_twin"])
 def test_the_interpreter_agrees_with_official_files_that_no_split_here_reads(name: str, official: Folders) -> None:
     inputs, targets = ((official.data / CLONE / (name + ending)).read_text() for ending in (".src", ".tgt"))
     pairs = zip(inputs.splitlines(), targets.splitlines(), strict=True)
@@ -185,7 +188,7 @@ def test_all_official_exceptions_are_read_as_published(official: Folders) -> Non
 
 
 def test_twins_are_the_official_tests_with_synonyms(official: Folders) -> None:
-    folder = official.data / CLONE / pcfg_files.EQUALLY
+    folder = official.data / CLONE / EQUALLY
     plain, twin = ((folder / name).read_text() for name in ("test.src", "test_twin.src"))
     assert len(plain.splitlines()) == 10_000
     assert twin.replace("_twin", "") == plain
@@ -376,7 +379,7 @@ def test_a_known_file_must_be_the_official_one(official: Folders, tmp_path: Path
         # the last row is missing in both files, so that the rest is right
         lines = (folder / f"test{ending}").read_text().splitlines(keepends=True)
         (folder / f"test{ending}").write_text("".join(lines[:-1]))
-    expected = pcfg_files.KNOWN["10K/random_split/test.src"][1]
+    expected = pcfg_files.OFFICIAL["pcfg-set"].files["10K/random_split/test.src"][1]
     with pytest.raises(DataError, match=rf"test.src is not the official file: expected sha256 {expected}") as error:
         Pcfg(split="small_10k").prepare(Folders(data=tmp_path, cache=tmp_path / "cache"))
     assert "bytes where 82248 are expected" in str(error.value)

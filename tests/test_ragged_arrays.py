@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from attnlab.data.files.cache import build_once, load_arrays
 from attnlab.data.files.fetch import DataError
-from attnlab.data.ragged_arrays import Ragged, RaggedWriter, smallest_dtype
+from attnlab.data.ragged_arrays import Ragged, RaggedWriter, gather_rows, smallest_dtype
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 30_000), max_size=9), max_size=20)
 WRITER = """
@@ -54,7 +54,7 @@ def test_rows_keep_every_token_and_pad_the_rest(sequences: list[list[int]], data
     assert [row.tolist() for row in map(ragged.__getitem__, range(len(ragged)))] == sequences
     assert ragged.lengths.tolist() == list(map(len, sequences))
     numbers = data.draw(st.lists(st.integers(0, len(sequences) - 1), max_size=6)) if sequences else []
-    table, lengths = ragged.rows(np.array(numbers), 99_999)
+    table, lengths = gather_rows(np.array(numbers), 99_999, ragged)[1]
     assert (table.dtype, lengths.dtype) == (torch.int64, torch.int64)
     assert table.shape == (len(numbers), max((len(sequences[number]) for number in numbers), default=0))
     rows = [row[:length].tolist() for row, length in zip(table, lengths, strict=True)]
@@ -79,7 +79,7 @@ def test_bytes_and_arrays_are_sequences_too(tmp_path: Path) -> None:
     ragged = Ragged.from_arrays(load_arrays(tmp_path), "texts")
     assert isinstance(ragged.values, np.memmap)
     assert [ragged[number].tolist() for number in range(4)] == [[0, 97, 98, 255], [3, 4], [], []]
-    table, lengths = ragged.rows(np.array([1, 3]), 7)
+    table, lengths = gather_rows(np.array([1, 3]), 7, ragged)[1]
     assert (table.tolist(), lengths.tolist()) == ([[3, 4], [7, 7]], [2, 0])
 
 

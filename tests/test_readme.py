@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.official_layouts import pcfg
+from support.official_layout_converters import pcfg
 from support.real_data import real_data
 from support.small_runs import ROOT, environment, jobs_of, run_command, run_job, settings
 from support.tiny_data import TINY, trained

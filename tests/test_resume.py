@@ -37,7 +37,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["scan", pytest.param("sort_of_clevr", marks=pytest.mark.slow)])
 def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert run_command("train.py", *settings(whole, *CASES[case])).returncode == 0

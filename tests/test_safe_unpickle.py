@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
-from support.official_layouts import python2
+from support.official_layout_converters import python2
 
 from attnlab.data.files.fetch import DataError
 from attnlab.data.files.safe_unpickle import read_pickle

@@ -5,6 +5,7 @@ import shutil
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,13 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.real_data import real_data
+from support.unreachable_addresses import unreachable
 
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import open_archive
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan import task as scan
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, all_pairs, interpret
-from attnlab.tasks.scan.splits import FILES, Split, drawing, file_path
+from attnlab.tasks.scan.splits import Split, drawing, file_path
 from attnlab.tasks.scan.task import Scan, parse_pairs
 
 FIXTURE = Path(__file__).parent / "fixtures" / "scan" / "SCAN"
@@ -124,10 +126,12 @@ def test_extreme_cutoffs_leave_nothing_empty(cutoff: int, tmp_path: Path) -> Non
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     """A clone of a few lines in the official format, taken for the official one; no network."""
     shutil.copytree(FIXTURE, tmp_path / "data/SCAN")
-    for part in ("train", "test"):
-        content = (FIXTURE / f"simple_split/tasks_{part}_simple.txt").read_bytes()
-        monkeypatch.setitem(scan.FILES, f"{part}_simple", (len(content), hashlib.sha256(content).hexdigest()))
-    monkeypatch.setattr(scan, "REPOSITORY", "http://127.0.0.1:9/")
+    known = {}
+    for path in (file_path("simple", part) for part in ("train", "test")):
+        content = (FIXTURE / path).read_bytes()
+        known[path] = len(content), hashlib.sha256(content).hexdigest()
+    files = unreachable(replace(scan.OFFICIAL, files=scan.OFFICIAL.files | known))
+    monkeypatch.setattr(scan, "OFFICIAL", files)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return Folders(data=tmp_path / "data", cache=tmp_path / "cache")
 
@@ -202,7 +206,7 @@ def test_template_splits_follow_from_the_list_of_all_pairs(template: str, split:
     for part, lines in parts.items():
         content = "".join(lines).encode()
         if (split, part) != ("filler_num0", "test"):
-            assert FILES[f"{part}_{split}"] == (len(content), hashlib.sha256(content).hexdigest())
+            assert scan.OFFICIAL.files[file_path(split, part)] == (len(content), hashlib.sha256(content).hexdigest())
         location = tmp_path / "SCAN" / file_path(split, part)
         location.parent.mkdir(parents=True, exist_ok=True)
         location.write_bytes(content)
@@ -224,7 +228,8 @@ def test_what_is_drawn_agrees_with_the_official_neighbours() -> None:
 def test_every_split_has_a_file_and_a_check() -> None:
     assert len(set(get_args(Split))) == 1 + 12 + 7 + 30 + 55
     for split in get_args(Split)[1:]:
-        assert (f"train_{split}" in FILES and f"test_{split}" in FILES) != (drawing(split) is not None), split
+        known = {file_path(split, part) for part in ("train", "test")} <= scan.OFFICIAL.files.keys()
+        assert known != (drawing(split) is not None), split
     for name in (
         "simple_split/size_variations/tasks_train_simple_p64.txt",
         "add_prim_split/with_additional_examples/tasks_train_addprim_complex_jump_num16_rep1.txt",
@@ -254,7 +259,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setattr(scan, "REPOSITORY", f"http://127.0.0.1:{server.server_port}/")
+        local = replace(scan.OFFICIAL, address=f"http://127.0.0.1:{server.server_port}/")
+        monkeypatch.setattr(scan, "OFFICIAL", local)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         yield folder
         server.shutdown()
@@ -345,7 +351,7 @@ def test_a_file_cut_inside_a_line_names_the_line(small: Folders) -> None:
 
 def test_a_file_cut_between_lines_fails_its_checksum(small: Folders) -> None:
     file = small.data / "SCAN/simple_split/tasks_test_simple.txt"
-    size, expected = scan.FILES["test_simple"]
+    size, expected = scan.OFFICIAL.files[file_path("simple", "test")]
     content = b"".join(file.read_bytes().splitlines(keepends=True)[:-1])
     file.write_bytes(content)
     with pytest.raises(DataError) as error:

@@ -1,34 +1,13 @@
-"""Vocabularies and batches of sequence pairs."""
+"""Batches of sequence pairs."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.data.files.fetch import DataError
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.data.vocabulary import Vocabulary
 
 SEQUENCES = st.lists(st.lists(st.integers(3, 30_000), min_size=1, max_size=9), min_size=1, max_size=20)
-
-
-def test_words_are_numbered_from_three() -> None:
-    words = Vocabulary(["walk", "jump"])
-    assert len(words) == 5
-    assert (words.pad_id, words.end_id, words.start_id) == (0, 1, 2)
-    assert words.encode(["jump", "walk"]) == [4, 3]
-    assert words.decode([2, 4, 3, 1, 0, 4]) == ["jump", "walk"]
-
-
-def test_an_unknown_word_is_named_with_the_nearest() -> None:
-    with pytest.raises(DataError, match=r"'jmup' is not in the vocabulary; the nearest is 'jump'"):
-        Vocabulary(["walk", "jump"]).encode(["walk", "jmup"])
-
-
-def test_a_word_given_twice_is_an_error() -> None:
-    with pytest.raises(ValueError, match="once"):
-        Vocabulary(["walk", "walk"])
 
 
 @settings(max_examples=50, deadline=None)

@@ -9,14 +9,15 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from support.official_layouts.wikitext import write_layout
+from support.official_layout_converters.wikitext import write_layout
 from support.real_data import real_data
+from support.unreachable_addresses import unreachable
 
 from attnlab.data.byte_pair import BytePair
+from attnlab.data.files import hugging_face
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.text_blocks import MaskedBlocks, TextBlocks
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.wikitext import files as wikitext_files
 from attnlab.tasks.wikitext import wikitext2, wikitext103, wikitext103_masked
 from attnlab.tasks.wikitext.files import CORPORA, HubText
 from attnlab.tasks.wikitext.wikitext2 import Wikitext2
@@ -46,7 +47,8 @@ def write(data: Path, name: str = "wikitext-103", **parts: str | bytes) -> Path:
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     """Folders without data, and no network."""
-    monkeypatch.setattr(wikitext_files, "SITE", "http://127.0.0.1:9/")
+    for name, corpus in CORPORA.items():
+        monkeypatch.setitem(CORPORA, name, unreachable(corpus))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return Folders(data=tmp_path / "data", cache=tmp_path / "cache")
@@ -273,7 +275,7 @@ def test_the_hub_s_text_is_official_by_what_it_holds(
     for text in (rows, changed, rows[:-1]):
         split = {"val": "validation"}.get(part, part)
         loaded = datasets.DatasetDict({split: datasets.Dataset.from_dict({"text": text})})
-        monkeypatch.setattr(wikitext_files, "load_from_hub", lambda *_, loaded=loaded: loaded)
+        monkeypatch.setattr(hugging_face, "load_from_hub", lambda *_, loaded=loaded: loaded)
         found.append(HubText(CORPORA[name], folders).is_official(part))
     assert found == [True, False, False]
 

@@ -2,8 +2,8 @@
 
 import torch
 from reference.heads import join, real_positions, split
-from reference.normalization import normalize
 from reference.orthogonality import orthogonality_loss
+from reference.qk_norm import normalize
 from torch import Tensor, nn
 
 

@@ -4,8 +4,8 @@ import math
 
 import torch
 from reference.heads import join, project, real_positions, split
-from reference.normalization import normalize
 from reference.orthogonality import orthogonality_loss
+from reference.qk_norm import normalize
 from torch import Tensor, nn
 
 

@@ -5,8 +5,8 @@ import math
 import torch
 from reference.heads import Heads, join, project, real_positions, split
 from reference.linear import elu_plus_one
-from reference.normalization import normalize
 from reference.orthogonality import orthogonality_loss
+from reference.qk_norm import normalize
 from torch import Tensor, nn
 
 EPS = 1e-8

@@ -3,6 +3,8 @@
 Keys are (law, dotted path of the class); LAWS has the names of the laws. The list is printed after every test run.
 """
 
+from torch import nn
+
 LAWS = ("padding", "causality", "step", "reference", "finite", "weights", "diagnostics", "compile", "vmap")
 
 EXEMPTIONS: dict[tuple[str, str], str] = {
@@ -10,3 +12,9 @@ EXEMPTIONS: dict[tuple[str, str], str] = {
         "means of values pass a layer norm, so the output is no matrix of weights times values (test_long_short.py)"
     ),
 }
+
+
+def network_exemption(law: str, network: nn.Module) -> str | None:
+    """The reason why a network is exempt from a law: one of its mechanisms is."""
+    paths = {f"{type(module).__module__}.{type(module).__name__}" for module in network.modules()}
+    return next((reason for (name, path), reason in EXEMPTIONS.items() if name == law and path in paths), None)

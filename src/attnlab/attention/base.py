@@ -16,14 +16,15 @@ Letters: B batch, N queries, M keys, H heads, D head width, C value width, E mod
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.core.removed_methods import refuse_former_names
-from attnlab.attention.core.value_orthogonality import orthogonality_loss
+from attnlab.attention.core.orthogonality_loss import orthogonality_loss
+from attnlab.attention.core.renamed_methods import refuse_former_names
+from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.config.message_text import UserError
 from attnlab.config.schema import OrthoForm
 
@@ -49,11 +50,6 @@ class State:
         return replace(self, **{name: value[rows] for name, value in values.items() if isinstance(value, Tensor)})
 
 
-def real_lengths(x: Tensor, mask: Bool[Tensor, "B M"] | None) -> Int[Tensor, " _"]:
-    """Number of real positions of each sample of x (B, H, M, ...)."""
-    return torch.full(x.shape[:1], x.shape[2], device=x.device) if mask is None else mask.sum(-1)
-
-
 @dataclass(frozen=True)
 class Observation:
     """Arguments and output (B, H, N, C) of one call of `attend`, for an observer."""
@@ -64,6 +60,14 @@ class Observation:
     mask: Tensor | None
     causal: bool
     out: Tensor
+
+
+class AttentionOptions(TypedDict, total=False):
+    """Options that every mechanism hands on to `Attention`, which describes them; the network builder sets them."""
+
+    bias: bool
+    initialization: Initialization
+    orthogonality: bool
 
 
 class Attention(nn.Module, ABC):
@@ -108,7 +112,13 @@ class Attention(nn.Module, ABC):
         refuse_former_names(cls)
 
     def __init__(
-        self, d_model: int, n_heads: int, *, bias: bool, initialization: Initialization, orthogonality: bool = False
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        initialization: Initialization = "torch",
+        orthogonality: bool = False,
     ) -> None:
         super().__init__()
         if d_model % n_heads:
@@ -131,21 +141,12 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def attend(
-        self,
-        q: Float[Tensor, "B H N Q"],
-        k: Float[Tensor, "B H M K"],
-        v: Float[Tensor, "B H M C"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+        self, q: Float[Tensor, "B H N Q"], k: Float[Tensor, "B H M K"], v: Values, mask: KeyMask | None, causal: bool
+    ) -> Attended:
         """The mechanism itself, on projected heads; linear in v; zero where a query has no key to attend to."""
 
     def forward(
-        self,
-        x: Float[Tensor, "B N E"],
-        memory: Float[Tensor, "B M E"] | None = None,
-        mask: Bool[Tensor, "B M"] | None = None,
-        causal: bool = False,
+        self, x: Float[Tensor, "B N E"], memory: Memory | None = None, mask: KeyMask | None = None, causal: bool = False
     ) -> tuple[Float[Tensor, "B N E"], Float[Tensor, ""]]:
         """Self-attention (memory None, mask over x) or cross-attention (mask over memory).
 
@@ -177,7 +178,7 @@ class Attention(nn.Module, ABC):
         """Projected queries, split into heads."""
         return self.split_heads(self.q_proj(x))
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
         """Projected keys and values, split into heads."""
         return self.split_heads(self.k_proj(source)), self.split_heads(self.v_proj(source))
 
@@ -193,7 +194,7 @@ class Attention(nn.Module, ABC):
         """Keys by head, without other columns that `keys_values` adds: for diagnostics."""
         return k
 
-    def value_heads(self, v: Float[Tensor, "B H M C"]) -> Float[Tensor, "B V M D"]:
+    def value_heads(self, v: Values) -> Float[Tensor, "B V M D"]:
         """Values by head, for the orthogonality loss: `v`, unless a mechanism packs its heads in another way."""
         return v
 
@@ -202,7 +203,7 @@ class Attention(nn.Module, ABC):
         return self.out_proj(self.join_heads(out))
 
     def memory_keys_values(
-        self, memory: Float[Tensor, "B M E"], mask: Bool[Tensor, "B M"] | None
+        self, memory: Memory, mask: KeyMask | None
     ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B #H M C"]]:
         """Keys and values of a memory; padding is replaced by zeros, as in `forward`."""
         return self.keys_values(memory if mask is None else memory.masked_fill(~mask[:, :, None], 0.0))
@@ -215,9 +216,7 @@ class Attention(nn.Module, ABC):
         """Concatenation of the heads: inverse of `split_heads`."""
         return x.transpose(1, 2).flatten(-2)
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> State:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> State:
         """State before the first position: empty for self-attention, made from the memory for cross-attention."""
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
@@ -236,10 +235,10 @@ class Attention(nn.Module, ABC):
         self,
         q: Float[Tensor, "B H N Q"],
         k: Float[Tensor, "B H M K"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N M"]:
+        score_hook: ScoreHook | None = None,
+    ) -> AttentionWeights:
         """The matrix that multiplies the values in `attend`: for diagnostics, at a cost of O(N M).
 
         A mechanism with scores (B, H, N, M) overrides this and replaces the scores by `score_hook(scores)` if a hook is

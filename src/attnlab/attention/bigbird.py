@@ -11,19 +11,31 @@ one is known only at its end. Not cross: a window needs queries and keys of one 
 
 Blocks are counted on the real positions of each sample, so padding changes nothing. In the published code lengths are
 multiples of b, the last block is the last one of the padded length, and random blocks, which depend on this length, are
+from typing import Unpack
+
 from the first 1024 positions (at 1024, 3072 and 4096) or the first 2r + 5 blocks. As there, random blocks are drawn
 without replacement, independently by head, from blocks that are neither near nor global; but from the whole sample.
 Up to `full_length` positions (448 by default) every block sees all blocks, which is softmax attention.
 """
 
-from collections.abc import Callable
+from typing import Unpack
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.linear_core import chunks
+from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.shapes import (
+    Attended,
+    Queries,
+    ScoreHook,
+    SelfAttentionWeights,
+    SelfKeys,
+    SelfMask,
+    SelfValues,
+)
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
 from attnlab.config.schema import Count, Natural
 
@@ -34,7 +46,7 @@ class BigBirdAttention(Attention):
     """Block-sparse attention: window, global and random blocks.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the attention weights, in training.
         block_size: positions of a block, b.
         window_blocks: blocks of the window, with the block itself in the middle; an odd number.
@@ -54,7 +66,6 @@ class BigBirdAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         block_size: Count = 64,
         window_blocks: Count = 3,
@@ -62,10 +73,9 @@ class BigBirdAttention(Attention):
         global_last: Natural = 1,
         random_blocks: Natural = 3,
         redraw_every: Count | None = None,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         if window_blocks % 2 == 0:
             raise ValueError(f"window_blocks={window_blocks}: expected an odd number, as many blocks on either side")
         self.dropout, self.redraw_every = dropout, redraw_every
@@ -81,25 +91,12 @@ class BigBirdAttention(Attention):
         """Length up to which every block sees all: itself, neighbours on one side, global and random blocks suffice."""
         return (1 + self.reach + self.global_first + self.global_last + self.random_blocks) * self.block_size
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         if q.shape[2] <= self.full_length:
             return fused_softmax(q, k, v, mask, False, self.dropout if self.training else 0.0)
         return self.attend_sparsely(q, k, v, mask)
 
-    def attend_sparsely(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend_sparsely(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None) -> Attended:
         """Every block with the gathered keys of the blocks it sees; then the global blocks with all keys."""
         # Without a mask one table of blocks serves all samples.
         lengths = real_lengths(q[:1], mask)
@@ -140,13 +137,8 @@ class BigBirdAttention(Attention):
         return [(one[:, None, :, None, None], row) for one, row in pairs]
 
     def weights(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N N"]:
+        self, q: Queries, k: SelfKeys, mask: SelfMask | None, causal: bool, score_hook: ScoreHook | None = None
+    ) -> SelfAttentionWeights:
         length, size = q.shape[2], self.block_size
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
         scores = scores if score_hook is None else score_hook(scores)

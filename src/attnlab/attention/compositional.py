@@ -14,14 +14,14 @@ the bias are the same for every r and cancel in the softmax, so the input has no
 k_sr in the dot product cancels too. These parameters are kept as published. With R = 1 the retrieval weight is 1.
 """
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Initialization
+from attnlab.attention.base import AttentionOptions
+from attnlab.attention.core.shapes import KeyMask, Memory, ScoreHook
 from attnlab.attention.core.softmax_core import CachedAttention, fused_softmax, scaled_dot_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -34,7 +34,7 @@ class CompositionalAttention(CachedAttention):
     biases and PyTorch's default weights, whatever `bias` and `initialization` are, as in both published versions.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         retrievals: value matrices R.
         scorer: score of a result: dot product, or a linear layer (mlp).
         retrieval_width: W.
@@ -49,19 +49,17 @@ class CompositionalAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         retrievals: Count = 2,
         scorer: Literal["dot", "mlp"] = "dot",
         retrieval_width: Count = 32,
         dropout: float = 0.0,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
         if retrievals < 1:
             raise ValueError(f"retrievals={retrievals}: expected at least 1")
         # Before the base class makes the projections: their sizes depend on it.
         self.retrievals = retrievals
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.scorer, self.retrieval_width, self.dropout = scorer, retrieval_width, dropout
         self.retrieval_query_proj = nn.Linear(d_model, n_heads * retrieval_width)
         if scorer == "dot":
@@ -73,7 +71,7 @@ class CompositionalAttention(CachedAttention):
         self.q_proj, self.k_proj, self.out_proj = (nn.Linear(d_model, d_model, bias=bias) for _ in range(3))
         self.v_proj = nn.Linear(d_model, self.retrievals * self.head_width, bias=bias)
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B S M D"], Float[Tensor, "B 1 M RD"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B S M D"], Float[Tensor, "B 1 M RD"]]:
         """Keys of every search, and the values of all retrievals, which the searches share."""
         return self.split_heads(self.k_proj(source)), self.v_proj(source).unsqueeze(1)
 
@@ -85,7 +83,7 @@ class CompositionalAttention(CachedAttention):
         q: Float[Tensor, "B S N D"],
         k: Float[Tensor, "B S M D"],
         v: Float[Tensor, "B #S M C"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
     ) -> Float[Tensor, "B S N C"]:
         v = v.expand(-1, self.n_heads, -1, -1)
@@ -95,9 +93,9 @@ class CompositionalAttention(CachedAttention):
         self,
         q: Float[Tensor, "B S N D"],
         k: Float[Tensor, "B S M D"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
+        score_hook: ScoreHook | None = None,
     ) -> Float[Tensor, "B S N M"]:
         """The weights of the searches; for the weights of the retrievals see `retrieval_weights`."""
         return scaled_dot_weights(q, k, mask, causal, score_hook)

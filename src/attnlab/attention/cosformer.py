@@ -17,23 +17,29 @@ have negative weights, so real positions beyond M are refused. The output of a q
 """
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization, TooLong
-from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, LinearState, PositiveFeatureMap
-from attnlab.config.schema import Count, Normalization
+from attnlab.attention.base import TooLong
+from attnlab.attention.core.linear_core import (
+    FEATURE_MAPS,
+    FeatureMapAttention,
+    FeatureMapOptions,
+    LinearState,
+    PositiveFeatureMap,
+)
+from attnlab.attention.core.shapes import KeyMask, Keys, Memory, Queries
+from attnlab.config.schema import Count
 
 
 class CosformerAttention(FeatureMapAttention):
     """Linear attention with cosine re-weighting.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization, chunk_size: as in FeatureMapAttention; features are normalised before re-weighting.
+        d_model, n_heads, options: as in FeatureMapAttention; features are normalised before re-weighting.
         max_length: M for `length_from=config`.
         length_from: config: M is max_length; batch: the longer one of queries and keys, padding included.
         feature_map: phi.
@@ -51,34 +57,19 @@ class CosformerAttention(FeatureMapAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        normalization: Normalization | None = None,
         max_length: Count | None = None,
         length_from: Literal["config", "batch"] = "config",
         feature_map: PositiveFeatureMap = "relu",
         eps: float = 1e-6,
-        chunk_size: Count = 64,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[FeatureMapOptions],
     ) -> None:
-        super().__init__(
-            d_model,
-            n_heads,
-            bias=bias,
-            initialization=initialization,
-            orthogonality=orthogonality,
-            normalization=normalization,
-            n_features=d_model // n_heads,
-            scale=1.0,
-            eps=eps,
-            chunk_size=chunk_size,
-        )
+        super().__init__(d_model, n_heads, eps=eps, **options)
         if length_from == "config" and max_length is None:
             raise ValueError("length_from=config: max_length is missing; expected the longest sequence of the task")
         self.feature_map = FEATURE_MAPS[feature_map]
         self.max_length = max_length if length_from == "config" else None
 
-    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+    def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         return self.feature_map(q)
 
     def divisor(self, total: Float[Tensor, "B H N 1"], q: Float[Tensor, "B H N F"]) -> Float[Tensor, "B H N 1"]:
@@ -93,7 +84,7 @@ class CosformerAttention(FeatureMapAttention):
         return features if self.max_length is None else _reweighted(features, first, self.max_length)
 
     def features(
-        self, q: Float[Tensor, "B H N D"], k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None
+        self, q: Queries, k: Keys, mask: KeyMask | None
     ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
         longest = max(q.shape[2], k.shape[2])
         if self.max_length is not None:
@@ -102,9 +93,7 @@ class CosformerAttention(FeatureMapAttention):
         q, k = super().features(q, k, mask)
         return _reweighted(q, 0, longest), _reweighted(k, 0, longest)
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> LinearState:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> LinearState:
         if self.max_length is None:
             raise NotImplementedError("cosFormer with length_from=batch has no step form; use length_from=config")
         if memory is not None:

@@ -15,28 +15,37 @@ longest length in the code of Qin et al.; here the longest length, or the number
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.linear_core import chunks, key_value_sum
 from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
+from attnlab.attention.core.shapes import KeyMask, Memory, ScoreHook
 from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.config.schema import Count
+
+
+class GatedAttentionOptions(AttentionOptions, total=False):
+    """Options of both forms; see `GatedAttentionUnit`."""
+
+    dropout: float
+    query_width: Count
+    expansion: Count
+    position_bias: DistanceBias
 
 
 class GatedAttentionUnit(Attention):
     """Base class of both forms: projections, copies of z, bias, gate.
 
     Args:
-        d_model, bias, initialization, orthogonality: as in Attention.
+        d_model, options: as in Attention.
         dropout: on the squared scores, in training (none in the code of Qin et al.).
         query_width, expansion: s (even, because its halves are rotated) and e / d_model.
         position_bias: table = a number for each distance; rotary = two rotated vectors (published above length 512).
@@ -50,22 +59,20 @@ class GatedAttentionUnit(Attention):
     def __init__(
         self,
         d_model: int,
-        bias: bool,
-        dropout: float,
-        query_width: int,
-        expansion: int,
-        position_bias: DistanceBias,
-        orthogonality: bool,
-        initialization: Initialization,
         *,
         n_pairs: int,
         reach: int,
+        dropout: float = 0.0,
+        query_width: Count = 128,
+        expansion: Count = 2,
+        position_bias: DistanceBias = "table",
+        **options: Unpack[AttentionOptions],
     ) -> None:
         if query_width % 2:
             raise ValueError(f"query_width={query_width}: must be even, its halves are rotated")
         # First, because make_projections needs them.
         self.query_width, self.value_width, self.dropout = query_width, expansion * d_model, dropout
-        super().__init__(d_model, 1, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, 1, **options)
         self.q_scale, self.k_scale = (nn.Parameter(0.02 * torch.randn(n_pairs, query_width)) for _ in range(2))
         self.q_shift, self.k_shift = (nn.Parameter(torch.zeros(n_pairs, query_width)) for _ in range(2))
         self.position_bias = make_distance_bias(position_bias, reach, query_width)
@@ -80,7 +87,7 @@ class GatedAttentionUnit(Attention):
         q: Float[Tensor, "B 1 N Q"],
         k: Float[Tensor, "B 1 M K"],
         v: Float[Tensor, "B 1 M C"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
     ) -> Float[Tensor, "B 1 N C"]:
         with full_precision(q, k, v) as full:
@@ -94,7 +101,7 @@ class GatedAttentionUnit(Attention):
         """The queries of all pairs, concatenated."""
         return self._copies(x, self.q_scale, self.q_shift)
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B 1 M K"], Float[Tensor, "B 1 M C"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B 1 M K"], Float[Tensor, "B 1 M C"]]:
         """The keys of all pairs, concatenated, and the values."""
         return self._copies(source, self.k_scale, self.k_shift), F.silu(self.v_proj(source))[:, None]
 
@@ -118,7 +125,7 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
     """The quadratic form ("FLASH-quad").
 
     Args:
-        d_model to initialization: as in GatedAttentionUnit; n_heads has no effect.
+        d_model, options: as in GatedAttentionUnit; n_heads has no effect.
         max_length: distances of the table, and n of `divisor: max_length` (512 in the language models of Qin et al.).
         divisor: n: max_length, or keys = the number of keys the query sees.
     """
@@ -128,18 +135,11 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        dropout: float = 0.0,
-        query_width: Count = 128,
-        expansion: Count = 2,
-        position_bias: DistanceBias = "table",
         max_length: Count = 512,
         divisor: Literal["max_length", "keys"] = "max_length",
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[GatedAttentionOptions],
     ) -> None:
-        shared = (d_model, bias, dropout, query_width, expansion, position_bias, orthogonality, initialization)
-        super().__init__(*shared, n_pairs=1, reach=max_length)
+        super().__init__(d_model, **options, n_pairs=1, reach=max_length)
         self.max_length, self.divisor = max_length, divisor
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, first_query: int = 0) -> Tensor:
@@ -153,9 +153,9 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
         self,
         q: Float[Tensor, "B 1 N S"],
         k: Float[Tensor, "B 1 M S"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
+        score_hook: ScoreHook | None = None,
         first_query: int = 0,
     ) -> Float[Tensor, "B 1 N M"]:
         dtype = q.dtype
@@ -184,7 +184,7 @@ class Flash(GatedAttentionUnit):
     """The mixed-chunk form ("FLASH").
 
     Args:
-        d_model to initialization: as in GatedAttentionUnit; n_heads has no effect.
+        d_model, options: as in GatedAttentionUnit; n_heads has no effect.
         chunk_size: C; 64 in all experiments of Qin et al., 256 in the paper.
     """
 
@@ -195,17 +195,10 @@ class Flash(GatedAttentionUnit):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        dropout: float = 0.0,
-        query_width: Count = 128,
-        expansion: Count = 2,
-        position_bias: DistanceBias = "table",
         chunk_size: Count = 64,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[GatedAttentionOptions],
     ) -> None:
-        shared = (d_model, bias, dropout, query_width, expansion, position_bias, orthogonality, initialization)
-        super().__init__(*shared, n_pairs=2, reach=chunk_size)
+        super().__init__(d_model, **options, n_pairs=2, reach=chunk_size)
         self.chunk_size = chunk_size
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:

@@ -19,13 +19,15 @@ dropout to the attention weights.
 """
 
 import math
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -40,7 +42,7 @@ class InformerAttention(Attention):
     """Softmax attention for the queries whose scores vary most, the mean of the values for the others.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         factor: c of the paper: sampled keys, and chosen queries, for each unit of ceil(ln n).
         mean_over: the mean in M is over the sample, or over the sequence with 0 for other keys.
         redraw_every: optimiser steps between two draws of the samples; None = never. At every step by default: the
@@ -58,14 +60,12 @@ class InformerAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         factor: Count = 5,
         mean_over: Literal["sample", "sequence"] = "sample",
         redraw_every: Count | None = 1,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         if factor < 1:
             raise ValueError(f"factor={factor}: must be at least 1")
         self.factor, self.mean_over, self.redraw_every = factor, mean_over, redraw_every
@@ -75,14 +75,7 @@ class InformerAttention(Attention):
         drawn = torch.randint(2**DRAW_BITS, self.draws.shape, generator=generator, device=generator.device)
         self.draws.copy_(drawn)
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         length = q.shape[2]
         lengths = real_lengths(q, mask)
         counts, most = self.counts(lengths), min(length, self.factor * max(1, math.ceil(math.log(length))))
@@ -103,12 +96,7 @@ class InformerAttention(Attention):
         return torch.minimum(wanted, lengths)
 
     def measures(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        lengths: Int[Tensor, " B"],
-        counts: Int[Tensor, " B"],
-        most: int,
+        self, q: Queries, k: SelfKeys, lengths: Int[Tensor, " B"], counts: Int[Tensor, " B"], most: int
     ) -> Float[Tensor, "B H N"]:
         """M of every query in units of its rounding error; the lowest number at padding.
 
@@ -130,9 +118,7 @@ class InformerAttention(Attention):
             return (measures / largest / torch.finfo(q.dtype).eps ** 0.5).round().masked_fill(padding, lowest)
 
 
-def _mean(
-    v: Float[Tensor, "B H N C"], mask: Bool[Tensor, "B N"] | None, lengths: Int[Tensor, " B"]
-) -> Float[Tensor, "B H 1 C"]:
+def _mean(v: SelfValues, mask: SelfMask | None, lengths: Int[Tensor, " B"]) -> Float[Tensor, "B H 1 C"]:
     """Mean of the values of real positions; zeros without any."""
     dtype = v.dtype
     with full_precision(v) as (v,):

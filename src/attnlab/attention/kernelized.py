@@ -10,13 +10,13 @@ memory for the weights. Supports bidirectional, causal, cross and step; decoding
 costs O(position). The published code has the bidirectional form only.
 """
 
-from collections.abc import Callable
+from typing import Unpack
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization
+from attnlab.attention.base import AttentionOptions
+from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
 from attnlab.attention.core.sum_precision import full_precision, saturated
 
@@ -25,7 +25,7 @@ class KernelizedAttention(CachedAttention):
     """Attention with a Gaussian kernel.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the weights, in training.
     """
 
@@ -34,43 +34,27 @@ class KernelizedAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout = dropout
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M D"],
-        v: Float[Tensor, "B H M C"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
             weights = dropped(self._kernel(q, k, mask, causal, None), self.dropout, self.training)
             return saturated(weights @ v, dtype)
 
     def weights(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M D"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N M"]:
+        self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool, score_hook: ScoreHook | None = None
+    ) -> AttentionWeights:
         """Scores are the exponents -|q_i - k_j|^2 / (2 sqrt(D))."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
             return self._kernel(q, k, mask, causal, score_hook).to(dtype)
 
-    def _kernel(
-        self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, score_hook: Callable[[Tensor], Tensor] | None
-    ) -> Tensor:
+    def _kernel(self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, score_hook: ScoreHook | None) -> Tensor:
         # (a - b)^2 is expanded, so that no N x M x D tensor is needed. With almost equal long vectors rounding can make
         # scores positive.
         q, k = q * self.head_width**-0.25, k * self.head_width**-0.25

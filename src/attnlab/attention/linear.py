@@ -9,20 +9,20 @@ no scaling and eps = 1e-6: `scale_queries: false, eps: 1e-6`. Without the denomi
 false`) it is the "linear attention without scaling" of Qin et al. 2022, table 1.
 """
 
+from typing import Unpack
+
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization
-from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, PositiveFeatureMap
-from attnlab.config.schema import Count, Normalization
+from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, FeatureMapOptions, PositiveFeatureMap
+from attnlab.attention.core.shapes import Queries
 
 
 class LinearAttention(FeatureMapAttention):
     """Linear attention with an elementwise feature map.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization, eps, chunk_size: as in FeatureMapAttention.
+        d_model, n_heads, eps, options: as in FeatureMapAttention.
         feature_map: phi; elu + 1 by default.
         scale_queries: multiply queries by 1/sqrt(D) before phi.
     """
@@ -32,28 +32,14 @@ class LinearAttention(FeatureMapAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        normalization: Normalization | None = None,
         feature_map: PositiveFeatureMap = "one_plus_elu",
         scale_queries: bool = True,
         eps: float = 1e-5,
-        chunk_size: Count = 64,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[FeatureMapOptions],
     ) -> None:
-        super().__init__(
-            d_model,
-            n_heads,
-            bias=bias,
-            initialization=initialization,
-            orthogonality=orthogonality,
-            normalization=normalization,
-            n_features=d_model // n_heads,
-            scale=(d_model // n_heads) ** -0.5 if scale_queries else 1.0,
-            eps=eps,
-            chunk_size=chunk_size,
-        )
+        scale = (d_model // n_heads) ** -0.5 if scale_queries else 1.0
+        super().__init__(d_model, n_heads, scale=scale, eps=eps, **options)
         self.feature_map = FEATURE_MAPS[feature_map]
 
-    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+    def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         return self.feature_map(q)

@@ -16,11 +16,14 @@ distribution of deviation 0.02: `share_heads: false, share_key_value: true, proj
 E is moved to the GPU in a way that makes it a constant, which is never trained.
 """
 
+from typing import Unpack
+
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, TooLong
+from attnlab.attention.base import Attention, AttentionOptions, TooLong
+from attnlab.attention.core.shapes import Attended, KeyMask, Keys, Memory, Queries, Values
 from attnlab.attention.core.softmax_core import KeyValueState, fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -30,7 +33,7 @@ class LinformerAttention(Attention):
     """Softmax attention over a fixed number of mixtures of the keys.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the attention weights, in training.
         projected_length: rows of E and F, k: the keys that every query sees.
         max_length: columns of E and F, the limit of keys; networks pass the length of their task's longest sequence.
@@ -46,35 +49,26 @@ class LinformerAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         projected_length: Count = 256,
         max_length: Count = 512,
         share_heads: bool = True,
         share_key_value: bool = False,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout, self.max_length = dropout, max_length
         shape = (1 if share_heads else n_heads, projected_length, max_length)
         bound = (3 / (projected_length + max_length)) ** 0.5
         self.e_proj = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
         self.f_proj = None if share_key_value else nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M D"],
-        v: Float[Tensor, "B H M C"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         k, v = self.projected(k, v, mask)
         return fused_softmax(q, k, v, None, False, self.dropout if self.training else 0.0)
 
     def projected(
-        self, k: Float[Tensor, "B H M D"], v: Float[Tensor, "B H M C"], mask: Bool[Tensor, "B M"] | None
+        self, k: Keys, v: Values, mask: KeyMask | None
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K C"]]:
         """E K and F V, over real positions.
 
@@ -101,9 +95,7 @@ class LinformerAttention(Attention):
                 "larger max_length, or take a mechanism without a fixed length, such as linear"
             )
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> KeyValueState:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> KeyValueState:
         """The projected keys and values of a memory; self-attention has no state."""
         if memory is None:
             raise NotImplementedError("LinformerAttention has no causal form, so no steps in self-attention")

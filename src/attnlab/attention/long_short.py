@@ -15,15 +15,16 @@ encoding replaces the relative positions of their language models; and there is 
 their bidirectional code P acts on keys and values after LN_l (`normalized_projection`), in their causal code before it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.core.shapes import AttentionWeights, KeyMask, Memory, Queries, ScoreHook
 from attnlab.attention.core.softmax_core import dropped, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -45,7 +46,7 @@ class LongShortAttention(Attention):
     `attend` is not linear in v, because it normalises means of values; `weights` leaves this norm out.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention; Wp has no bias: it would cancel in P.
+        d_model, n_heads, options: as in Attention; Wp has no bias: it would cancel in P.
         dropout: on the attention weights, in training.
         window_size: w.
         rank: r, means of a sequence, or of a segment in the causal form.
@@ -61,18 +62,16 @@ class LongShortAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         window_size: Count = 8,
         rank: Count = 32,
         segment_size: Count = 512,
         normalized_projection: bool = False,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
         # First, because make_projections needs it.
         self.rank = rank
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout, self.window_size, self.segment_size = dropout, window_size, segment_size
         self.normalized_projection = normalized_projection
         self.local_norm, self.global_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
@@ -81,7 +80,7 @@ class LongShortAttention(Attention):
         super().make_projections(d_model, bias)
         self.p_proj = nn.Linear(d_model, self.n_heads * self.rank, bias=False)
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M D"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M D"]]:
         """Keys, concatenated with the logits of P, and values."""
         k, v = super().keys_values(source)
         return torch.cat((k, self.split_heads(self.p_proj(source))), dim=-1), v
@@ -90,12 +89,7 @@ class LongShortAttention(Attention):
         return k[..., : self.head_width]
 
     def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M K"],
-        v: Float[Tensor, "B H M D"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
+        self, q: Queries, k: Float[Tensor, "B H M K"], v: Float[Tensor, "B H M D"], mask: KeyMask | None, causal: bool
     ) -> Float[Tensor, "B H N D"]:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
@@ -108,12 +102,12 @@ class LongShortAttention(Attention):
 
     def weights(
         self,
-        q: Float[Tensor, "B H N D"],
+        q: Queries,
         k: Float[Tensor, "B H M K"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N M"]:
+        score_hook: ScoreHook | None = None,
+    ) -> AttentionWeights:
         """Weights of positions, from the window and from the means together; there is no N x M matrix of scores."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):

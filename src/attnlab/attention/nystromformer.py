@@ -13,13 +13,17 @@ the inverse from a maximum over the whole batch; here both are computed for each
 neither other samples nor padding change the result.
 """
 
+from typing import Unpack
+
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
+from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import fused_softmax, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -32,7 +36,7 @@ class NystromAttention(Attention):
     to the convergence of the inverse (the published code then computes softmax attention).
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         n_landmarks: limit m of segments (published: 64 in pretraining, 32 to 256 on the Long Range Arena).
         pinv_iterations: iterations of the inverse.
         conv_kernel: size of the convolution over values, an odd number; None = no convolution.
@@ -52,11 +56,9 @@ class NystromAttention(Attention):
         n_landmarks: Count = 64,
         pinv_iterations: Count = 6,
         conv_kernel: Count | None = 35,
-        bias: bool = True,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         if n_landmarks < 1:
             raise ValueError(f"n_landmarks={n_landmarks}: expected at least 1")
         if conv_kernel is not None and conv_kernel % 2 == 0:
@@ -66,14 +68,7 @@ class NystromAttention(Attention):
         if conv_kernel is not None:
             self.conv = nn.Conv2d(n_heads, n_heads, (conv_kernel, 1), groups=n_heads, bias=False)
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
             starts, sizes = segments(real_lengths(q, mask), min(self.n_landmarks, q.shape[2]))

@@ -18,16 +18,16 @@ does not change outputs; by default gradients are exact.
 """
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Unpack
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization
-from attnlab.attention.core.linear_core import FeatureMapAttention, LinearState
-from attnlab.config.schema import Count, NonNegative, Normalization
+from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions, LinearState
+from attnlab.attention.core.shapes import KeyMask, Keys, Memory, Queries
+from attnlab.config.schema import Count, NonNegative
 
 MAX_EXPONENT = 40.0
 """Largest exponent of a key without a shift. Few keys come near it: |w|^2 / 2 is about D / 2, and only a key close to w
@@ -67,8 +67,7 @@ class PerformerAttention(FeatureMapAttention):
     """Linear attention on random features.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization, chunk_size: as in FeatureMapAttention.
+        d_model, n_heads, options: as in FeatureMapAttention.
         kernel: softmax (features whose products estimate softmax attention's weights) or relu.
         n_features: rows of W; None = D ln D, rounded down.
         orthogonal: rows of W orthogonal in blocks of D; false = independent.
@@ -92,8 +91,6 @@ class PerformerAttention(FeatureMapAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        normalization: Normalization | None = None,
         kernel: Literal["softmax", "relu"] = "softmax",
         n_features: Count | None = None,
         orthogonal: bool = True,
@@ -102,23 +99,11 @@ class PerformerAttention(FeatureMapAttention):
         detach_stabilizer: bool = False,
         feature_eps: NonNegative | None = None,
         key_sum_eps: NonNegative = 1e-6,
-        chunk_size: Count = 64,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[FeatureMapOptions],
     ) -> None:
         width = d_model // n_heads
-        super().__init__(
-            d_model,
-            n_heads,
-            bias=bias,
-            initialization=initialization,
-            orthogonality=orthogonality,
-            normalization=normalization,
-            n_features=default_features(width) if n_features is None else n_features,
-            scale=1.0,
-            eps=key_sum_eps,
-            chunk_size=chunk_size,
-        )
+        n_features = default_features(width) if n_features is None else n_features
+        super().__init__(d_model, n_heads, n_features=n_features, eps=key_sum_eps, **options)
         if kernel == "relu" and key_stabilizer != "none":
             raise ValueError(f"key_stabilizer={key_stabilizer} is for kernel=softmax: relu features are not shifted")
         if kernel == "relu" and detach_stabilizer:
@@ -138,13 +123,13 @@ class PerformerAttention(FeatureMapAttention):
         with torch.no_grad():
             self.projection.copy_(draw_projection(self.n_features, self.head_width, self.orthogonal, generator))
 
-    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+    def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         projected = self._projected(q)
         if self.kernel == "relu":
             return F.relu(projected) + self.feature_eps
         return self._exponential(projected - self._half_square(q) - self._shift(projected, -1))
 
-    def key_map(self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
+    def key_map(self, k: Keys, mask: KeyMask | None) -> Float[Tensor, "B H M F"]:
         if self.kernel == "relu":
             return self.query_map(k)
         projected = self._projected(k)
@@ -178,9 +163,7 @@ class PerformerAttention(FeatureMapAttention):
         # A query without any key has numerator 0: with eps = 0 it must not give 0 / 0.
         return total.masked_fill(total == 0, 1.0)
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> LinearState:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> LinearState:
         if memory is None and self.key_stabilizer == "sequence":
             raise NotImplementedError("key_stabilizer=sequence has no step form over its own tokens: use none")
         return super().init_state(batch, memory, mask)

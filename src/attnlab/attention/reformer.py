@@ -20,13 +20,16 @@ the heads and redrawn between optimiser steps (in the code at every forward).
 """
 
 import math
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.shapes import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import dropped
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count
@@ -44,7 +47,7 @@ class ReformerAttention(Attention):
     """Attention among tokens of similar hashes.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         max_length: length of the longest sequence, for the default of n_buckets.
         n_hashes: rounds R of hashing.
         chunk_size: tokens a chunk.
@@ -66,17 +69,15 @@ class ReformerAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         max_length: Count = 1024,
         n_hashes: Count = 2,
         chunk_size: Count = 64,
         n_buckets: Count | None = None,
         redraw_every: Count | None = 1,
         dropout: float = 0.0,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         for name, value in (("n_hashes", n_hashes), ("chunk_size", chunk_size)):
             if value < 1:
                 raise ValueError(f"{name}={value}: must be at least 1")
@@ -96,18 +97,11 @@ class ReformerAttention(Attention):
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N D"]:
         return self.split_heads(self.qk_proj(x))
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M C"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M C"]]:
         """Unscaled keys, which `attend` scales to length 1, and values."""
         return self.queries(source), self.split_heads(self.v_proj(source))
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
             lengths = real_lengths(q, mask)
@@ -137,12 +131,12 @@ class ReformerAttention(Attention):
         )
         return (out * total.softmax(2)).sum(2)
 
-    def buckets(self, q: Float[Tensor, "B H N D"]) -> Int[Tensor, "B H R N"]:
+    def buckets(self, q: Queries) -> Int[Tensor, "B H R N"]:
         """The bucket of every token in every round."""
         rotated = q.detach()[:, :, None] @ self.rotations.to(q.dtype)
         return torch.cat((rotated, -rotated), dim=-1).argmax(-1)
 
-    def order(self, q: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None) -> Int[Tensor, "B H R N"]:
+    def order(self, q: Queries, mask: SelfMask | None) -> Int[Tensor, "B H R N"]:
         """Positions sorted by bucket, then by position; padding last."""
         buckets = self.buckets(q)
         buckets = buckets if mask is None else buckets.masked_fill(~mask[:, None, None], self.n_buckets)

@@ -10,14 +10,16 @@ sequence, so earlier tokens would see later ones. Cross: some landmarks come fro
 cross-attention; the publication has no cross form.
 """
 
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization, real_lengths
+from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
+from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.config.schema import Count
 
@@ -34,7 +36,7 @@ class SkyformerAttention(Attention):
     sequences of up to m/2, which then have fewer landmarks and are cheap.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         n_landmarks: limit m; an even number.
         inverse_iterations: iterations of the inverse.
         ridge: added to the diagonal of the landmarks' kernel matrix.
@@ -58,11 +60,9 @@ class SkyformerAttention(Attention):
         ridge: float = 0.1,
         sampling: Literal["uniform", "segments"] = "uniform",
         redraw_every: Count | None = 1,
-        bias: bool = True,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         if n_landmarks < 2 or n_landmarks % 2:
             raise ValueError(f"n_landmarks={n_landmarks}: expected an even number, half queries and half keys")
         self.inverse_iterations, self.ridge, self.sampling = inverse_iterations, ridge, sampling
@@ -73,14 +73,7 @@ class SkyformerAttention(Attention):
         size = self.draws.shape
         self.draws.copy_(torch.randint(2**RANDOM_BITS, size, generator=generator, device=generator.device))
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         dtype, scale = v.dtype, q.shape[-1] ** -0.25
         with full_precision(q, k, v) as (q, k, v):
             q, k = q * scale, k * scale

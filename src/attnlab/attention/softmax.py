@@ -5,13 +5,14 @@ keeps all keys and values, so a step costs O(position). With relative positions 
 "relative" attention of Csordas et al. 2021, after Dai et al. 2019, and needs O(N M) memory.
 """
 
-from collections.abc import Callable
+from typing import Unpack
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Initialization
+from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.score_position import RelativePositions
+from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.attention.core.softmax_core import (
     CachedAttention,
     dropped,
@@ -26,7 +27,7 @@ class SoftmaxAttention(CachedAttention):
     """Softmax attention.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the attention weights, in training.
         relative_positions: add Transformer-XL scores (self-attention only).
     """
@@ -38,24 +39,17 @@ class SoftmaxAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         relative_positions: bool = False,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout = dropout
-        self.positions = RelativePositions(d_model, n_heads, initialization) if relative_positions else None
+        self.positions = (
+            RelativePositions(d_model, n_heads, options.get("initialization", "torch")) if relative_positions else None
+        )
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M D"],
-        v: Float[Tensor, "B H M C"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         if self.positions is None:
             return fused_softmax(q, k, v, mask, causal, self.dropout if self.training else 0.0)
         return self._drop(self._relative_weights(q, k, mask, causal)) @ v
@@ -68,13 +62,8 @@ class SoftmaxAttention(CachedAttention):
         return self._drop(self._relative_weights(q, k, mask, False, first_query=position)) @ v
 
     def weights(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M D"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N M"]:
+        self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool, score_hook: ScoreHook | None = None
+    ) -> AttentionWeights:
         if self.positions is None:
             return scaled_dot_weights(q, k, mask, causal, score_hook)
         return self._relative_weights(q, k, mask, causal, score_hook)
@@ -85,7 +74,7 @@ class SoftmaxAttention(CachedAttention):
         k: Tensor,
         mask: Tensor | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
+        score_hook: ScoreHook | None = None,
         first_query: int = 0,
     ) -> Tensor:
         # Explicit weights: torch's fused kernels have no gradient with respect to their bias under vmap.

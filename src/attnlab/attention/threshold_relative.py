@@ -13,14 +13,13 @@ Supports causal and step (a cache of keys and values; a step costs O(position)).
 is not defined for keys after the query. Not cross: there is no distance between positions of two sequences.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
+from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Keys, Memory, ScoreHook, Values
 from attnlab.attention.core.softmax_core import CachedAttention, Rate, dropped, kept, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 
@@ -65,18 +64,11 @@ class ThresholdRelativeAttention(CachedAttention):
     def query_heads(self, q: Float[Tensor, "B H N Q"]) -> Float[Tensor, "B H N D"]:
         return q[..., :-1]
 
-    def keys_values(self, source: Float[Tensor, "B M E"]) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M D"]]:
+    def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M D"], Float[Tensor, "B H M D"]]:
         k, v = super().keys_values(source)
         return self._normalized(k), v
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N Q"],
-        k: Float[Tensor, "B H M D"],
-        v: Float[Tensor, "B H M C"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Float[Tensor, "B H N Q"], k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         return self._read(q, k, v, mask, causal)
 
     def attend_last(
@@ -88,11 +80,11 @@ class ThresholdRelativeAttention(CachedAttention):
     def weights(
         self,
         q: Float[Tensor, "B H N Q"],
-        k: Float[Tensor, "B H M D"],
-        mask: Bool[Tensor, "B M"] | None,
+        k: Keys,
+        mask: KeyMask | None,
         causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N M"]:
+        score_hook: ScoreHook | None = None,
+    ) -> AttentionWeights:
         """Scores are s_ij, before the threshold."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
@@ -111,7 +103,7 @@ class ThresholdRelativeAttention(CachedAttention):
         mask: Tensor | None,
         causal: bool,
         *,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
+        score_hook: ScoreHook | None = None,
         dropout: Rate = 0.0,
     ) -> Tensor:
         q, gate = q[..., :-1], F.logsigmoid(q[..., -1:])

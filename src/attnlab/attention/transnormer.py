@@ -15,18 +15,34 @@ Unlike in the published code padding gets no weight, neither at the end of a seq
 relative positions (`lrpe`), which the published language models use and the paper does not mention, are an option.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, Initialization, State
-from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMap, FeatureMapAttention, mask_keys
+from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.core.linear_core import (
+    FEATURE_MAPS,
+    FeatureMap,
+    FeatureMapAttention,
+    FeatureMapOptions,
+    mask_keys,
+)
 from attnlab.attention.core.score_position import Lrpe
+from attnlab.attention.core.shapes import (
+    Attended,
+    KeyMask,
+    Memory,
+    Queries,
+    ScoreHook,
+    SelfAttentionWeights,
+    SelfKeys,
+    SelfMask,
+    SelfValues,
+)
 from attnlab.attention.core.softmax_core import dropped, fused_softmax, kept, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count, Normalization
@@ -54,7 +70,7 @@ class NormAttention(FeatureMapAttention):
     """Linear attention with a norm instead of the denominator.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         normalization: kind and placement as in FeatureMapAttention; its denominator is ignored.
         feature_map: phi, which may be negative.
         norm: rms_norm = the norm above; layer_norm = LayerNorm with gain and bias. Either over all heads together.
@@ -67,33 +83,18 @@ class NormAttention(FeatureMapAttention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
-        normalization: Normalization | None = None,
         feature_map: FeatureMap = "one_plus_elu",
         norm: Literal["rms_norm", "layer_norm"] = "rms_norm",
         lrpe: LrpeKind = "none",
-        chunk_size: Count = 64,
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[FeatureMapOptions],
     ) -> None:
-        width = d_model // n_heads
-        super().__init__(
-            d_model,
-            n_heads,
-            bias=bias,
-            initialization=initialization,
-            orthogonality=orthogonality,
-            normalization=replace(normalization or Normalization(), denominator=False),
-            n_features=width,
-            scale=1.0,
-            eps=0.0,
-            chunk_size=chunk_size,
-        )
+        normalization = replace(options.pop("normalization", None) or Normalization(), denominator=False)
+        super().__init__(d_model, n_heads, eps=0.0, normalization=normalization, **options)
         self.feature_map = feature_map
         self.layer_norm = nn.LayerNorm(d_model) if norm == "layer_norm" else None
-        self.lrpe = lrpe_of(lrpe, width)
+        self.lrpe = lrpe_of(lrpe, self.head_width)
 
-    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+    def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         return FEATURE_MAPS[self.feature_map](q)
 
     def with_positions(self, features: Float[Tensor, "B H N F"], first: int) -> Float[Tensor, "B H N F"]:
@@ -127,7 +128,7 @@ class DiagAttention(Attention):
     """Attention within blocks of neighbouring positions, which do not overlap.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
+        d_model, n_heads, options: as in Attention.
         dropout: on the weights, in training.
         block_size: positions of a block.
         scores: softmax, or rela = relu of the scores, and the norm of NormAttention over the joined heads.
@@ -142,15 +143,13 @@ class DiagAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool = True,
         dropout: float = 0.0,
         block_size: Count = 64,
         scores: Literal["softmax", "rela"] = "softmax",
         lrpe: LrpeKind = "none",
-        orthogonality: bool = False,
-        initialization: Initialization = "torch",
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
         self.dropout, self.block_size, self.scores = dropout, block_size, scores
         self.lrpe = lrpe_of(lrpe, self.head_width)
 
@@ -160,14 +159,7 @@ class DiagAttention(Attention):
             return x
         return self.lrpe(x, torch.arange(first, first + x.shape[2], device=x.device) % self.block_size)
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        v: Float[Tensor, "B H N C"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         batch, length = v.shape[0], v.shape[2]
         size = min(self.block_size, length)
         if mask is None and length % size:
@@ -195,13 +187,8 @@ class DiagAttention(Attention):
         return self.out_proj(y.to(x.dtype))
 
     def weights(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H N D"],
-        mask: Bool[Tensor, "B N"] | None,
-        causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N N"]:
+        self, q: Queries, k: SelfKeys, mask: SelfMask | None, causal: bool, score_hook: ScoreHook | None = None
+    ) -> SelfAttentionWeights:
         """Scores are of all pairs of positions; weights outside of blocks are 0."""
         scores = self.with_positions(q, 0) @ self.with_positions(k, 0).transpose(-1, -2) * self.head_width**-0.5
         scores = scores if score_hook is None else score_hook(scores)
@@ -209,9 +196,7 @@ class DiagAttention(Attention):
         keep = kept(scores, mask, causal) & (block[:, None] == block)
         return softmax_weights(scores, keep) if self.scores == "softmax" else F.relu(scores).masked_fill(~keep, 0.0)
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> BlockState:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> BlockState:
         return BlockState(0, *self.no_keys_values(batch))
 
     def step(self, x: Float[Tensor, "B 1 E"], state: BlockState) -> tuple[Float[Tensor, "B 1 E"], BlockState]:

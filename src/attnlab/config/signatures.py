@@ -5,7 +5,7 @@ Nothing is imported, not even parent packages: the check of a task or an attenti
 
 import ast
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, Union
@@ -75,16 +75,15 @@ def _read_signature(path: str) -> Signature:
             source = ".".join(module.imports[name])
             raise TargetError(f"{module_name} imports {name} from elsewhere; name the module that defines it: {source}")
         raise TargetError(f"no class {name or 'named'} in {module_name}{choice(name, module.classes, 'there')}")
-    arguments: dict[str, Argument] | None = None
+    lineage = _lineage(module, name, _MOST_STEPS)
     attributes: dict[str, Any] = {}
     methods = {}
-    for owner, class_name in _lineage(module, name, _MOST_STEPS):
+    for owner, class_name in lineage:
         node = owner.classes[class_name]
-        arguments = _own_arguments(owner, node) if arguments is None else arguments
         attributes = _own_attributes(node) | attributes
         own = (item.name for item in node.body if isinstance(item, ast.FunctionDef))
         methods[f"{owner.name}.{class_name}"] = frozenset(own)
-    return Signature(path, arguments or {}, attributes, methods)
+    return Signature(path, _arguments(lineage), attributes, methods)
 
 
 def _lineage(module: _Module, name: str, depth: int) -> list[tuple[_Module, str]]:
@@ -114,10 +113,31 @@ def _resolve(module: _Module, name: str) -> tuple[_Module, str] | None:
     return None
 
 
-def _own_arguments(module: _Module, node: ast.ClassDef) -> dict[str, Argument] | None:
-    init = next((item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"), None)
-    if init is None:
-        return None
+def _arguments(lineage: Sequence[tuple[_Module, str]]) -> dict[str, Argument]:
+    """Arguments of the first constructor; `**options: Unpack[Options]` stands for arguments of the next ones."""
+    for i, (module, name) in enumerate(lineage):
+        for item in module.classes[name].body:
+            match item:
+                case ast.FunctionDef(name="__init__", args=ast.arguments(kwarg=None)):
+                    return _own_arguments(module, item)
+                case ast.FunctionDef(name="__init__", args=ast.arguments(kwarg=ast.arg(annotation=options))):
+                    names, handed_on = _option_names(module, options), _arguments(lineage[i + 1 :])
+                    own = _own_arguments(module, item)
+                    return own | {name: handed_on[name] for name in names if name in handed_on}
+    return {}
+
+
+def _option_names(module: _Module, annotation: ast.expr | None) -> list[str]:
+    """Keys of the TypedDict in `Unpack[TypedDict]`, those of its bases first; none for another annotation."""
+    match annotation:
+        case ast.Subscript(value=ast.Name(id="Unpack"), slice=ast.Name(id=name)) if found := _resolve(module, name):
+            lineage = reversed(_lineage(*found, _MOST_STEPS))
+            fields = (item for owner, name in lineage for item in owner.classes[name].body)
+            return [item.target.id for item in fields if isinstance(item, ast.AnnAssign)]
+    return []
+
+
+def _own_arguments(module: _Module, init: ast.FunctionDef) -> dict[str, Argument]:
     positional = [*init.args.posonlyargs, *init.args.args]
     missing = [None] * (len(positional) - len(init.args.defaults))
     defaults = [*missing, *init.args.defaults, *init.args.kw_defaults]

@@ -3,7 +3,7 @@
 Padding masks are boolean: True = a real position, and the real positions come first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Self
 
@@ -43,8 +43,8 @@ class Batch:
     Not frozen, because Lightning converts floating-point fields in place under some precisions.
     """
 
-    sequences: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """for each sequence of an example the names of its padded tables [B, length], in the order of `extents`"""
+    sequences: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """for each sequence of an example the field of its lengths, and the fields of its padded tables [B, length]"""
 
     index: Int[Tensor, " B"]
 
@@ -64,7 +64,7 @@ class Batch:
     @property
     def extents(self) -> tuple[Int[Tensor, " B"], ...]:
         """Lengths of the sequences of each example: one tensor per sequence, used by `pieces`."""
-        return (torch.ones_like(self.index),)
+        return tuple(getattr(self, name) for name in self.sequences) or (torch.ones_like(self.index),)
 
     @property
     def counts(self) -> Int[Tensor, " B"]:
@@ -78,7 +78,7 @@ class Batch:
     @property
     def widths(self) -> tuple[int, ...]:
         """Padded length of each sequence; known without waiting for the device."""
-        return tuple(getattr(self, names[0]).shape[1] for names in self.sequences)
+        return tuple(getattr(self, names[0]).shape[1] for names in self.sequences.values())
 
     def pieces(self, max_tokens: int | None) -> list[Self]:
         """The batch, or pieces of at most `max_tokens` padded tokens each (a longer example is a piece by itself).
@@ -115,7 +115,7 @@ class Batch:
     def _resized(self, sizes: Sequence[int], pad_id: int) -> Self:
         """The batch with the tables of every sequence cut or padded; new positions are not scored."""
         resized = {}
-        for names, size in zip(self.sequences, sizes, strict=True):
+        for names, size in zip(self.sequences.values(), sizes, strict=True):
             for name in names:
                 table, more = getattr(self, name), size - getattr(self, name).shape[1]
                 fill = False if table.dtype == torch.bool else pad_id
@@ -127,7 +127,7 @@ class Batch:
 class InputBatch(Batch):
     """Input token sequences, padded to the longest of the batch."""
 
-    sequences = (("inputs",),)
+    sequences: ClassVar = {"input_lengths": ("inputs",)}
 
     inputs: Int[Tensor, "B S"]
     input_lengths: Int[Tensor, " B"]
@@ -136,10 +136,6 @@ class InputBatch(Batch):
     def input_mask(self) -> Bool[Tensor, "B S"]:
         """Padding mask of the inputs."""
         return length_mask(self.input_lengths, self.inputs.shape[1])
-
-    @property
-    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
-        return (self.input_lengths,)
 
 
 @dataclass(kw_only=True)
@@ -150,7 +146,7 @@ class SequenceBatch(InputBatch):
     the end token in front.
     """
 
-    sequences = (("inputs",), ("targets",))
+    sequences: ClassVar = {"input_lengths": ("inputs",), "target_lengths": ("targets",)}
 
     targets: Int[Tensor, "B T"]
     target_lengths: Int[Tensor, " B"]
@@ -159,10 +155,6 @@ class SequenceBatch(InputBatch):
     def target_mask(self) -> Bool[Tensor, "B T"]:
         """Padding mask of the targets."""
         return length_mask(self.target_lengths, self.targets.shape[1])
-
-    @property
-    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
-        return self.input_lengths, self.target_lengths
 
     @property
     def counts(self) -> Int[Tensor, " B"]:
@@ -193,7 +185,7 @@ class LabelledBatch(InputBatch):
 class LabelledPairBatch(LabelledBatch):
     """Pairs of token sequences, each side padded to its longest, and the correct class of each pair."""
 
-    sequences = (("inputs",), ("others",))
+    sequences: ClassVar = {"input_lengths": ("inputs",), "other_lengths": ("others",)}
 
     others: Int[Tensor, "B T"]
     other_lengths: Int[Tensor, " B"]
@@ -202,10 +194,6 @@ class LabelledPairBatch(LabelledBatch):
     def other_mask(self) -> Bool[Tensor, "B T"]:
         """Padding mask of the second sequences."""
         return length_mask(self.other_lengths, self.others.shape[1])
-
-    @property
-    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
-        return self.input_lengths, self.other_lengths
 
 
 @dataclass(kw_only=True)
@@ -218,7 +206,7 @@ class LanguageBatch(Batch):
     words:   number of words of running text in the scored positions of each sequence.
     """
 
-    sequences = (("inputs", "targets", "scored"),)
+    sequences: ClassVar = {"lengths": ("inputs", "targets", "scored")}
 
     inputs: Int[Tensor, "B N"]
     lengths: Int[Tensor, " B"]
@@ -230,10 +218,6 @@ class LanguageBatch(Batch):
     def mask(self) -> Bool[Tensor, "B N"]:
         """Padding mask."""
         return length_mask(self.lengths, self.inputs.shape[1])
-
-    @property
-    def extents(self) -> tuple[Int[Tensor, " B"], ...]:
-        return (self.lengths,)
 
     @property
     def counts(self) -> Int[Tensor, " B"]:

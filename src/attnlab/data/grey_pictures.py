@@ -1,8 +1,7 @@
-"""Grey pictures as token sequences, and a sheet of sample pictures."""
+"""Grey pictures as token sequences."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -10,15 +9,11 @@ import torch
 from attnlab.data.batch import LabelledBatch
 from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.files.fetch import DataError
-from attnlab.data.task_spec import TaskSpec
 
 SIDE = 32
 N_GREYS = 256
 PAD_ID = N_GREYS
 """id of padding, above the grey values: a token is the grey value itself, and black (0) is a colour"""
-TILE, CAPTION = 128, 14
-"""pixels: minimum size of a sample picture, height of its title"""
 
 
 class GreyPictures(Examples):
@@ -74,61 +69,3 @@ class GreyPictures(Examples):
         first, last = (" ".join(map(str, part)) for part in (image[:8].tolist(), image[-3:].tolist()))
         values = f"grey values, row by row: {first} ... {last}   ({image.size:,} in all)"
         return f"{values}\nclass: {answer} ({classes[answer]})"
-
-
-def grey_spec(n_classes: int) -> TaskSpec:
-    """TaskSpec of a classification of grey pictures of 32 x 32."""
-    return TaskSpec(
-        kind="classification",
-        modality="tokens",
-        input_vocabulary=N_GREYS + 1,
-        n_classes=n_classes,
-        pad_id=PAD_ID,
-        max_input_length=SIDE**2,
-        metrics=("accuracy",),
-    )
-
-
-def sample_grid(images: Sequence[np.ndarray], titles: Sequence[str], path: Path) -> None:
-    """Writes a PNG file with a grid of pictures, each above its title.
-
-    Args:
-        images: each [height, width] (grey) or [height, width, 3] (red, green, blue), uint8, all of one size.
-
-    Raises:
-        DataError: torchvision (the extra `vision`) is not installed or does not fit the installed torch.
-    """
-    from PIL import Image
-
-    make_grid = _make_grid()
-    tiles = [_tile(image, title) for image, title in zip(images, titles, strict=True)]
-    grid = make_grid(torch.stack(tiles), nrow=int(np.ceil(len(tiles) ** 0.5)), padding=4, pad_value=255)
-    Image.fromarray(grid.permute(1, 2, 0).numpy()).save(path, format="PNG")
-
-
-def _make_grid() -> Callable[..., torch.Tensor]:
-    try:
-        from torchvision.utils import make_grid
-    except ImportError as error:
-        raise DataError(
-            "sample grids need torchvision, which is not installed: pip install 'attnlab[vision]'. Nothing else does."
-        ) from error
-    except RuntimeError as error:
-        # raised by a torchvision for CUDA with a torch for the CPU
-        raise DataError(
-            f"sample grids need a torchvision that fits torch {torch.__version__}; the one installed does not "
-            f"({error}). Install its build for the same device from where torch came, or remove it."
-        ) from error
-    return make_grid
-
-
-def _tile(image: np.ndarray, title: str) -> torch.Tensor:
-    """A picture, enlarged by an integer factor, above its title: [3, height, width] uint8."""
-    from PIL import Image, ImageDraw
-
-    scale = max(1, -(-TILE // max(image.shape[:2])))
-    height, width = (scale * size for size in image.shape[:2])
-    tile = Image.new("RGB", (width, height + CAPTION), "white")
-    tile.paste(Image.fromarray(image).convert("RGB").resize((width, height), Image.Resampling.NEAREST))
-    ImageDraw.Draw(tile).text((2, height + 1), title, fill="black")
-    return torch.from_numpy(np.array(tile)).permute(2, 0, 1)

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attnlab.data.batch_gathering import Stored, index_tensors, padded_spans
-from attnlab.data.files.cache import save_arrays
+from attnlab.data.files.cache import save_arrays, write_header
 
 Rows = tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]
 """a padded table of sequences, and their lengths"""
@@ -60,17 +60,16 @@ class Ragged:
         """The length of every sequence."""
         return np.diff(self.offsets)
 
-    def rows(self, numbers: np.ndarray, pad_id: int) -> Rows:
-        """Sequences of these numbers [B] as one int64 table padded with `pad_id`, and their lengths."""
-        return gather_rows(numbers, pad_id, self)[1]
-
     def arrays(self) -> list[np.ndarray]:
         """Values and offsets."""
         return [self.values, self.offsets]
 
 
 def gather_rows(numbers: np.ndarray, pad_id: int, *sides: Ragged) -> tuple[Int[Tensor, " B"], *tuple[Rows, ...]]:
-    """The numbers [B], and the `rows` of each side, on the device of the sequences; one copy moves all indices."""
+    """The numbers [B], and the sequences of these numbers of each side, on the device of the sequences.
+
+    One copy moves all indices.
+    """
     # a copy: the caller's array may change while the batch is in use
     numbers = np.array(numbers, dtype=np.int64)
     starts = [side.offsets[numbers] for side in sides]
@@ -99,7 +98,7 @@ class RaggedWriter:
 
     def __enter__(self) -> Self:
         self.file = (self.folder / f"{self.name}_values.npy").open("wb")
-        self._header()
+        write_header(self.file, self.dtype, (0,))
         return self
 
     def append(self, sequence: Sequence[int] | np.ndarray | bytes) -> None:
@@ -117,13 +116,7 @@ class RaggedWriter:
         self.offsets.append(self.offsets[-1] + len(values))
 
     def __exit__(self, *error: object) -> None:
-        # numpy's header has room for the final length
         self.file.seek(0)
-        self._header()
+        write_header(self.file, self.dtype, (self.offsets[-1],))
         self.file.close()
         save_arrays(self.folder, **{f"{self.name}_offsets": np.array(self.offsets, dtype=np.int64)})
-
-    def _header(self) -> None:
-        descr = np.lib.format.dtype_to_descr(self.dtype)
-        header = {"descr": descr, "fortran_order": False, "shape": (self.offsets[-1],)}
-        np.lib.format.write_array_header_1_0(self.file, header)

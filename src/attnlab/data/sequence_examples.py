@@ -1,30 +1,42 @@
 """Base class of subsets whose examples are stored token sequences."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
+from torch import Tensor
 
+from attnlab.data.batch import Batch
+from attnlab.data.batch_gathering import take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.ragged_arrays import Ragged, gather_rows
 
 
 class SequenceExamples(Examples):
     """Examples of one or more token sequences and perhaps a label, in the attributes that `held` names.
 
-    Args:
-        pad_id: fills padded positions.
-        groups: named parts with metrics of their own, by example numbers.
-        length_bins: lower edges of the length ranges of results; None: every length by itself.
+    Subclasses are dataclasses with these attributes, and with `pad_id`, `groups` and `length_bins` as in `Examples`.
+
+    batch_type: class of the batches; its fields have the names of the attributes.
     """
 
-    def __init__(
-        self, pad_id: int, groups: Mapping[str, np.ndarray] | None = None, length_bins: Sequence[int] | None = None
-    ) -> None:
-        self.pad_id, self.groups, self.length_bins = pad_id, groups or {}, length_bins
+    batch_type: ClassVar[type[Batch]]
 
     def __len__(self) -> int:
         return len(self._columns()[0])
+
+    def batch(self, numbers: np.ndarray) -> Batch:
+        """The examples of these numbers [B], int64; every sequence is padded to the longest of them."""
+        sequences = self.batch_type.sequences
+        stored = [self.stored(name) for (name,) in sequences.values()]
+        index, *found = gather_rows(numbers, self.pad_id, *stored)
+        columns: dict[str, Tensor] = {"index": index}
+        for (lengths, (name,)), (table, sizes) in zip(sequences.items(), found, strict=True):
+            columns |= {name: table, lengths: sizes}
+        if "answers" in self.held:
+            answers = take_rows(self.stored("answers"), index)
+            columns["answers"] = answers.float() if answers.is_floating_point() else answers.long()
+        return self.batch_type(**columns)
 
     def extents(self) -> np.ndarray:
         return np.stack([column.lengths for column in self._columns() if isinstance(column, Ragged)], axis=1)

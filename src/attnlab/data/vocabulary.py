@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 
 from attnlab.data.files.fetch import DataError
 
@@ -41,10 +42,5 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The words of ids up to the first end, without padding and start."""
-        words = []
-        for number in ids:
-            if number == self.end_id:
-                break
-            if number >= len(self.special):
-                words.append(self.words[number])
-        return words
+        shown = takewhile(lambda number: number != self.end_id, ids)
+        return [self.words[number] for number in shown if number >= len(self.special)]

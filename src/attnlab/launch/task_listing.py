@@ -21,7 +21,7 @@ from attnlab.config.signatures import read_signature
 from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource
-from attnlab.data.grey_pictures import sample_grid
+from attnlab.data.sample_sheet import sample_grid
 from attnlab.tasks.base import Prepared, Task, make_task
 
 WIDEST = 120

@@ -1,6 +1,5 @@
 """The network of a task and a model, from the configuration and the TaskSpec."""
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from attnlab.attention.base import Attention
 from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.plugin_allowlist import load_class
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
+from attnlab.config.signatures import read_signature
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.classifier import (
     ClassHead,
@@ -154,7 +154,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
         "max_length": longest,
         "orthogonality": model.ortho.weight > 0 and slot in model.ortho.where,
     }
-    accepted = inspect.signature(mechanism).parameters
+    accepted = read_signature(node["_target_"]).arguments
     arguments = {key: value for key, value in offers.items() if key in accepted}
     arguments |= {key: value for key, value in node.items() if key != "_target_"}
     if isinstance(arguments.get("normalization"), Mapping):

@@ -86,6 +86,10 @@ class Task(ABC):
         """Sources of the official files for these options; empty for generated data."""
         return ()
 
+    def task_spec(self, **properties: Any) -> TaskSpec:
+        """The TaskSpec with the kind and the modality of the task."""
+        return TaskSpec(kind=self.kind, modality=self.modality, **properties)
+
     @abstractmethod
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         """Input and target of an example as text of a few lines."""
@@ -133,9 +137,7 @@ class SequenceTask(Task):
 
     def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared:
         """The task with its TaskSpec and the longest target of each test subset as its decode limit."""
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
+        spec = self.task_spec(
             input_vocabulary=len(self.inputs),
             output_vocabulary=len(self.outputs),
             pad_id=self.inputs.pad_id,

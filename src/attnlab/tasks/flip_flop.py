@@ -31,10 +31,9 @@ from torch import Tensor
 from attnlab.data.batch import LanguageBatch
 from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.files.cache import load_arrays
+from attnlab.data.files.cache import load_arrays, write_header
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
-from attnlab.data.task_spec import TaskSpec
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
 from attnlab.tasks.base import Prepared, Task
 
@@ -181,9 +180,7 @@ class FlipFlop(Task):
 
     def prepare(self, folders: Folders) -> Prepared:
         _require_even(length=self.length, eval_length=self.eval_length)
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
+        spec = self.task_spec(
             input_vocabulary=len(WORDS),
             output_vocabulary=len(WORDS),
             pad_id=PAD,
@@ -233,8 +230,7 @@ class FlipFlop(Task):
         def build(folder: Path) -> None:
             with (folder / "codes.npy").open("wb") as file:
                 shape = options["sequences"], options["length"] // 2
-                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(file, header)
+                write_header(file, np.dtype(np.uint8), shape)
                 chunks = generate(subset, **options)
                 for codes in track(chunks, f"drawing flip-flop {subset}", -(-shape[0] // CHUNK)):
                     file.write(codes.data)

@@ -10,17 +10,28 @@ decoding keeps the sums, so every step has the same cost. Sums are at least in f
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Initialization, State
+from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.qk_norm import HeadNorm
+from attnlab.attention.core.shapes import (
+    Attended,
+    AttentionWeights,
+    KeyMask,
+    Keys,
+    Memory,
+    Queries,
+    ScoreHook,
+    SelfValues,
+    Values,
+)
 from attnlab.attention.core.sum_precision import full_precision
-from attnlab.config.schema import Normalization
+from attnlab.config.schema import Count, Normalization
 
 # Literals are written out: the config check reads them without importing this file.
 PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
@@ -37,7 +48,7 @@ FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
 """elementwise feature maps; elu and identity can be negative, so they are for mechanisms without a denominator"""
 
 
-def mask_keys(k: Float[Tensor, "B H M F"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
+def mask_keys(k: Float[Tensor, "B H M F"], mask: KeyMask | None) -> Float[Tensor, "B H M F"]:
     """Features of keys, 0 at padding: masked after the feature map, because phi(0) is not 0."""
     return k if mask is None else k * mask[:, None, :, None]
 
@@ -52,16 +63,12 @@ def key_value_sum(k: Float[Tensor, "*rest M F"], v: Float[Tensor, "*rest M C"]) 
     return k.transpose(-1, -2) @ v
 
 
-def bidirectional_sums(
-    q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H M F"], v: Float[Tensor, "B H M C"]
-) -> Float[Tensor, "B H N C"]:
+def bidirectional_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H M F"], v: Values) -> Attended:
     """Every query against all keys: two matrix products."""
     return q @ key_value_sum(k, v)
 
 
-def causal_sums(
-    q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: Float[Tensor, "B H N C"], chunk_size: int
-) -> Float[Tensor, "B H N C"]:
+def causal_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: SelfValues, chunk_size: int) -> Attended:
     """Query i against keys up to i, in chunks of `chunk_size` positions."""
     length = q.shape[2]
     if length <= chunk_size:
@@ -87,15 +94,22 @@ class LinearState(State):
     cross: bool
 
 
+class FeatureMapOptions(AttentionOptions, total=False):
+    """Options of every attention with a feature map; see `FeatureMapAttention`."""
+
+    normalization: Normalization | None
+    chunk_size: Count
+
+
 class FeatureMapAttention(Attention):
     """Attention by sums of features; a subclass implements the feature map.
 
     Args:
-        d_model, n_heads, bias, initialization, orthogonality: as in Attention.
-        normalization: kind, placement and denominator (config.schema.Normalization); None = none, with denominator.
-        n_features: features of one head, before `with_positions`.
+        d_model, n_heads, options: as in Attention.
+        n_features: features of one head, before `with_positions`; None = the head width.
         scale: factor of queries before the feature map.
         eps: added to the denominator.
+        normalization: kind, placement and denominator (config.schema.Normalization); None = none, with denominator.
         chunk_size: positions of a chunk in the causal form; affects results by rounding only.
     """
 
@@ -106,16 +120,15 @@ class FeatureMapAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        bias: bool,
-        initialization: Initialization,
-        orthogonality: bool,
-        normalization: Normalization | None,
-        n_features: int,
-        scale: float,
-        eps: float,
-        chunk_size: int,
+        n_features: int | None = None,
+        scale: float = 1.0,
+        eps: float = 1e-6,
+        normalization: Normalization | None = None,
+        chunk_size: Count = 64,
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, initialization=initialization, orthogonality=orthogonality)
+        super().__init__(d_model, n_heads, **options)
+        n_features = self.head_width if n_features is None else n_features
         normalization = normalization or Normalization()
         self.norm_first = normalization.placement == "before_feature_map"
         self.denominator = normalization.denominator
@@ -124,10 +137,10 @@ class FeatureMapAttention(Attention):
         self.n_features, self.scale, self.eps, self.chunk_size = n_features, scale, eps, chunk_size
 
     @abstractmethod
-    def query_map(self, q: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N F"]:
+    def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         """phi of queries."""
 
-    def key_map(self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H M F"]:
+    def key_map(self, k: Keys, mask: KeyMask | None) -> Float[Tensor, "B H M F"]:
         """phi of keys; the same as for queries by default."""
         return self.query_map(k)
 
@@ -148,34 +161,25 @@ class FeatureMapAttention(Attention):
         """Number of features of one head in the sums, positional encoding included."""
         return self.n_features
 
-    def query_features(self, q: Float[Tensor, "B H N D"], first: int = 0) -> Float[Tensor, "B H N F"]:
+    def query_features(self, q: Queries, first: int = 0) -> Float[Tensor, "B H N F"]:
         """Features of queries: scaled, mapped, normalised, with positional encoding."""
         q = q * self.scale
         return self.with_positions(
             self.query_map(self.q_norm(q)) if self.norm_first else self.q_norm(self.query_map(q)), first
         )
 
-    def key_features(
-        self, k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None, first: int = 0
-    ) -> Float[Tensor, "B H M F"]:
+    def key_features(self, k: Keys, mask: KeyMask | None, first: int = 0) -> Float[Tensor, "B H M F"]:
         """Features of keys: mapped, normalised, with positional encoding; 0 at padding."""
         features = self.key_map(self.k_norm(k), mask) if self.norm_first else self.k_norm(self.key_map(k, mask))
         return mask_keys(self.with_positions(features, first), mask)
 
     def features(
-        self, q: Float[Tensor, "B H N D"], k: Float[Tensor, "B H M D"], mask: Bool[Tensor, "B M"] | None
+        self, q: Queries, k: Keys, mask: KeyMask | None
     ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
         """Features of whole sequences, for maps that need queries and keys together, such as the longer length."""
         return self.query_features(q), self.key_features(k, mask)
 
-    def attend(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M D"],
-        v: Float[Tensor, "B H M C"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-    ) -> Float[Tensor, "B H N C"]:
+    def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
             (q, k), v = self.features(q, k, mask), self._summed(v)
@@ -183,13 +187,8 @@ class FeatureMapAttention(Attention):
             return self.cast_output(self._divided(out, q), dtype)
 
     def weights(
-        self,
-        q: Float[Tensor, "B H N D"],
-        k: Float[Tensor, "B H M D"],
-        mask: Bool[Tensor, "B M"] | None,
-        causal: bool,
-        score_hook: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, "B H N M"]:
+        self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool, score_hook: ScoreHook | None = None
+    ) -> AttentionWeights:
         """Scores are phi(q) . phi(k)."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
@@ -207,9 +206,7 @@ class FeatureMapAttention(Attention):
     def _divided(self, out: Tensor, q: Tensor) -> Tensor:
         return out[..., :-1] / self.divisor(out[..., -1:], q) if self.denominator else out
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> LinearState:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> LinearState:
         if memory is None:
             shape = (batch, self.n_heads, self.feature_width, self.head_width + int(self.denominator))
             dtype = torch.promote_types(self.v_proj.weight.dtype, torch.float32)

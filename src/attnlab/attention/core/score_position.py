@@ -25,6 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
+from attnlab.attention.core.shapes import Queries
 
 DistanceBias = Literal["table", "rotary"]
 
@@ -52,7 +53,7 @@ class RelativePositions(nn.Module):
         if initialization == "xavier":
             nn.init.xavier_uniform_(self.position_proj.weight)
 
-    def scores(self, q: Float[Tensor, "B H N D"], n_keys: int, first_query: int = 0) -> Float[Tensor, "B H N M"]:
+    def scores(self, q: Queries, n_keys: int, first_query: int = 0) -> Float[Tensor, "B H N M"]:
         """(q_i + w) . W r_(i-j), unscaled, for keys j = 0 .. n_keys - 1 and queries from position `first_query` on."""
         n_queries = q.shape[2]
         # Angles at least in float32: half precision cannot represent distances above 256.

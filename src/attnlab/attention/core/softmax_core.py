@@ -1,6 +1,5 @@
 """Softmax attention: fused kernels, explicit weights, and incremental decoding with a cache of all keys."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, State
+from attnlab.attention.core.shapes import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
 
 Rate = float | Float[Tensor, ""]
 """dropout rate; a tensor in a pack of runs with different rates"""
@@ -27,7 +27,7 @@ def fused_softmax(
     q: Float[Tensor, "*heads N D"],
     k: Float[Tensor, "*heads M D"],
     v: Float[Tensor, "*heads M C"],
-    mask: Bool[Tensor, "B M"] | None,
+    mask: KeyMask | None,
     causal: bool,
     dropout: Rate = 0.0,
 ) -> Float[Tensor, "*heads N C"]:
@@ -54,7 +54,7 @@ def softmax_attention(
     return dropped(softmax_weights(scores, seen if keep is None else seen & keep), dropout) @ v
 
 
-def kept(scores: Float[Tensor, "B H N M"], mask: Bool[Tensor, "B M"] | None, causal: bool) -> Bool[Tensor, "#B 1 N M"]:
+def kept(scores: Float[Tensor, "B H N M"], mask: KeyMask | None, causal: bool) -> Bool[Tensor, "#B 1 N M"]:
     """Which keys each query may see."""
     keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
     keep = (keep.tril() if causal else keep)[None, None]
@@ -68,12 +68,8 @@ def softmax_weights(scores: Float[Tensor, "*rest M"], keep: Bool[Tensor, "*#rest
 
 
 def scaled_dot_weights(
-    q: Float[Tensor, "B H N D"],
-    k: Float[Tensor, "B H M D"],
-    mask: Bool[Tensor, "B M"] | None,
-    causal: bool,
-    score_hook: Callable[[Tensor], Tensor] | None,
-) -> Float[Tensor, "B H N M"]:
+    q: Queries, k: Keys, mask: KeyMask | None, causal: bool, score_hook: ScoreHook | None
+) -> AttentionWeights:
     """The weights of `fused_softmax` as a matrix; for `score_hook` see `Attention.weights`."""
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     scores = scores if score_hook is None else score_hook(scores)
@@ -100,15 +96,13 @@ class CachedAttention(Attention):
         q: Float[Tensor, "B H 1 Q"],
         k: Float[Tensor, "B H M K"],
         v: Float[Tensor, "B #H M C"],
-        mask: Bool[Tensor, "B M"] | None,
+        mask: KeyMask | None,
         position: int,
     ) -> Float[Tensor, "B H 1 C"]:
         """The query at `position` against all keys so far, or all of a memory."""
         return self.attend(q, k, v, mask, False)
 
-    def init_state(
-        self, batch: int, memory: Float[Tensor, "B M E"] | None = None, mask: Bool[Tensor, "B M"] | None = None
-    ) -> KeyValueState:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> KeyValueState:
         if memory is not None:
             k, v = self.memory_keys_values(memory, mask)
             return KeyValueState(0, k, v, mask, cross=True)

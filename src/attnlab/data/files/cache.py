@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -75,8 +76,14 @@ def save_arrays(folder: Path, **arrays: np.ndarray) -> None:
     for name, array in arrays.items():
         with (folder / f"{name}.npy").open("wb") as file:
             contiguous = np.ascontiguousarray(array)
-            np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(contiguous))
+            write_header(file, contiguous.dtype, contiguous.shape)
             file.write(contiguous.data)
+
+
+def write_header(file: BinaryIO, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    """Writes the header of a `.npy` file, which has room for a longer first dimension."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 def load_arrays(folder: Path) -> dict[str, np.ndarray]:

@@ -140,14 +140,13 @@ class Zip(FileTree):
                     yield name, where, limited(opened, where, member.file_size)
 
 
-def find_tree(data: Path, paths: Sequence[str]) -> FileTree | None:
-    """The first of these paths below the data folder that is a folder with files or an archive; None without one."""
+def find_trees(data: Path, paths: Sequence[str]) -> Iterator[FileTree]:
+    """Those of these paths below a folder that are an archive, or a folder with files."""
     for path in (data / path for path in paths):
         if path.is_dir() and _holds_files(path):
-            return Folder(path)
-        if path.is_file():
-            return open_archive(path)
-    return None
+            yield Folder(path)
+        elif path.is_file():
+            yield open_archive(path)
 
 
 def _holds_files(folder: Path) -> bool:
@@ -179,10 +178,13 @@ class DataSource:
 
     def find(self, folders: Folders) -> FileTree | None:
         """The files, if they are in the data folder or were downloaded earlier; None otherwise."""
-        tree = find_tree(folders.data, self.paths)
-        if tree is None and self.archive is not None:
-            tree = find_tree(folders.cache / "downloads", (self.archive.path,))
-        return tree
+        return next(self.trees(folders), None)
+
+    def trees(self, folders: Folders) -> Iterator[FileTree]:
+        """All copies of the files, in the order of the search."""
+        yield from find_trees(folders.data, self.paths)
+        if self.archive is not None:
+            yield from find_trees(folders.cache / "downloads", (self.archive.path,))
 
     def open(self, folders: Folders) -> FileTree:
         """The files, downloaded if they are missing.

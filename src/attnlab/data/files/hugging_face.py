@@ -3,10 +3,45 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
+
+from attnlab.data.files.fetch import DataError
 
 PATIENCE = 5
 """seconds to wait for an answer of the hub"""
+
+
+class HubData:
+    """A data set of the hub, loaded at its first use.
+
+    where:    origin for results.
+    identity: part of the cache key.
+
+    Args:
+        name, configuration, revision: as in `load_from_hub`.
+        advice: end of the message if it cannot be loaded.
+    """
+
+    def __init__(self, name: str, configuration: str, revision: str, advice: str) -> None:
+        self.name, self.configuration, self.revision, self.advice = name, configuration, revision, advice
+        self.where = f"Hugging Face {name} at {revision[:12]}"
+        self.identity = [name, revision, configuration]
+
+    @cached_property
+    def splits(self) -> Mapping[str, Any]:
+        """The splits by name.
+
+        Raises:
+            DataError: the hub or the package is not available.
+        """
+        try:
+            return load_from_hub(self.name, self.configuration, self.revision)
+        except Exception as error:
+            # the package passes on many kinds of errors of its dependencies
+            reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+            what = f"{self.name} ({self.configuration}) could not be loaded ({reason})"
+            raise DataError(f"{what}. {self.advice}") from error
 
 
 def load_from_hub(name: str, configuration: str, revision: str) -> Mapping[str, Any]:

@@ -3,9 +3,12 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
+Update = Callable[[float], None]
+"""shows the sum of the sizes of all items so far"""
 PATIENCE = 2.0
 """seconds before anything appears"""
 LINE_SECONDS = 30.0
@@ -27,58 +30,42 @@ def track(
         total: sum of all sizes; None if unknown.
         size: share of an item in the total.
     """
-    start, done, shown = time.monotonic(), 0.0, None
-    try:
+    start, done, update = time.monotonic(), 0.0, None
+    with ExitStack() as stack:
         for item in items:
             yield item
             done += size(item)
-            if shown is None and time.monotonic() - start > PATIENCE:
-                shown = (_Bar if sys.stderr.isatty() else _Lines)(what, total, start)
-            if shown is not None:
-                shown.update(done)
-        if shown is not None:
-            shown.finish()
-    finally:
-        if shown is not None:
-            shown.stop()
+            if update is None and time.monotonic() - start > PATIENCE:
+                update = stack.enter_context((_bar if sys.stderr.isatty() else _lines)(what, total, start))
+            if update is not None:
+                update(done)
 
 
-class _Bar:
-    def __init__(self, what: str, total: float | None, start: float) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
+@contextmanager
+def _bar(what: str, total: float | None, start: float) -> Iterator[Update]:
+    from rich.console import Console
+    from rich.progress import Progress
 
-        self.bar = Progress(console=Console(stderr=True), transient=True)
-        self.task = self.bar.add_task(what, total=total)
-        self.bar.start()
-
-    def update(self, done: float) -> None:
-        self.bar.update(self.task, completed=done)
-
-    def finish(self) -> None:
-        """It goes as it came."""
-
-    def stop(self) -> None:
-        self.bar.stop()
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
 
 
-class _Lines:
-    def __init__(self, what: str, total: float | None, start: float) -> None:
-        self.what, self.total, self.start = what, total, start
-        self.spoken: float | None = None
+@contextmanager
+def _lines(what: str, total: float | None, start: float) -> Iterator[Update]:
+    """Lines; the last one only comes if the work is not given up."""
+    spoken: float | None = None
 
-    def update(self, done: float) -> None:
+    def update(done: float) -> None:
+        nonlocal spoken
         now = time.monotonic()
-        if self.spoken is not None and now - self.spoken < LINE_SECONDS:
+        if spoken is not None and now - spoken < LINE_SECONDS:
             return
-        self.spoken = now
-        if not self.total:
-            return say(f"{self.what}: {done:,.0f} so far")
-        left = (now - self.start) * max(self.total / done - 1, 0) if done else 0
-        say(f"{self.what}: {min(done / self.total, 1):.0%}" + (f", about {left:.0f} s left" if left else ""))
+        spoken = now
+        if not total:
+            return say(f"{what}: {done:,.0f} so far")
+        left = (now - start) * max(total / done - 1, 0) if done else 0
+        say(f"{what}: {min(done / total, 1):.0%}" + (f", about {left:.0f} s left" if left else ""))
 
-    def finish(self) -> None:
-        say(f"{self.what}: done in {time.monotonic() - self.start:.0f} s")
-
-    def stop(self) -> None:
-        """Nothing is open."""
+    yield update
+    say(f"{what}: done in {time.monotonic() - start:.0f} s")

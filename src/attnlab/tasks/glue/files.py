@@ -5,12 +5,12 @@ Fields of a file are separated by tabs; quotes are part of the text.
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from attnlab.config.message_text import hint, listed, nearest
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import FileTree, Folder, bad_line, text_lines
-from attnlab.data.files.hugging_face import load_from_hub
+from attnlab.data.files.hugging_face import HubData
 from attnlab.data.files.progress import say, track
 from attnlab.tasks.glue.data_sets import DATA_SETS, HIGHEST_SCORE, DataSet
 
@@ -100,14 +100,14 @@ class FileRows:
 
     def __init__(self, tree: FileTree, data_set: DataSet) -> None:
         self.tree, self.data_set = tree, data_set
-        wanted = {name for files in data_set.files for name in files.values()}
+        wanted = {name for files in data_set.layouts for name in files.values()}
         there = [name for name, _, _ in tree.walk(wanted.__contains__)]
-        complete = [files for files in data_set.files if set(files.values()) <= set(there)]
+        complete = [files for files in data_set.layouts if set(files.values()) <= set(there)]
         if not complete:
-            layouts = " or ".join(listed(files.values()) for files in data_set.files)
+            layouts = " or ".join(listed(files.values()) for files in data_set.layouts)
             raise DataError(f"{tree.path}: {layouts} expected (each may end in .gz), found {listed(there)} of these")
         self.files = complete[0]
-        self.whole = self.files is data_set.files[0]
+        self.whole = self.files is data_set.layouts[0]
         self.where = "plain files" if isinstance(tree, Folder) else tree.path.name
         self.identity = tree.identity(set(self.files.values()).__contains__)
 
@@ -120,19 +120,14 @@ class FileRows:
         return {subset: found[subset] for subset in self.files}
 
 
-class HubRows:
-    """The rows of a data set from the hub, through the package `datasets`.
-
-    Args:
-        advice: end of the message if the hub cannot be reached.
-    """
+class HubRows(HubData):
+    """The rows of a data set from the hub; `name` is its name in `DATA_SETS`."""
 
     whole = True
-    where = f"Hugging Face {HUB} at {REVISION[:12]}"
 
     def __init__(self, name: str, data_set: DataSet, advice: str) -> None:
-        self.name, self.data_set, self.advice = name, data_set, advice
-        self.identity = [HUB, REVISION, name]
+        super().__init__(HUB, name, REVISION, advice)
+        self.data_set = data_set
 
     def read(self) -> dict[str, list[Row]]:
         """Rows by subset.
@@ -140,24 +135,19 @@ class HubRows:
         Raises:
             DataError: the hub or the package is not available, or a label is not valid.
         """
-        try:
-            splits = load_from_hub(HUB, self.name, REVISION)
-        except Exception as error:
-            # the package passes on many kinds of errors of its dependencies
-            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            raise DataError(f"{HUB} ({self.name}) could not be loaded ({reason}). {self.advice}") from error
-        subsets = self.data_set.files[0]
-        return {subset: list(self._rows(splits, subset.replace("test", "validation", 1))) for subset in subsets}
+        subsets = self.data_set.layouts[0]
+        return {subset: list(self._rows(subset.replace("test", "validation", 1))) for subset in subsets}
 
-    def _rows(self, splits: Mapping[str, Any], subset: str) -> Iterator[Row]:
+    def _rows(self, subset: str) -> Iterator[Row]:
         split, number = subset.replace("/", "_"), 0
         highest = len(self.data_set.classes) - 1 if self.data_set.classes else HIGHEST_SCORE
-        for batch in splits[split].iter(batch_size=1000):
+        for batch in self.splits[split].iter(batch_size=1000):
             texts = [batch[column] for column in self.data_set.hub_texts or self.data_set.texts]
             for *row, label in zip(*texts, batch["label"], strict=True):
                 number += 1
                 if not 0 <= label <= highest:
-                    raise DataError(f"{HUB} ({self.name}), {split}, row {number}: label {label} is none of the set")
+                    where = f"{HUB} ({self.configuration}), {split}, row {number}"
+                    raise DataError(f"{where}: label {label} is none of the set")
                 yield tuple(row), label
 
 
@@ -168,12 +158,11 @@ def open_rows(name: str, where: str, folders: Folders) -> FileRows | HubRows:
         DataError: they are not available there.
     """
     data_set = DATA_SETS[name]
-    source = data_set.source()
-    tree = source.find(folders)
+    tree = data_set.find(folders)
     if where == "files" or (where == "auto" and tree is not None):
-        return FileRows(tree or source.open(folders), data_set)
+        return FileRows(tree or data_set.open(folders), data_set)
     there = tree and f"Its files are at {tree.path}: task.source=files reads them."
-    advice = there or source.missing(folders)
+    advice = there or data_set.missing(folders)
     if not data_set.on_hub:
         raise DataError(f"{name} is not on the Hugging Face hub. {advice}")
     return HubRows(name, data_set, advice)

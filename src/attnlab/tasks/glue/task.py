@@ -40,7 +40,6 @@ from attnlab.data.files.file_tree import DataSource
 from attnlab.data.files.progress import track
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
-from attnlab.data.task_spec import TaskSpec
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.glue.data_sets import DATA_SETS
 from attnlab.tasks.glue.files import FileRows, HubRows, Row, open_rows
@@ -108,7 +107,7 @@ class Glue(Task):
         self.data_set = DATA_SETS[dataset]
 
     def sources(self) -> list[DataSource]:
-        return [self.data_set.source()]
+        return [self.data_set]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part, tokens = prepared.subsets[subset], BytePair.load(prepared.keep[TOKENIZER])
@@ -130,9 +129,7 @@ class Glue(Task):
         )
         tokens, arrays = BytePair.load(folder / TOKENIZER), load_arrays(folder)
         subsets = {subset: self._subset(arrays, subset) for subset in self.data_set.sizes}
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
+        spec = self.task_spec(
             input_vocabulary=len(tokens),
             n_classes=len(self.data_set.classes) or 1,
             pad_id=BytePair.pad_id,

@@ -4,26 +4,29 @@ LRA's release is one archive, `lra_release.gz` (7.7 GB; a gzipped tar in spite o
 pairs and Pathfinder. It is read without unpacking; unpacked folders are read as well.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 import numpy as np
 
 from attnlab.config.message_text import listed
 from attnlab.data.examples import Examples
 from attnlab.data.files.cache import load_arrays, save_arrays
-from attnlab.data.files.fetch import DataError
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource, FileTree
-from attnlab.data.files.progress import say
+from attnlab.data.files.progress import say, track
+from attnlab.data.grey_pictures import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
-from attnlab.data.task_spec import Modality, TaskSpec
-from attnlab.tasks.base import Task
+from attnlab.tasks.base import Prepared, Task
 
 RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz (7.7 GB, a tar archive, read as it is"
 SIDES = ("inputs", "others")
+Row = tuple[Sequence[bytes], int]
+"""one or two sequences, and their class"""
 TEXT_BINS = (0, 250, 500, 750, 1000, 1500, 2000, 3000, 4000, 8000)
 """lower edges of the length ranges in results on texts, in bytes"""
 
@@ -35,6 +38,47 @@ class LraTask(Task):
     modality = "tokens"
     has_validation = True
     subsets = ("train", "val", "test")
+
+    def read_once(
+        self,
+        folders: Folders,
+        name: str,
+        wanted: Callable[[str], bool],
+        build: Callable[[FileTree, Path], None],
+        **options: object,
+    ) -> tuple[FileTree, Path]:
+        """The official files, and the cache folder that `build` fills from them.
+
+        Args:
+            name: beginning of the folder's name.
+            wanted: condition for the files that are read.
+            options: all options that the content of the folder depends on.
+        """
+        (source,) = self.sources()
+        tree = source.open(folders)
+        options["files"] = tree.identity(wanted)
+        return tree, self.cached(folders.cache, name, options, partial(build, tree), source.what)
+
+
+class LraPictures(LraTask):
+    """Base class: grey pictures, read pixel by pixel.
+
+    classes: names of the classes.
+    """
+
+    classes: ClassVar[Sequence[str]]
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        return prepared.subsets[subset].example(number, self.classes)
+
+    def prepared(self, arrays: Mapping[str, np.ndarray], rows: Mapping[str, np.ndarray], about: str) -> Prepared:
+        """The task with its TaskSpec and the pictures of each subset, which are rows of all `images` and `answers`."""
+        spec = self.task_spec(
+            input_vocabulary=N_GREYS + 1, n_classes=len(self.classes), pad_id=PAD_ID, max_input_length=SIDE**2
+        )
+        images, answers = arrays["images"], arrays["answers"]
+        subsets = {name: GreyPictures(images, answers, part) for name, part in rows.items()}
+        return Prepared(spec=spec, subsets=subsets, about=about)
 
 
 def release_source(what: str, folder: str, *elsewhere: str) -> DataSource:
@@ -63,36 +107,35 @@ def announce(tree: FileTree) -> None:
         say(f"reading {tree.path} ({size / 1e9:.1f} GB) once; this takes some minutes")
 
 
-def byte_spec(modality: Modality, max_length: int) -> TaskSpec:
-    """TaskSpec of a classification of texts, read as bytes (`byte_tokens`), into two classes."""
-    return TaskSpec(
-        kind="classification",
-        modality=modality,
-        input_vocabulary=256,
-        n_classes=2,
-        pad_id=0,
-        max_input_length=max_length,
-    )
+def write_files(
+    tree: FileTree,
+    place: Path,
+    folder: str,
+    files: Mapping[str, str],
+    parse: Callable[[BinaryIO, str], Iterable[Row]],
+    n_sides: int = 1,
+) -> None:
+    """Writes each of the files (name: subset) of a folder of the release into a cache folder.
 
-
-def each_file(tree: FileTree, folder: str, files: Mapping[str, str]) -> Iterator[tuple[str, str, BinaryIO]]:
-    """Subset, location for messages, and the open file, for each of the files (name: subset), in the order stored.
+    Args:
+        place: the cache folder.
+        parse: the rows of an open file, whose location for messages is the second argument.
 
     Raises:
-        DataError: a file is missing.
+        DataError: a file is missing or cannot be parsed.
     """
     left = dict(files)
     announce(tree)
     for name, where, file in tree.walk(named(files, folder)):
         subset = left.pop(name.rpartition("/")[2], None)
         if subset is not None:
-            yield subset, where, file
+            write_subset(place, subset, track(parse(file, where), f"reading {where}", None), n_sides)
         if not left:
             return
     raise DataError(f"{tree.path} lacks {listed(left)} of LRA's folder {folder}. Put the whole folder in its place.")
 
 
-def write_subset(folder: Path, subset: str, rows: Iterable[tuple[Sequence[bytes], int]], n_sides: int = 1) -> None:
+def write_subset(folder: Path, subset: str, rows: Iterable[Row], n_sides: int = 1) -> None:
     """Writes rows of one or two sequences and a class into a cache folder, one row at a time.
 
     Raises:

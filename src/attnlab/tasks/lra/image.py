@@ -20,35 +20,19 @@ import numpy as np
 from attnlab.config.message_text import listed
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.cache import load_arrays, save_arrays
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource, FileTree
+from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle
-from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
+from attnlab.data.grey_pictures import SIDE
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.lra.common import LraTask
+from attnlab.tasks.lra.common import LraPictures
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-BATCHES = {  # md5 of the official files, as in torchvision.datasets.CIFAR10
-    "data_batch_1": "c99cafc152244af753f735de768cd75f",
-    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-    "data_batch_4": "634d18415352ddfa80567beed471001a",
-    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-    "test_batch": "40351d587109b95175f43aff81a1287e",
-}
-ARCHIVE = OfficialFile(  # size and sha256 as in keras.datasets.cifar10
-    path="cifar-10-python.tar.gz",
-    url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-    size=170498071,
-    sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
-)
-PATHS = (
-    "cifar-10-python.tar.gz",
-    "cifar-10-batches-py",
-    "cifar10/cifar-10-python.tar.gz",
-    "cifar10/cifar-10-batches-py",
-)
+OFFICIAL = read_table(__file__)["image"]
+BATCHES = OFFICIAL.digests
+"""md5 of the official files"""
 
 
 def to_grey(pixels: np.ndarray) -> np.ndarray:
@@ -109,35 +93,26 @@ def read_batches(tree: FileTree) -> tuple[dict[str, tuple[np.ndarray, np.ndarray
     return found, official
 
 
-class LraImage(LraTask):
+class LraImage(LraPictures):
     """CIFAR-10 in grey as sequences of 1,024 tokens, with a fixed division and no options."""
 
     version = 1
     published = "pictures: train 45,000, val 5,000, test 10,000"
+    classes = CLASSES
 
     def sources(self) -> list[DataSource]:
-        return [DataSource(what="CIFAR-10, Python version", paths=PATHS, archive=ARCHIVE)]
-
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
-        return prepared.subsets[subset].example(number, CLASSES)
+        return [OFFICIAL]
 
     def prepare(self, folders: Folders) -> Prepared:
-        tree = self.sources()[0].open(folders)
-        options = {"files": tree.identity(BATCHES.__contains__)}
-        folder = self.cached(folders.cache, "lra_image", options, lambda path: _build(tree, path), "CIFAR-10 in grey")
+        tree, folder = self.read_once(folders, "lra_image", BATCHES.__contains__, _build)
         arrays = load_arrays(folder)
         n_train, n_all = int(arrays["n_train"][0]), len(arrays["answers"])
         n_val = n_train // 10
-        rows = np.split(np.arange(n_all), [n_train - n_val, n_train])
-        subsets = {
-            name: GreyPictures(arrays["images"], arrays["answers"], part)
-            for name, part in zip(self.subsets, rows, strict=True)
-        }
         if not n_val:
             raise DataError(f"{tree.path}: {n_train} training pictures; validation needs a tenth, so at least 10.")
-        return Prepared(
-            spec=grey_spec(len(CLASSES)), subsets=subsets, about=_about(subsets, bool(arrays["official"][0]))
-        )
+        parts = np.split(np.arange(n_all), [n_train - n_val, n_train])
+        rows = dict(zip(self.subsets, parts, strict=True))
+        return self.prepared(arrays, rows, _about(rows, bool(arrays["official"][0])))
 
 
 def _build(tree: FileTree, folder: Path) -> None:
@@ -153,8 +128,8 @@ def _build(tree: FileTree, folder: Path) -> None:
     )
 
 
-def _about(subsets: dict[str, GreyPictures], official: bool) -> str:
-    sizes = ", ".join(f"{len(subset):,} {name}" for name, subset in subsets.items())
+def _about(rows: dict[str, np.ndarray], official: bool) -> str:
+    sizes = ", ".join(f"{len(part):,} {name}" for name, part in rows.items())
     if official:
         return f"CIFAR-10's official files in grey: {sizes} pictures (val: the last tenth of the training batches)"
     return f"not the official CIFAR-10 (other bytes; LRA has 45,000, 5,000 and 10,000 pictures): {sizes} pictures"

@@ -18,7 +18,7 @@ empty file, which is skipped. LRA's code masks grey value 0 as padding; here bla
 import io
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, BinaryIO, Literal
 
 import numpy as np
 
@@ -27,11 +27,10 @@ from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource, FileTree, bad_line, natural, text_lines
 from attnlab.data.files.progress import say, track
-from attnlab.data.grey_pictures import SIDE, GreyPictures, grey_spec
+from attnlab.data.grey_pictures import SIDE
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.lra.common import RELEASE, LraTask, announce, release_source
+from attnlab.tasks.lra.common import RELEASE, LraPictures, announce, release_source
 
-CLASSES = ("not joined", "joined")
 N_PICTURES = 200_000
 """pictures of each difficulty in the release"""
 MOST_EMPTY = 10
@@ -79,6 +78,12 @@ def read_picture(content: bytes, where: str) -> bytes:
     return pixels
 
 
+def name_patterns(difficulty: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Patterns of names in the release: of lists of pictures, and of pictures (the group is the name in the lists)."""
+    above = rf"(?:(?:(?:.*/)?pathfinder32/)?{difficulty}/)?"
+    return re.compile(above + r"metadata/\d+\.npy"), re.compile(above + r"(imgs/\d+/[^/]+\.png)")
+
+
 class Release:
     """Reader of the pictures of a difficulty in one pass over the release: metadata and pictures in any order.
 
@@ -88,16 +93,10 @@ class Release:
 
     def __init__(self, tree: FileTree, difficulty: str) -> None:
         self.tree, self.difficulty = tree, difficulty
-        above = rf"(?:(?:(?:.*/)?pathfinder32/)?{difficulty}/)?"
-        self._list = re.compile(above + r"metadata/\d+\.npy")
-        self._picture = re.compile(above + r"(imgs/\d+/[^/]+\.png)")
+        self._list, self._picture = name_patterns(difficulty)
         self.labels: dict[str, int] = {}
         self.pixels: dict[str, bytes] = {}
         self.empty: set[str] = set()
-
-    def is_list(self, name: str) -> bool:
-        """Whether a file is a list of pictures with their labels."""
-        return self._list.fullmatch(name) is not None
 
     def read(self) -> dict[str, np.ndarray]:
         """images [n, 32, 32] and answers [n], both uint8, in the order of names, and n_empty [1].
@@ -107,9 +106,9 @@ class Release:
                 pictures, or more than `MOST_EMPTY` empty ones.
         """
         announce(self.tree)
-        walk = self.tree.walk(lambda name: self.is_list(name) or self._picture.fullmatch(name) is not None)
+        walk = self.tree.walk(lambda name: bool(self._list.fullmatch(name) or self._picture.fullmatch(name)))
         for name, where, file in track(walk, f"reading {self.difficulty}", N_PICTURES):
-            if self.is_list(name):
+            if self._list.fullmatch(name):
                 self._take_labels(file, where)
                 continue
             picture = self._picture.fullmatch(name)[1]
@@ -147,7 +146,7 @@ class Release:
         return DataError(f"{self.tree.path} is not whole: {problem}. Put a whole copy in its place, from {RELEASE}).")
 
 
-class LraPathfinder(LraTask):
+class LraPathfinder(LraPictures):
     """Pathfinder at 32 x 32 pixels as sequences of 1,024 tokens.
 
     Args:
@@ -157,6 +156,7 @@ class LraPathfinder(LraTask):
     """
 
     version = 1
+    classes = ("not joined", "joined")
     published = "pictures: train 160,000, val 20,000, test 20,000"
 
     def __init__(
@@ -172,27 +172,21 @@ class LraPathfinder(LraTask):
         folder = f"pathfinder32/{self.difficulty}"
         return [release_source(f"{folder} of the Long Range Arena release", folder, f"pathfinder/{folder}")]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
-        return prepared.subsets[subset].example(number, CLASSES)
-
     def prepare(self, folders: Folders) -> Prepared:
-        tree = self.sources()[0].open(folders)
-        release = Release(tree, self.difficulty)
         # only the lists, because the status of 200,000 files would take seconds at every start
-        options = {"difficulty": self.difficulty, "files": tree.identity(release.is_list)}
-        what = f"pathfinder {self.difficulty}"
-        folder = self.cached(
-            folders.cache, "lra_pathfinder", options, lambda path: save_arrays(path, **release.read()), what
+        lists, _ = name_patterns(self.difficulty)
+        tree, folder = self.read_once(
+            folders,
+            "lra_pathfinder",
+            lambda name: bool(lists.fullmatch(name)),
+            lambda tree, path: save_arrays(path, **Release(tree, self.difficulty).read()),
+            difficulty=self.difficulty,
         )
         arrays = load_arrays(folder)
-        subsets = {
-            name: GreyPictures(arrays["images"], arrays["answers"], rows)
-            for name, rows in self._divide(len(arrays["answers"])).items()
-        }
-        if not len(subsets["val"]):
+        rows = self._divide(len(arrays["answers"]))
+        if not len(rows["val"]):
             raise DataError(f"{tree.path}: {len(arrays['answers'])} pictures; validation and test need a tenth each.")
-        about = _about(self.difficulty, subsets, int(arrays["n_empty"][0]))
-        return Prepared(spec=grey_spec(len(CLASSES)), subsets=subsets, about=about)
+        return self.prepared(arrays, rows, _about(self.difficulty, rows, int(arrays["n_empty"][0])))
 
     def _divide(self, n: int) -> dict[str, np.ndarray]:
         order, tenth = np.random.default_rng(self.data_seed).permutation(n), n // 10
@@ -200,9 +194,9 @@ class LraPathfinder(LraTask):
         return {name: np.sort(rows) for name, rows in parts.items()}
 
 
-def _about(difficulty: str, subsets: dict[str, Any], n_empty: int) -> str:
-    sizes = ", ".join(f"{len(subset):,} {name}" for name, subset in subsets.items())
-    n = sum(map(len, subsets.values())) + n_empty
+def _about(difficulty: str, rows: dict[str, np.ndarray], n_empty: int) -> str:
+    sizes = ", ".join(f"{len(part):,} {name}" for name, part in rows.items())
+    n = sum(map(len, rows.values())) + n_empty
     kind = f"pathfinder32/{difficulty}"
     whose = kind if n == N_PICTURES else f"{kind}, not the whole release ({n:,} of {N_PICTURES:,} pictures)"
     empty = f"; {n_empty} empty left out" if n_empty else ""

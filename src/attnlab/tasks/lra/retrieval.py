@@ -13,28 +13,16 @@ cut to `max_length` bytes, 4,000 as published.
 both read these files.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.file_tree import DataSource, FileTree, bad_line
-from attnlab.data.files.progress import track
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.lra.common import (
-    TEXT_BINS,
-    LraTask,
-    byte_spec,
-    byte_tokens,
-    counted,
-    each_file,
-    named,
-    read_subsets,
-    release_source,
-    shortened,
-    write_subset,
-)
+from attnlab.tasks.lra import common
+from attnlab.tasks.lra.common import LraTask
 
 FOLDER = "tsv_data"
 FILES = {
@@ -45,7 +33,7 @@ FIELDS = 5
 LABELS = {b"0": 0, b"1": 1, b"0.0": 0, b"1.0": 1}
 
 
-def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[tuple[Sequence[bytes], int]]:
+def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[common.Row]:
     """Both texts of each pair, cut to `max_length` bytes, and the label.
 
     Raises:
@@ -58,7 +46,7 @@ def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[tuple[Sequenc
             raise bad_line(where, number, f"{layout}, found {len(fields)} of these {FIELDS} fields")
         if fields[0] not in LABELS:
             raise bad_line(where, number, f"label 0 or 1 expected, found {fields[0][:20].decode(errors='replace')!r}")
-        texts = tuple(byte_tokens(text, max_length) for text in fields[3:])
+        texts = tuple(common.byte_tokens(text, max_length) for text in fields[3:])
         if not all(texts):
             raise bad_line(where, number, "an empty text")
         yield texts, LABELS[fields[0]]
@@ -79,25 +67,22 @@ class LraRetrieval(LraTask):
         self.max_length = max_length
 
     def sources(self) -> list[DataSource]:
-        return [release_source("LRA's retrieval pairs (AAN)", FOLDER, "lra_retrieval", "aan")]
+        return [common.release_source("LRA's retrieval pairs (AAN)", FOLDER, "lra_retrieval", "aan")]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part = prepared.subsets[subset]
         sides = (side[number].tobytes().decode("utf-8", errors="replace") for side in (part.inputs, part.others))
-        first, second = map(shortened, sides)
+        first, second = map(common.shortened, sides)
         return f"{first}\n{second}\n->  {('does not cite', 'cites')[part.answers[number]]}"
 
     def prepare(self, folders: Folders) -> Prepared:
-        tree = self.sources()[0].open(folders)
-        options = {"files": tree.identity(named(FILES, FOLDER)), "max_length": self.max_length}
-        build, what = partial(self._build, tree), "LRA's retrieval pairs"
-        folder = self.cached(folders.cache, "lra_retrieval", options, build, what)
-        subsets = read_subsets(folder, FILES.values(), 0, TEXT_BINS)
-        spec = byte_spec(self.modality, self.max_length)
-        sizes = counted({name: len(subset) for name, subset in subsets.items()}, OFFICIAL, "not the official files: ")
+        wanted = common.named(FILES, FOLDER)
+        _, folder = self.read_once(folders, "lra_retrieval", wanted, self._build, max_length=self.max_length)
+        subsets = common.read_subsets(folder, FILES.values(), 0, common.TEXT_BINS)
+        spec = self.task_spec(input_vocabulary=256, n_classes=2, max_input_length=self.max_length)
+        found = {name: len(subset) for name, subset in subsets.items()}
+        sizes = common.counted(found, OFFICIAL, "not the official files: ")
         return Prepared(spec=spec, subsets=subsets, about=f"LRA's retrieval pairs (AAN), {sizes}")
 
     def _build(self, tree: FileTree, folder: Path) -> None:
-        for subset, where, file in each_file(tree, FOLDER, FILES):
-            rows = track(parse(file, where, self.max_length), f"reading {where}", None)
-            write_subset(folder, subset, rows, n_sides=2)
+        common.write_files(tree, folder, FOLDER, FILES, partial(parse, max_length=self.max_length), n_sides=2)

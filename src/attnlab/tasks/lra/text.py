@@ -13,36 +13,22 @@ published way, and its results say so.
 """
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 
 from attnlab.data.files.archive_safety import whole
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource, FileTree
+from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.lra.common import (
-    TEXT_BINS,
-    LraTask,
-    byte_spec,
-    byte_tokens,
-    counted,
-    read_subsets,
-    shortened,
-    write_subset,
-)
+from attnlab.tasks.lra import common
+from attnlab.tasks.lra.common import LraTask
 
-ARCHIVE = OfficialFile(
-    path="aclImdb_v1.tar.gz",
-    url="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-    size=84125825,
-    sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-)
+OFFICIAL = read_table(__file__)["text"]
 LABELS = ("neg", "pos")
-OFFICIAL = {"train": 25000, "test": 25000}
 HELD_OUT = 10
 """one in this many training reviews is used for validation"""
 
@@ -61,7 +47,7 @@ def read_reviews(tree: FileTree) -> Reviews:
         DataError: a file is not a review or empty, or a subset has no review of a label.
     """
     found: dict[str, dict[tuple[int, int], bytes]] = {"train": {}, "test": {}}
-    for name, where, file in track(tree.walk(is_review), f"reading {tree.path.name}", sum(OFFICIAL.values())):
+    for name, where, file in track(tree.walk(is_review), f"reading {tree.path.name}", sum(OFFICIAL.sizes.values())):
         subset, label, last = name.split("/")
         match = re.fullmatch(r"(\d+)_(\d+)\.txt", last)
         if match is None or not _fits(label, int(match[2])):
@@ -111,23 +97,21 @@ class LraText(LraTask):
         self.validation, self.max_length, self.data_seed = validation, max_length, data_seed
 
     def sources(self) -> list[DataSource]:
-        return [DataSource(what="IMDB film reviews", paths=("aclImdb", ARCHIVE.path, "imdb/aclImdb"), archive=ARCHIVE)]
+        return [OFFICIAL]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part = prepared.subsets[subset]
         text = part.inputs[number].tobytes().decode("utf-8", errors="replace")
-        return f"{shortened(text)}  ->  {('negative', 'positive')[part.answers[number]]}"
+        return f"{common.shortened(text)}  ->  {('negative', 'positive')[part.answers[number]]}"
 
     def prepare(self, folders: Folders) -> Prepared:
-        tree = self.sources()[0].open(folders)
-        options = {"files": tree.identity(is_review), "validation": self.validation, "max_length": self.max_length}
-        names = ("train", "test")
+        options, names = {"validation": self.validation, "max_length": self.max_length}, ("train", "test")
         if self.validation == "held_out":
             options["data_seed"], names = self.data_seed, self.subsets
-        folder = self.cached(folders.cache, "lra_text", options, partial(self._build, tree), "IMDB film reviews")
-        subsets = read_subsets(folder, names, 0, TEXT_BINS)
+        _, folder = self.read_once(folders, "lra_text", is_review, self._build, **options)
+        subsets = common.read_subsets(folder, names, 0, common.TEXT_BINS)
         subsets = {name: subsets.get(name, subsets["test"]) for name in self.subsets}
-        spec = byte_spec(self.modality, self.max_length)
+        spec = self.task_spec(input_vocabulary=256, n_classes=2, max_input_length=self.max_length)
         return Prepared(spec=spec, subsets=subsets, about=self._about({name: len(s) for name, s in subsets.items()}))
 
     def _about(self, sizes: dict[str, int]) -> str:
@@ -137,17 +121,14 @@ class LraText(LraTask):
         else:
             read = {"train": sizes["train"], "test": sizes["test"]}
             how = "val is the test set, as published: what is selected by it was selected on the test reviews"
-        return f"IMDB reviews, {counted(read, OFFICIAL, 'partial: ')}; {how}"
+        return f"IMDB reviews, {common.counted(read, OFFICIAL.sizes, 'partial: ')}; {how}"
 
     def _build(self, tree: FileTree, folder: Path) -> None:
-        reviews = read_reviews(tree)
-        parts = {"train": np.zeros(len(reviews["train"]), dtype=bool)}
+        parts = read_reviews(tree)
         if self.validation == "held_out":
-            validates = held_out(reviews["train"], self.data_seed)
-            parts = {"train": validates, "val": ~validates}
-        for subset, left_out in parts.items():
-            self._write(folder, subset, [row for row, out in zip(reviews["train"], left_out, strict=True) if not out])
-        self._write(folder, "test", reviews["test"])
-
-    def _write(self, folder: Path, subset: str, reviews: list[tuple[bytes, int]]) -> None:
-        write_subset(folder, subset, (((byte_tokens(text, self.max_length),), label) for text, label in reviews))
+            train, validates = parts["train"], held_out(parts["train"], self.data_seed)
+            for subset, chosen in (("train", ~validates), ("val", validates)):
+                parts[subset] = [train[number] for number in np.flatnonzero(chosen)]
+        for subset, reviews in parts.items():
+            rows = (((common.byte_tokens(text, self.max_length),), label) for text, label in reviews)
+            common.write_subset(folder, subset, rows)

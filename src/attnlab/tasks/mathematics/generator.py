@@ -11,44 +11,17 @@ uniform over a range (easy, medium and hard are thirds of the range), `interpola
 import math
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from random import Random
 
-SUMS = (
-    "{p} + {q}",
-    "{p}+{q}",
-    "What is {p} + {q}?",
-    "What is {p} plus {q}?",
-    "Calculate {p} + {q}.",
-    "Work out {p} + {q}.",
-    "Add {p} and {q}.",
-    "Add together {p} and {q}.",
-    "Put together {p} and {q}.",
-    "Sum {p} and {q}.",
-    "Total of {p} and {q}.",
-)
-DIFFERENCES = (
-    "{p} - {q}",
-    "What is {p} - {q}?",
-    "What is {p} minus {q}?",
-    "What is {p} take away {q}?",
-    "What is {q} less than {p}?",
-    "Calculate {p} - {q}.",
-    "Work out {p} - {q}.",
-    "Subtract {q} from {p}.",
-)
-# used only where p >= q: the answer has no sign
-GAPS = tuple(
-    f"What is the {word} between {pair}?"
-    for word, pair in product(("distance", "difference"), ("{p} and {q}", "{q} and {p}"))
-)
-POWERS_OF_1000 = (
-    "thousand million billion trillion quadrillion quintillion sextillion septillion octillion nonillion decillion"
-)
+import yaml
+
+SENTENCES = yaml.safe_load(Path(__file__).with_name("sentences.yaml").read_text(encoding="utf-8"))
 PLACES = (
     "units",
     "tens",
     "hundreds",
-    *(f"{size}{name}s" for name, size in product(POWERS_OF_1000.split(), ("", "ten ", "hundred "))),
+    *(f"{size}{name}s" for name, size in product(SENTENCES["powers_of_1000"], ("", "ten ", "hundred "))),
 )
 """names of the decimal places of an integer, from the last digit"""
 
@@ -97,10 +70,10 @@ def ask_sum_or_difference(draw: Random, entropy: float) -> tuple[str, str]:
     places = max(p_places, q_places)
     p_whole, q_whole = p * 10 ** (places - p_places), q * 10 ** (places - q_places)
     if draw.random() < 0.5:
-        sentences, answer = SUMS, p_whole + q_whole
+        sentences, answer = SENTENCES["sums"], p_whole + q_whole
     else:
-        sentences, answer = DIFFERENCES, p_whole - q_whole
-        sentences += GAPS if answer >= 0 else ()
+        answer = p_whole - q_whole
+        sentences = SENTENCES["differences"] + (SENTENCES["gaps"] if answer >= 0 else [])
     question = draw.choice(sentences).format(p=_written(p, p_places), q=_written(q, q_places))
     return question, _written(answer, places)
 

@@ -23,8 +23,9 @@ import numpy as np
 
 from attnlab.config.message_text import hint, listed, nearest
 from attnlab.data.files.cache import load_arrays, save_arrays
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.sequence_pairs import SequencePairs
@@ -42,18 +43,7 @@ from attnlab.tasks.mathematics.files import (
     without_repeats,
 )
 
-ARCHIVE = OfficialFile(
-    path="mathematics_dataset-v1.0.tar.gz",
-    url="https://storage.googleapis.com/mathematics-dataset/mathematics_dataset-v1.0.tar.gz",
-    size=2333082954,
-    sha256="def638343403cb9ed60437d6b684c859dd23b72779f5cc5661b0a31e67c58576",
-)
-TOP = ARCHIVE.path.removesuffix(".tar.gz")
-SOURCE = DataSource(
-    what="DeepMind Mathematics v1.0",
-    paths=(TOP, f"mathematics/{TOP}", ARCHIVE.path, f"mathematics/{ARCHIVE.path}"),
-    archive=ARCHIVE,
-)
+SOURCE = read_table(__file__)["mathematics"]
 PARTS = {"train": generator.DIFFICULTIES, "iid": ("interpolate",), "ood": ("extrapolate",)}
 SUBSETS = {"train": "train", "iid": "test/iid", "ood": "test/ood"}
 PUBLISHED_TRAIN, PUBLISHED_TEST = 666_666, 10_000
@@ -157,7 +147,7 @@ class Mathematics(SequenceTask):
                     _save(folder, part, (found.pop(name) for name in names), seen)
 
         arrays = load_arrays(self.cached(folders.cache, "mathematics_official", options, build))
-        return arrays, origin(tree, ARCHIVE)
+        return arrays, origin(tree, SOURCE.archive)
 
     def _generated(self, folders: Folders) -> tuple[dict[str, np.ndarray], str]:
         """The arrays of generated questions, and their origin.

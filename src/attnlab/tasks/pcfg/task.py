@@ -24,6 +24,7 @@ missing: it feeds a model's outputs for parts of an expression back to the model
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -33,21 +34,11 @@ import numpy as np
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.file_tree import DataSource
-from attnlab.data.files.read_official import FileContent, read_contents
+from attnlab.data.files.official_files import FileContent
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.tasks.base import Prepared, SequenceTask
-from attnlab.tasks.pcfg.files import (
-    GENERATOR,
-    PAPER,
-    TRAIN_ROWS,
-    Readings,
-    exceptional,
-    read_pairs,
-    regular,
-    regular_or_exceptional,
-    source,
-)
+from attnlab.tasks.pcfg.files import OFFICIAL, Readings, exceptional, read_pairs, regular, regular_or_exceptional
 from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS
 
 LENGTH_BINS = (1, 6, 11, 16, 21, 26, 31, 41, 51, 76, 101, 151, 201, 301)
@@ -88,10 +79,10 @@ class Pcfg(SequenceTask):
         overgeneralisation: Literal[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05] = 0.001,
     ) -> None:
         self.split, self.substitutivity, self.overgeneralisation = split, substitutivity, overgeneralisation
-        self.repository = GENERATOR if split == "small_10k" else PAPER
+        self.official = OFFICIAL["pcfg-set" if split == "small_10k" else "am-i-compositional"]
 
     def sources(self) -> list[DataSource]:
-        return [source(self.repository, f"PCFG SET's official split {self.split}")]
+        return [replace(self.official, what=f"PCFG SET's official split {self.split}")]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
@@ -100,14 +91,13 @@ class Pcfg(SequenceTask):
     def prepare(self, folders: Folders) -> Prepared:
         stems = self._stems()
         paths = [stem + ending for stem in stems.values() for ending in (".src", ".tgt")]
-        official = {path: self.repository.file(path) for path in paths}
-        files = read_contents(official, self.repository.paths, folders, self.repository.folder)
+        files = self.official.read(paths, folders)
         options = {"subsets": stems, "files": {path: files[path].sha256 for path in paths}}
         what = f"PCFG SET, {self.split}"
         build = partial(self._build, stems=stems, files=files)
         arrays = load_arrays(self.cached(folders.cache, f"pcfg_{self.split}", options, build, what))
         subsets = {name: _pairs(arrays, name) for name in stems}
-        found = "; ".join(_about(name, len(subsets[name]), stems[name], files) for name in stems)
+        found = "; ".join(self._about(name, stem, len(subsets[name])) for name, stem in stems.items())
         return self.prepared(subsets, f"{what}: {found}.")
 
     def _stems(self) -> dict[str, str]:
@@ -127,6 +117,17 @@ class Pcfg(SequenceTask):
         if self.split != "overgeneralisation" or subset == "test/original":
             return regular
         return regular_or_exceptional if subset == "train" else exceptional
+
+    def _about(self, subset: str, stem: str, rows: int) -> str:
+        """Origin of a subset's rows, as far as it is known: `test 9,721 official rows`."""
+        expected = self.official.sizes.get(stem)
+        if f"{stem}.src" in self.official.files:
+            return f"{subset} {rows:,} official rows"
+        if expected is None:
+            return f"{subset} {rows:,} rows, unknown whether the official ones (there is no checksum)"
+        if rows != expected:
+            return f"{subset} is not the official file: {rows:,} rows where {expected:,} are expected"
+        return f"{subset} {rows:,} rows, as many as the official file has (there is no checksum)"
 
     def _build(self, place: Path, stems: Mapping[str, str], files: Mapping[str, FileContent]) -> None:
         start, end, largest = WORDS.start_id, WORDS.end_id, len(WORDS) - 1
@@ -158,15 +159,3 @@ def by_depth(inputs: Ragged) -> dict[str, np.ndarray]:
     functions = (inputs.values >= min(numbers)) & (inputs.values <= max(numbers))
     group = np.searchsorted(list(DEPTHS.values()), np.add.reduceat(functions, inputs.offsets[:-1]), side="right") - 1
     return {name: np.flatnonzero(group == i) for i, name in enumerate(DEPTHS) if (group == i).any()}
-
-
-def _about(subset: str, rows: int, stem: str, files: Mapping[str, FileContent]) -> str:
-    """Origin of a subset's rows, as far as it is known: `test 9,721 official rows`."""
-    known, expected = files[f"{stem}.src"].official.sha256, TRAIN_ROWS.get(stem)
-    if known:
-        return f"{subset} {rows:,} official rows"
-    if expected is None:
-        return f"{subset} {rows:,} rows, unknown whether the official ones (there is no checksum)"
-    if rows != expected:
-        return f"{subset} is not the official file: {rows:,} rows where {expected:,} are expected"
-    return f"{subset} {rows:,} rows, as many as the official file has (there is no checksum)"

@@ -16,6 +16,7 @@ command with `turn` as the verb (`turn around right`, for instance) in either pa
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from attnlab.data.files.fetch import DataError
@@ -51,32 +52,6 @@ Split = Literal[
     "fewshot_num1024_rep5",
 ]
 # fmt: on
-FILES = {  # part and split: bytes, sha256; other splits are checked by their content
-    "train_simple": (3267938, "941bb8a088c5f53ceff12fde902dc008933cf0c4203cc672c47b5f79d73262dd"),
-    "test_simple": (812450, "1fe1c8f5a19d0dc40e41bab94278f45f66f3dc415a978bd29855a23440610fc6"),
-    "train_length": (2723418, "b034212dc7cf87ce62f3a067dd6ad49c4d5cd18d51d615d13825516bcb1ebbc2"),
-    "test_length": (1356970, "0760752ed34a75116ae11dcc1ee17526b7500060da1366540730fa24894d7db3"),
-    "train_addprim_jump": (2579619, "e3c78485692e028eed4205e1b8b3fd0e785ef2c12d45b5b89204dadf5b239e23"),
-    "test_addprim_jump": (1531555, "8147ae2651422c701162e174d9d66158daa57858a26b30317ac61797118ac7a5"),
-    "train_addprim_turn_left": (3974537, "1b3fed86055dd7689d217f1b90cc8960aeb1cf200f4f209dc47935761b05304c"),
-    "test_addprim_turn_left": (173679, "15a82c2d25ac7c3c1fff7e18051fb085974ef3617de895c520d02144396a10e2"),
-    "train_template_jump_around_right": (3468272, "f63ba9149feeb021fbb44132265d7b15e6a07e6b12c9d3220418d97d97d71735"),
-    "test_template_jump_around_right": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-    "train_template_around_right": (2558693, "d5d35d174d557645fc61f289424afa0d95fde21422c59a9819e2d0fcfa9d419f"),
-    "test_template_around_right": (1243177, "fc78a5d1077dc2c206d6c42ed89fb9022867618c3f331179bafd3ec1ca699474"),
-    "train_template_opposite_right": (2990057, "b4fe224a2dd636952a90b7e5552017620ab07e0c465db0ee2dddfb0f727feeb6"),
-    "test_template_opposite_right": (871363, "e7fc129633f82decd39248517a8945385b77009f721f9f4f58df213f73a29a47"),
-    "train_template_right": (3173282, "a09e125dc95c59843d087fd50852c57bc4e77997e2cd69aa04a9a934eea9089b"),
-    "test_template_right": (729823, "506bed814f8a6ec1eef9c226eb9b2055bc984925902a94d020a23a41080993bb"),
-    "train_filler_num0": (2558693, "d5d35d174d557645fc61f289424afa0d95fde21422c59a9819e2d0fcfa9d419f"),
-    "test_filler_num0": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-    "train_filler_num1": (2851719, "fe2208764e3b873420d31929e137918566b9e49d0052f7be2af68ad129006273"),
-    "test_filler_num1": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-    "train_filler_num2": (3158377, "732f3663553b2a41a9a37d2f07c9719a4d9d3f2cd190380e572697b2e4ea730f"),
-    "test_filler_num2": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-    "train_filler_num3": (3468272, "f63ba9149feeb021fbb44132265d7b15e6a07e6b12c9d3220418d97d97d71735"),
-    "test_filler_num3": (333598, "a3a27e06adece97da26ae506de08c4b6848035970c561691edbf4dcb1e45f9af"),
-}
 FOLDERS = {
     "simple": "simple_split",
     "simple_p": "simple_split/size_variations",
@@ -112,7 +87,7 @@ class Drawing:
 
 def drawing(split: str) -> Drawing | None:
     """The content of a split whose files have no known checksum; None for other splits."""
-    commands = {" ".join(words) for words, _ in all_pairs()}
+    commands = _commands()
     match re.findall(r"\d+|[a-z_]+", split):
         case ["simple_p", percent]:
             share = len(commands) * int(percent) / 100
@@ -126,6 +101,11 @@ def drawing(split: str) -> Drawing | None:
             tested = around["jump"] - around["turn"]
             return Drawing(commands - around["look"] - others, around["look"] - others, (int(count),), tested)
     return None
+
+
+@cache
+def _commands() -> frozenset[str]:
+    return frozenset(" ".join(words) for words, _ in all_pairs())
 
 
 def _with(phrase: str, commands: Set[str]) -> set[str]:

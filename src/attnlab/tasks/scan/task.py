@@ -10,20 +10,20 @@ brendenlake/SCAN, from an archive of a clone, or downloaded. No split has a vali
 """
 
 import re
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.file_tree import DataSource, bad_line
-from attnlab.data.files.read_official import read_contents
+from attnlab.data.files.official_files import read_table
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.tasks.base import Prepared, SequenceTask
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, Pair, all_pairs, interpret
-from attnlab.tasks.scan.splits import FILES, Split, file_path, require_law
+from attnlab.tasks.scan.splits import Split, file_path, require_law
 
-PATHS = ("SCAN", "scan/SCAN", "SCAN.tar.gz", "scan/SCAN.tar.gz", "SCAN/SCAN.tar.gz")
-REPOSITORY = "https://raw.githubusercontent.com/brendenlake/SCAN/c4b756cbc010d75c912f16c42c8f15dc6b7e6c8f/"
+OFFICIAL = read_table(__file__)["SCAN"]
 
 
 def parse_pairs(text: str, where: str) -> list[Pair]:
@@ -53,20 +53,13 @@ def _parse_line(line: str) -> Pair:
     return command, actions
 
 
-def official_file(split: str, part: str) -> OfficialFile:
-    """The file of an official split; `part` is train or test."""
-    path = file_path(split, part)
-    size, sha256 = FILES.get(f"{part}_{split}", (None, None))
-    return OfficialFile(path=f"SCAN/{path}", url=REPOSITORY + path, size=size, sha256=sha256)
-
-
 def read_official(split: str, part: str, folders: Folders) -> list[Pair]:
     """The pairs of an official file: from a clone of the repository, an archive of a clone, or a download.
 
     Raises:
         DataError: the file is missing and cannot be downloaded, or is not the official one (first bad line, checksum).
     """
-    (content,) = read_contents({file_path(split, part): official_file(split, part)}, PATHS, folders).values()
+    (content,) = OFFICIAL.read([file_path(split, part)], folders).values()
     pairs = parse_pairs(content.data.decode("ascii", errors="replace"), content.where)
     content.require_official()
     return pairs
@@ -100,8 +93,7 @@ class Scan(SequenceTask):
     def sources(self) -> list[DataSource]:
         if self.split == "length_cutoff":
             return []
-        offer = "a clone of https://github.com/brendenlake/SCAN, 4 MB a split (downloaded when it is missing)"
-        return [DataSource(what=f"SCAN's official split {self.split}", paths=PATHS, offers=(offer,))]
+        return [replace(OFFICIAL, what=f"SCAN's official split {self.split}")]
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
@@ -113,7 +105,7 @@ class Scan(SequenceTask):
             parts = self._cut()
         else:
             parts = {part: read_official(self.split, part, folders) for part in ("train", "test")}
-            require_law(self.split, parts, official_file(self.split, "train").path)
+            require_law(self.split, parts, OFFICIAL.file(file_path(self.split, "train")).path)
         return self.prepared({name: _table(pairs) for name, pairs in parts.items()})
 
     def _cut(self) -> dict[str, list[Pair]]:

@@ -33,7 +33,6 @@ from attnlab.data.examples import Examples
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.progress import track
-from attnlab.data.task_spec import TaskSpec
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.sort_of_clevr.scene import (
     N_ANSWERS,
@@ -172,9 +171,7 @@ class SortOfClevr(Task):
         )
 
     def prepare(self, folders: Folders) -> Prepared:
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
+        spec = self.task_spec(
             n_classes=N_ANSWERS,
             image_shape=(SIZE, SIZE, 3),
             question_size=18,
@@ -188,8 +185,5 @@ class SortOfClevr(Task):
             "questions_per_kind": self.questions_per_kind,
             "data_seed": self.data_seed,
         }
-
-        def build(folder: Path) -> None:
-            save_arrays(folder, **generate(subset, **options))
-
-        return self.cached(cache, f"sort_of_clevr_{subset}", options, build)
+        name = f"sort_of_clevr_{subset}"
+        return self.cached(cache, name, options, lambda folder: save_arrays(folder, **generate(subset, **options)))

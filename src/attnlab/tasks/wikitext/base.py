@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -11,7 +12,7 @@ from attnlab.data.files.file_tree import DataSource
 from attnlab.data.task_spec import TaskSpec
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.wikitext.files import CORPORA, find_text
-from attnlab.tasks.wikitext.tokens import Level, Tokens, read_tokens
+from attnlab.tasks.wikitext.tokens import Level, Tokens, read_tokens, write_tokens
 
 
 class WikitextTask(Task):
@@ -31,19 +32,20 @@ class WikitextTask(Task):
     vocabulary_size: int
 
     def sources(self) -> list[DataSource]:
-        return [CORPORA[self.corpus].source]
+        return [CORPORA[self.corpus]]
 
     def read(self, folders: Folders, kind: Literal["words", "byte_pairs"], count_words: bool = False) -> Tokens:
         """The corpus as tokens."""
         tokenizer = None if self.tokenizer is None else Path(self.tokenizer).expanduser()
         level = Level(kind=kind, size=self.vocabulary_size, tokenizer=tokenizer, count_words=count_words)
-        return read_tokens(find_text(self.corpus, self.source, folders), level, self.version, folders.cache)
+        text = find_text(self.corpus, self.source, folders)
+        options = {"text": list(text.identity), "level": level.identity()}
+        build = partial(write_tokens, text=text, level=level)
+        return read_tokens(self.cached(folders.cache, f"{self.corpus}_{kind}", options, build), text, level)
 
     def prepared(self, read: Tokens, longest: int, never_targets: Sequence[int], **masking: float) -> Prepared:
         """The task with its TaskSpec and the blocks of each part."""
-        spec = TaskSpec(
-            kind=self.kind,
-            modality=self.modality,
+        spec = self.task_spec(
             input_vocabulary=len(read.vocabulary),
             output_vocabulary=len(read.vocabulary),
             pad_id=read.vocabulary.pad_id,

@@ -4,104 +4,46 @@ Both give the same lines; on the hub, blank lines are empty strings and parts ar
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
-from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
-from attnlab.data.files.file_tree import DataSource, FileTree, Folder, find_tree, open_archive, text_lines
-from attnlab.data.files.hugging_face import load_from_hub
+from attnlab.data.files.fetch import DataError, Folders, fetch
+from attnlab.data.files.file_tree import FileTree, Folder, open_archive, text_lines
+from attnlab.data.files.hugging_face import HubData
+from attnlab.data.files.official_files import OfficialFiles, read_table
 
 HUB = "Salesforce/wikitext"
 REVISION = "b08601e04326c79dfdd32d625aee71d232d685c3"
 """commit of the hub's repository"""
-# site of the data set's first author; the publisher's address no longer exists
-SITE = "https://wikitext.smerity.com/"
 PARTS = {"train": "train", "val": "valid", "test": "test"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corpus:
+class Corpus(OfficialFiles):
     """A corpus as its authors publish it: `<name>/wiki.{train,valid,test}.<ending>` in `<name>-v1.zip`.
 
     ending: ending of the files: `tokens`, with `<unk>` for rare words, or `raw`, the same text with all words.
-    size, sha256: size and checksum of the archive (github huggingface/datasets, datasets/wikitext/dataset_infos.json).
-    sha1:   checksums of the files by part (github dmlc/gluon-nlp, its WikiText corpora).
-    lines:  number of lines by part (same origin as sha256).
     """
 
-    name: str
     ending: Literal["tokens", "raw"]
-    size: int
-    sha256: str
-    sha1: Mapping[str, str]
-    lines: Mapping[str, int]
 
-    def file(self, part: str) -> str:
+    @property
+    def name(self) -> str:
+        """Name of the corpus, and of the folder of its files."""
+        return self.paths[0]
+
+    def text_file(self, part: str) -> str:
         """Name of a part's file."""
         return f"wiki.{PARTS[part]}.{self.ending}"
 
     @property
-    def files(self) -> set[str]:
+    def text_files(self) -> set[str]:
         """Names of all files."""
-        return {self.file(part) for part in PARTS}
-
-    @property
-    def archive(self) -> OfficialFile:
-        """The archive of all files."""
-        path = f"{self.name}-v1.zip"
-        return OfficialFile(path=path, url=SITE + path, size=self.size, sha256=self.sha256)
-
-    @property
-    def source(self) -> DataSource:
-        """Locations and addresses of the files."""
-        return DataSource(
-            what=f"the text of {self.name}",
-            paths=(self.name, self.archive.path, f"{self.name}/{self.archive.path}"),
-            archive=self.archive,
-            offers=(f"Hugging Face datasets ({HUB}, {self.name}-v1)",),
-        )
+        return {self.text_file(part) for part in PARTS}
 
 
-CORPORA = {
-    "wikitext-103": Corpus(
-        name="wikitext-103",
-        ending="tokens",
-        size=190229076,
-        sha256="242ba0f20b329cfdf1ccc61e9e9e5b59becf189db7f7a81cd2a0e2fc31539590",
-        sha1={
-            "train": "b7497e2dfe77e72cfef5e3dbc61b7b53712ac211",
-            "val": "c326ac59dc587676d58c422eb8a03e119582f92b",
-            "test": "8a5befc548865cec54ed4273cf87dbbad60d1e47",
-        },
-        lines={"train": 1801350, "val": 3760, "test": 4358},
-    ),
-    "wikitext-103-raw": Corpus(
-        name="wikitext-103-raw",
-        ending="raw",
-        size=191984949,
-        sha256="91c00ae287f0d699e18605c84afc9e45c192bc6b7797ff8837e5474655a33794",
-        sha1={
-            "train": "3d06627c15e834408cfee91293f862c11c1cc9ef",
-            "val": "db78d4db83700cba1b1bf4a9381087043db2876d",
-            "test": "6f1fe2054a940eebfc76b284b09680763b37f5ea",
-        },
-        lines={"train": 1801350, "val": 3760, "test": 4358},
-    ),
-    "wikitext-2": Corpus(
-        name="wikitext-2",
-        ending="tokens",
-        size=4475746,
-        sha256="92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c",
-        sha1={
-            "train": "863f29c46ef9d167fff4940ec821195882fe29d1",
-            "val": "0418625c8b4da6e4b5c7a0b9e78d4ae8f7ee5422",
-            "test": "c7b8ce0aa086fb34dab808c5c49224211eb2b172",
-        },
-        lines={"train": 36718, "val": 3760, "test": 4358},
-    ),
-}
+CORPORA = read_table(__file__, Corpus)
 
 
 class FileText:
@@ -118,7 +60,7 @@ class FileText:
     def __init__(self, corpus: Corpus, tree: FileTree) -> None:
         self.corpus, self.tree, self.origin = corpus, tree, str(tree.path)
         self.where = "plain files" if isinstance(tree, Folder) else tree.path.name
-        self.identity = tree.identity(lambda name: name in corpus.files)
+        self.identity = tree.identity(lambda name: name in corpus.text_files)
 
     def lines(self, part: str) -> Iterator[str]:
         """The lines of train, val or test without their ends; can be read repeatedly.
@@ -133,22 +75,25 @@ class FileText:
     def is_official(self, part: str) -> bool:
         """Whether a part is the published one; reads its text."""
         digests = [hashlib.file_digest(file, "sha1") for _, file in self._open(part)]
-        return [digest.hexdigest() for digest in digests] == [self.corpus.sha1[part]]
+        return [digest.hexdigest() for digest in digests] == [self.corpus.digests[part]]
 
     def _open(self, part: str) -> Iterator[tuple[str, BinaryIO]]:
-        wanted = self.corpus.file(part)
+        wanted = self.corpus.text_file(part)
         for _, where, file in self.tree.walk(lambda name: name == wanted):
             yield where, file
 
 
-class HubText:
+class HubText(HubData):
     """A corpus from Hugging Face, through the package `datasets` and its cache; attributes as in `FileText`."""
 
-    origin = where = f"Hugging Face {HUB} at {REVISION[:12]}"
-
     def __init__(self, corpus: Corpus, folders: Folders) -> None:
-        self.corpus, self.folders = corpus, folders
-        self.identity = [HUB, REVISION, f"{corpus.name}-v1"]
+        archive = corpus.archive
+        advice = (
+            f"Get {archive.url} ({archive.size / 1e6:.1f} MB) and put it at {folders.data / archive.path}, or its "
+            f"files into {folders.data / corpus.name} (another data folder: paths.data or ATTNLAB_DATA)."
+        )
+        super().__init__(HUB, f"{corpus.name}-v1", REVISION, advice)
+        self.corpus, self.origin = corpus, self.where
 
     def lines(self, part: str) -> Iterator[str]:
         """As in `FileText`.
@@ -165,26 +110,12 @@ class HubText:
         for row in self._rows(part):
             # a blank line is a blank in the files, an empty row here
             digest.update((row or " \n").encode())
-        return digest.hexdigest() == self.corpus.sha1[part]
+        return digest.hexdigest() == self.corpus.digests[part]
 
     def _rows(self, part: str) -> Iterator[str]:
         """Lines with their ends; an empty string for a blank line."""
-        for batch in self._parts[{"val": "validation"}.get(part, part)].iter(batch_size=1000):
+        for batch in self.splits[{"val": "validation"}.get(part, part)].iter(batch_size=1000):
             yield from batch["text"]
-
-    @cached_property
-    def _parts(self) -> Mapping[str, Any]:
-        name = f"{self.corpus.name}-v1"
-        try:
-            return load_from_hub(HUB, name, REVISION)
-        except Exception as error:
-            # the advice is the same for all causes (no network, no package, a full disk)
-            archive = self.corpus.archive
-            raise DataError(
-                f"{HUB}, {name} could not be had from Hugging Face ({type(error).__name__}: {error}). Get "
-                f"{archive.url} ({archive.size / 1e6:.1f} MB) and put it at {self.folders.data / archive.path}, or its "
-                f"files into {self.folders.data / self.corpus.name} (another data folder: paths.data or ATTNLAB_DATA)."
-            ) from error
 
 
 Text = FileText | HubText
@@ -203,10 +134,8 @@ def find_text(name: str, source: Literal["auto", "files", "hub"], folders: Folde
     corpus = CORPORA[name]
     if source == "hub":
         return HubText(corpus, folders)
-    locations = [(folders.data, path) for path in corpus.source.paths]
-    for folder, path in [*locations, (folders.cache / "downloads", corpus.archive.path)]:
-        tree = find_tree(folder, [path])
-        if tree is not None and _has_files(corpus, tree):
+    for tree in corpus.trees(folders):
+        if _has_files(corpus, tree):
             return FileText(corpus, tree)
     if source == "auto":
         return HubText(corpus, folders)
@@ -221,8 +150,8 @@ def _has_files(corpus: Corpus, tree: FileTree) -> bool:
     Raises:
         DataError: some files are missing, or an archive has none of them.
     """
-    there = {name for name, _, _ in tree.walk(lambda name: name in corpus.files)}
-    if there < corpus.files and (there or not isinstance(tree, Folder)):
-        absent, found = (", ".join(sorted(names)) or "none of them" for names in (corpus.files - there, there))
+    there = {name for name, _, _ in tree.walk(lambda name: name in corpus.text_files)}
+    if there < corpus.text_files and (there or not isinstance(tree, Folder)):
+        absent, found = (", ".join(sorted(names)) or "none of them" for names in (corpus.text_files - there, there))
         raise DataError(f"{tree.path} lacks {absent}; there: {found}. Put the official {corpus.name} in its place.")
     return bool(there)

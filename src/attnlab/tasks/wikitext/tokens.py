@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from attnlab.data.byte_pair import BytePair, join_spellings
-from attnlab.data.files.cache import build_once, cache_key, load_arrays
+from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import RaggedWriter
@@ -119,7 +119,7 @@ class Level:
         """The given vocabulary, or one trained on the training text."""
         if self.tokenizer is not None:
             return BytePair.load(self.tokenizer)
-        lines = track(text.lines("train"), f"reading {text.corpus.name}", text.corpus.lines["train"])
+        lines = track(text.lines("train"), f"reading {text.corpus.name}", text.corpus.sizes["train"])
         if self.kind == "words":
             return Words.train(lines)
         return BytePair.train(("".join(f" {word}" for word in line.split()) for line in lines), self.size)
@@ -155,15 +155,8 @@ def spell(vocabulary: Words | BytePair, ids: Sequence[int]) -> str:
     return "".join(parts) + (" ..." if len(ids) > SHOWN else "")
 
 
-def read_tokens(text: Text, level: Level, version: int, cache: Path) -> Tokens:
-    """A text as tokens, cached for each text and level.
-
-    Raises:
-        DataError: the text or the tokenizer is not available or invalid; no space on the disk.
-    """
-    options = {"text": list(text.identity), "level": level.identity()}
-    folder = cache / cache_key(f"{text.corpus.name}_{level.kind}", version, options)
-    build_once(folder, lambda path: _build(path, text, level), folder.name)
+def read_tokens(folder: Path, text: Text, level: Level) -> Tokens:
+    """A text as tokens, from the folder that `write_tokens` filled."""
     vocabulary, arrays = load_vocabulary(folder / level.file), load_arrays(folder)
     return Tokens(
         vocabulary=vocabulary,
@@ -174,7 +167,12 @@ def read_tokens(text: Text, level: Level, version: int, cache: Path) -> Tokens:
     )
 
 
-def _build(folder: Path, text: Text, level: Level) -> None:
+def write_tokens(folder: Path, text: Text, level: Level) -> None:
+    """Writes the vocabulary and the tokens of a text into a cache folder.
+
+    Raises:
+        DataError: the text is not available or invalid.
+    """
     say(f"preparing {text.corpus.name} from {text.origin}: the vocabulary, then the tokens")
     vocabulary = level.vocabulary(text)
     vocabulary.save(folder / level.file)
@@ -186,7 +184,7 @@ def _encode(
     folder: Path, text: Text, part: str, vocabulary: Words | BytePair, count_words: bool
 ) -> dict[str, int | bool]:
     """Writes the tokens of a part; returns facts for `_about`."""
-    lines = track(text.lines(part), f"encoding {text.corpus.name} {part}", text.corpus.lines[part])
+    lines = track(text.lines(part), f"encoding {text.corpus.name} {part}", text.corpus.sizes[part])
     facts, end = Counter(), (vocabulary.end_id,)
     unknown = getattr(vocabulary.spellings, "unknown", 0)
     with ExitStack() as stack:
@@ -200,7 +198,8 @@ def _encode(
                 words.append(starts)
             facts.update(lines=len(some), tokens=len(ids), words=int(starts.sum()))
     if facts["words"] == facts["lines"]:
-        raise DataError(f"{text.origin}: {text.corpus.file(part)} holds no words. Put the official file in its place.")
+        where = f"{text.origin}: {text.corpus.text_file(part)}"
+        raise DataError(f"{where} holds no words. Put the official file in its place.")
     return {
         **facts,
         "unknown": getattr(vocabulary.spellings, "unknown", 0) - unknown,
@@ -216,7 +215,7 @@ def _about(text: Text, level: Level, size: int, facts: Mapping[str, Mapping[str,
         tokens = "" if level.kind == "words" else f", {found['tokens']:,} tokens"
         notes = []
         if not found["official"]:
-            notes = [f"NOT the published {text.corpus.lines[part]:,} lines, but a stand-in or damaged"]
+            notes = [f"NOT the published {text.corpus.sizes[part]:,} lines, but a stand-in or damaged"]
         if found["unknown"]:
             notes += [f"{found['unknown']:,} words outside the vocabulary read as <unk>"]
         note = f" ({'; '.join(notes)})" if notes else ""

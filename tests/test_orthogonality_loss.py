@@ -13,7 +13,7 @@ from support.model_cases import config_of, network_of
 from support.tensors import masks
 from torch import Tensor
 
-from attnlab.attention.core.value_orthogonality import orthogonality_loss
+from attnlab.attention.core.orthogonality_loss import orthogonality_loss
 from attnlab.config.schema import OrthoForm
 
 FORMS = (None, *get_args(OrthoForm))

@@ -1,6 +1,6 @@
 """Orthogonality loss: O(N D min(N, D)) against the N x N Gram matrix, and its share of a training step.
 
-1. Forward and backward of `attnlab.attention.core.value_orthogonality` and of the plain Gram form, in turns, on random
+1. Forward and backward of `attnlab.attention.core.orthogonality_loss` and of the plain Gram form, in turns, on random
    values of head width 32, 4 heads, about 4,096 positions altogether (157 sequences of 26, one of 4,096). Both must
    agree.
 2. A training step of `linear_l2_ortho` on every task whose data is there, and on random bytes of one length at the
@@ -11,7 +11,7 @@
              the rest of that step: precise. On a GPU short kernels alone take longer than among others: an upper bound.
    paired %  a whole step of linear_l2_ortho against one of linear_l2, less 100: what a user pays; noisier.
 
-    python -m benchmarks.ortho --tasks scan --lengths 64,1024
+    python -m benchmarks.orthogonality_loss --tasks scan --lengths 64,1024
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from attnlab.attention.core.value_orthogonality import EPS, orthogonality_loss
+from attnlab.attention.core.orthogonality_loss import EPS, orthogonality_loss
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show

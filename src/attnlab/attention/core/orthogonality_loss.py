@@ -17,9 +17,10 @@ need smaller weights than the means.
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
+from attnlab.attention.core.shapes import SelfMask
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import OrthoForm
 
@@ -28,7 +29,7 @@ EPS = 1e-12
 
 
 def orthogonality_loss(
-    v: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None = None, form: OrthoForm | None = None
+    v: Float[Tensor, "B H N D"], mask: SelfMask | None = None, form: OrthoForm | None = None
 ) -> Float[Tensor, ""]:
     """Distance of the values of different positions from orthogonality; without sequences of fewer than two tokens.
 
@@ -130,7 +131,7 @@ def _absolute_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"])
 
 
 def _distance_from_identity(
-    v: Float[Tensor, "B H N D"], mask: Bool[Tensor, "B N"] | None, lengths: Float[Tensor, " B"]
+    v: Float[Tensor, "B H N D"], mask: SelfMask | None, lengths: Float[Tensor, " B"]
 ) -> Float[Tensor, "B H"]:
     """|V V^T - I|_F^2 = |V V^T|_F^2 - 2 |V|_F^2 + n over real positions."""
     if mask is not None:

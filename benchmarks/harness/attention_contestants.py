@@ -13,7 +13,7 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Config
 from attnlab.config.type_check import build
 from attnlab.nn.build_network import make_attention
-from benchmarks.harness.baselines import Form, baselines
+from benchmarks.harness.attention_baselines import Form, baselines
 
 
 @dataclass(frozen=True)

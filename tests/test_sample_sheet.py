@@ -13,7 +13,7 @@ from PIL import Image
 from torch.nn.functional import pad
 
 from attnlab.data.files.fetch import DataError
-from attnlab.data.grey_pictures import sample_grid
+from attnlab.data.sample_sheet import sample_grid
 from attnlab.launch.tasks_cli import main
 
 

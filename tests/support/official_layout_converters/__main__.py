@@ -1,6 +1,6 @@
 """Copies a folder of real files into the layouts of the official releases.
 
-    PYTHONPATH=tests python -m support.official_layouts <folder of real files> <new data folder>
+    PYTHONPATH=tests python -m support.official_layout_converters <folder of real files> <new data folder>
 
 What is not to be had (AAN, Pathfinder, WikiText's training texts) is a stand-in of the same form; results say so.
 """
@@ -8,7 +8,17 @@ What is not to be had (AAN, Pathfinder, WikiText's training texts) is a stand-in
 import sys
 from pathlib import Path
 
-from support.official_layouts import aan, cifar10, glue, imdb, lra_listops, mathematics, pathfinder, pcfg, wikitext
+from support.official_layout_converters import (
+    aan,
+    cifar10,
+    glue,
+    imdb,
+    lra_listops,
+    mathematics,
+    pathfinder,
+    pcfg,
+    wikitext,
+)
 
 
 def place_all(real: Path, data: Path) -> None:

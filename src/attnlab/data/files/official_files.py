@@ -1,0 +1,109 @@
+"""Tables of official files, in `official_files.yaml` beside the code of a task, and files that are read into memory."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from attnlab.data.files.archive_safety import whole
+from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
+from attnlab.data.files.file_tree import DataSource
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """The bytes of a file, their location for messages, and the expected official file."""
+
+    where: str
+    data: bytes
+    official: OfficialFile
+
+    @property
+    def sha256(self) -> str:
+        """Checksum of the bytes, in 64 hex digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def require_official(self) -> None:
+        """Refuses other bytes than the official ones, where their checksum is known.
+
+        Raises:
+            DataError: the checksum differs.
+        """
+        expected = self.official.sha256
+        if expected not in (None, self.sha256):
+            raise DataError(
+                f"{self.where} is not the official file: expected sha256 {expected}, found {self.sha256} ("
+                f"{len(self.data)} bytes where {self.official.size} are expected). Put the official file in its place "
+                f"({self.official.url})."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfficialFiles(DataSource):
+    """An entry of a table: one set of official files, with what is known about them.
+
+    address: beginning of the addresses of files that are downloaded one by one.
+    above:   folder below the top folder that may contain these files.
+    files:   size in bytes and sha256 of these files by path, where they are known.
+    digests: other checksums, md5 or sha1, by file or part.
+    sizes:   published number of examples or lines by subset or file.
+    """
+
+    address: str = ""
+    above: str = ""
+    files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def file(self, path: str) -> OfficialFile:
+        """The file at a path, which may be missing in `files`."""
+        size, sha256 = self.files.get(path, (None, None))
+        destination = "/".join(filter(None, (self.paths[0], self.above, path)))
+        return OfficialFile(path=destination, url=self.address + path, size=size, sha256=sha256)
+
+    def read(self, paths: Sequence[str], folders: Folders) -> dict[str, FileContent]:
+        """The contents of files, each from the first folder or archive that has it, or from a download.
+
+        Raises:
+            DataError: a file is missing and cannot be downloaded.
+        """
+        found: dict[str, FileContent] = {}
+        for tree in self.trees(folders):
+            left = [path for path in paths if path not in found]
+            wanted = {stored: path for path in left for stored in (path, f"{self.above}/{path}")}
+            for stored, where, file in tree.walk(wanted.__contains__) if wanted else ():
+                path = wanted[stored]
+                found[path] = FileContent(where, whole(file, where), self.file(path))
+        for path in paths:
+            if path not in found:
+                there = fetch(self.file(path), folders.data, folders.cache)
+                found[path] = FileContent(str(there), there.read_bytes(), self.file(path))
+        return found
+
+
+Entry = TypeVar("Entry", bound=DataSource)
+
+
+def read_table(module: str, kind: type[Entry] = OfficialFiles) -> dict[str, Entry]:
+    """The entries of `official_files.yaml` in the folder of a module, by name.
+
+    Args:
+        module: `__file__` of the module.
+        kind: `OfficialFiles`, or a subclass with more fields.
+    """
+    table = yaml.safe_load(Path(module).with_name("official_files.yaml").read_text(encoding="utf-8"))
+    return {name: kind(**{key: _value(key, value) for key, value in entry.items()}) for name, entry in table.items()}
+
+
+def _value(key: str, value: Any) -> Any:
+    """A value of the yaml as a field's value; lists become tuples."""
+    match value:
+        case dict():
+            inner = {name: _value(name, item) for name, item in value.items()}
+            return OfficialFile(**inner) if key == "archive" else inner
+        case list():
+            return tuple(_value("", item) for item in value)
+    return value

@@ -1,0 +1,68 @@
+"""Networks built from a configuration: what the backbone, the model and one attention's section set."""
+
+from dataclasses import replace
+
+import pytest
+from support.model_cases import SPECS, backbone_of, config_of, network_of
+from support.small_runs import checked
+from torch import nn
+
+from attnlab.config.check import check_config
+from attnlab.config.job_config import compose_config
+from attnlab.nn.build_network import build_network
+from attnlab.run.build_runtime import make_network
+from attnlab.run.run_folder import RunError
+
+
+def attentions_of(network: nn.Module) -> list[nn.Module]:
+    return [module for module in network.modules() if hasattr(module, "q_proj")]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_attention_biases_follow_the_backbone(bias: bool) -> None:
+    for attention in attentions_of(network_of("linear", "scan", attention_bias=bias)):
+        for projection in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
+            assert (projection.bias is not None) == bias
+
+
+def test_what_the_backbone_offers_reaches_the_attentions() -> None:
+    network = network_of("vanilla", "scan", attention_dropout=0.25, positions="relative")
+    own = [layer.attention for stack in (network.encoder, network.decoder) for layer in stack.layers]
+    cross = [layer.cross for layer in network.decoder.layers]
+    assert {attention.dropout for attention in own + cross} == {0.25}
+    assert all(attention.positions is not None for attention in own)
+    assert all(attention.positions is None for attention in cross)
+    for model, kind in (("linear_l1", "l1"), ("linear_rms_ortho", "rms"), ("linear", "none")):
+        assert {a.k_norm.kind for a in attentions_of(network_of(model, "scan"))} == {kind}
+
+
+def test_a_models_own_choices_win_over_the_backbones() -> None:
+    model = replace(config_of("linear").model, feed_forward="glu", layer_norm="rms_norm", positions="none")
+    network = build_network(backbone_of("linear", "scan"), model, SPECS["scan"])
+    layer = network.encoder.layers[0]
+    assert layer.feed_forward.gate is not None
+    assert isinstance(layer.around_attention.norm, nn.RMSNorm)
+    assert not network.source_embedding.absolute
+
+
+def test_a_node_wins_over_the_model() -> None:
+    model = config_of("linear_l1").model
+    node = model.cross | {"normalization": {"kind": "l2", "placement": "before_feature_map"}, "eps": 0.5}
+    cross = network_of(replace(model, cross=node), "scan").decoder.layers[0].cross
+    assert (cross.k_norm.kind, cross.norm_first, cross.eps) == ("l2", True, 0.5)
+
+
+def test_an_unknown_task_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no network for a task of kind encoder_decoder and modality image_question"):
+        spec = replace(SPECS["scan"], modality="image_question")
+        build_network(backbone_of("linear", "scan"), config_of("linear").model, spec)
+
+
+def test_options_that_do_not_go_together_are_one_sentence() -> None:
+    """Where only the constructor of a class knows it."""
+    options = ["task=sort_of_clevr", "model=performer_relu", "+model.encoder.0.attention.detach_stabilizer=true"]
+    raw = compose_config(options)
+    assert check_config(raw) == []
+    said = "model performer_relu cannot be built: detach_stabilizer=true is for kernel=softmax"
+    with pytest.raises(RunError, match=said):
+        make_network(checked(raw), SPECS["sort_of_clevr"])

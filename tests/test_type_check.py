@@ -1,0 +1,93 @@
+"""Values and records of files against their types."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from attnlab.config.type_check import Record, accepts, build, conform, describe, record_problem
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "fits"),
+    [
+        (3, int, True),
+        (3.0, int, False),
+        (True, int, False),
+        (3, float, True),
+        (True, float, False),
+        (float("nan"), float, False),
+        ("3", float, False),
+        (1, bool, False),
+        (None, int | None, True),
+        ("epoch", int | Literal["epoch"] | None, True),
+        ("x", int | Literal["epoch"] | None, False),
+        (True, Literal[1], False),
+        (0.0, Annotated[float, "(0, 1]"], False),
+        (1.0, Annotated[float, "(0, 1]"], True),
+        (1.0, Annotated[float, "[0, 1)"], False),
+        (0, Annotated[int, "[0, inf)"], True),
+        (-5, Annotated[int, "(-inf, 3]"], True),
+        (5, Annotated[int, "[1, 3]"] | None, False),
+        (5, Annotated[int, "[1, inf) up to 4"], False),
+        (4, Annotated[int, "[1, inf) up to 4"], True),
+        (10**15, Annotated[int, "[1, 1e15]"], True),
+        (10**400, int, False),
+        (float("inf"), float, False),
+        ([1, 2], list[int], True),
+        (3, list[int], False),
+        ({"a": 1}, dict[str, Any], True),
+        ("anything", Any, True),
+        (object(), Path, True),
+        (10**400, Integral, True),
+        (float("nan"), Real, True),
+        (True, Real, False),
+        ([1, 0.5], tuple[int, float], True),
+        ([1, 2, 3], tuple[int, float], False),
+        ([1, "x"], tuple[int, float] | None, False),
+    ],
+)
+def test_values_fit_their_types(value: Any, kind: Any, fits: bool) -> None:
+    assert (not conform(value, kind, "key")) == fits
+    assert accepts(value, kind) == fits or isinstance(value, list)
+
+
+@dataclass(frozen=True)
+class Line(Record):
+    name: str
+    ends: tuple[int, Real] | None = None
+
+
+@dataclass(frozen=True)
+class Content(Record):
+    lines: list[Line]
+    first: Line | None = None
+
+
+def test_records_of_files_are_checked_and_built() -> None:
+    """The first misfit is named, unknown keys are left out, missing keys get their defaults."""
+    known = {"lines": [{"name": "a", "ends": [1, 2.5], "colour": "red"}], "first": None, "version": 2}
+    assert record_problem(known, Content) is None
+    assert build(Content, known) == Content(lines=[Line("a", [1, 2.5])])
+    for content, problem in (
+        ([], "the file: expected an object"),
+        ({"lines": None}, "lines: expected a list"),
+        ({"lines": [{"name": "a"}, {}]}, "lines.1.name: missing"),
+        ({"lines": [3]}, "lines.0: expected an object"),
+        ({"lines": [{"name": 3}]}, "lines.0.name: expected text, found 3"),
+        (
+            known | {"first": {"name": "b", "ends": [1]}},
+            "first.ends: expected [a whole number, a number] or null, found [1]",
+        ),
+    ):
+        assert record_problem(content, Content) == problem
+
+
+def test_types_are_described_in_words() -> None:
+    assert describe(Annotated[int, "[1, 47]"]) == "a whole number >= 1 and <= 47"
+    assert describe(Annotated[int, "[1, inf) up to 1e4"]) == "a whole number >= 1", "no limit unless it is exceeded"
+    assert describe(int | Literal["epoch"] | None) == "a whole number or epoch or null"
+    assert describe(list[float]) == "a list, each a number"
+    assert conform([1, "x"], list[int], "a") == ["a.1=x: expected a whole number"]
