@@ -31,7 +31,8 @@ from attnlab.learn import evaluator
 from attnlab.learn.training_module import TrainingModule
 from attnlab.report.diagnose import run_figures
 from attnlab.report.diagnose.cli import diagnose_main
-from attnlab.report.diagnose.run_figures import ExampleChoice, diagnose_run, draw_diagnosis
+from attnlab.report.diagnose.options import DiagnoseOptions
+from attnlab.report.diagnose.run_figures import diagnose_run, draw_diagnosis
 from attnlab.run import figure_callback, train_run
 from attnlab.run.wandb_mirror import WandbMirror
 
@@ -159,8 +160,8 @@ def written(out: Path) -> set[str]:
     [("scan", None, 3), ("sort_of_clevr", "other seed", 2), ("wikitext2", None, 2)],
 )
 def test_files_of_a_run(runs: dict[str, Path], tmp_path: Path, name: str, compare: str | None, attentions: int) -> None:
-    source = ExampleChoice(examples=3)
-    files = diagnose_run(runs[name], tmp_path, compare=runs.get(compare), source=source)
+    options = DiagnoseOptions(diagnose=runs[name], compare=runs.get(compare), examples=3)
+    files = diagnose_run(options, tmp_path)
     assert (
         {file.name for file in files} == written(tmp_path) == {f"{q}.{e}" for q in EVERYTHING for e in ("png", "csv")}
     )
@@ -184,8 +185,8 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path], tmp_path: Path) -> 
     from attnlab.run.run_folder import read_config
     from attnlab.tasks.base import make_task
 
-    chosen = ExampleChoice(subset="test/ood", examples=4, example=5)
-    diagnose_run(runs["scan"], tmp_path, ["norms", "weights"], source=chosen)
+    chosen = {"quantities": ["norms", "weights"], "subset": "test/ood", "examples": 4, "example": 5}
+    diagnose_run(DiagnoseOptions(diagnose=runs["scan"], **chosen), tmp_path)
     config = checked(read_config(runs["scan"] / "config.yaml"))
     examples = prepare(make_task(config.task), config.paths).subsets["test/ood"]
     size = len(examples)

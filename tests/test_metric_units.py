@@ -146,7 +146,7 @@ def test_averages_are_of_one_unit(tmp_path: Path) -> None:
 def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from attnlab.report.figures.accuracy_by_length import _values
+    from attnlab.report.figures.line_figures import _values
     from attnlab.report.figures.table_figures import _bars
 
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")

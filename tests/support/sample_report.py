@@ -94,7 +94,7 @@ def draw(path: Path, width: float = 3.2) -> Path:
     """A small picture."""
     from attnlab.plots.style import panels, save
 
-    figure, axes = panels(1, 2, width, 2.4)
+    figure, axes = panels(2, 2, width, 2.4)
     for panel, (row, values) in zip(axes, list(VALUES.items())[::2], strict=True):
         panel.bar(range(len(values)), values, color="0.55")
         panel.set(title=row[0], xlabel="seed", ylabel="accuracy (%)")

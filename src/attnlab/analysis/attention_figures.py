@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.curve_figures import draw_locality, draw_spread
 from attnlab.analysis.gradient_norm_variation import relative_sd, running_relative_sd, window_length
-from attnlab.analysis.head_maps import MOST_HEADS, draw_maps
+from attnlab.analysis.head_maps import MOST_HEADS, ByRun, draw_maps
 from attnlab.analysis.norm_violins import STATISTICS, draw_norms, statistics_of
-from attnlab.analysis.summary_types import RATIOS, AttentionSummary, Maps
+from attnlab.analysis.summary_types import RATIOS, AttentionSummary
 from attnlab.plots.style import save
 
 
@@ -32,26 +32,20 @@ def draw(quantity: str, summaries: Sequence[AttentionSummary], path: Path) -> li
     if not found:
         return []
     shown = titles(found)
-    match quantity:
-        case "norms":
-            return _written(draw_norms(summaries, shown), _norm_rows(summaries, shown), path)
-        case "locality":
-            return _written(draw_locality(summaries, shown), _locality_rows(summaries, shown), path)
-        case "values":
-            figure = _value_maps(summaries, shown)
-        case _:
-            found = [(summary.label, summary.weights) for summary in summaries]
-            figure = draw_maps(found, shown, _together(s.shown for s in summaries), "attention weights", None)
-    return _written(figure, _map_rows(summaries, quantity, shown), path)
-
-
-def _value_maps(summaries: Sequence[AttentionSummary], shown: dict[str, str]) -> Figure:
-    """Maps of absolute cosines, so that orthogonal is white; the csv has the signs."""
-    found = [
-        (one.label, {name: replace(maps, heads=np.abs(maps.heads)) for name, maps in one.values.items()})
-        for one in summaries
-    ]
-    return draw_maps(found, shown, _together(s.values_of for s in summaries), "|cosine| of values", (0.0, 1.0))
+    if quantity == "norms":
+        return _written(draw_norms(summaries, shown), _norm_rows(summaries, shown), path)
+    if quantity == "locality":
+        return _written(draw_locality(summaries, shown), _locality_rows(summaries, shown), path)
+    maps = drawn = [(summary.label, getattr(summary, quantity)) for summary in summaries]
+    caption, meaning, limits = _together(one.shown for one in summaries), "attention weights", None
+    if quantity == "values":
+        # absolute, so that orthogonal is white; the csv has the signs
+        drawn = [
+            (label, {name: replace(found, heads=np.abs(found.heads)) for name, found in by_name.items()})
+            for label, by_name in maps
+        ]
+        caption, meaning, limits = _together(one.values_of for one in summaries), "|cosine| of values", (0.0, 1.0)
+    return _written(draw_maps(drawn, shown, caption, meaning, limits), _map_rows(maps, shown), path)
 
 
 def _together(texts: Iterable[str]) -> str:
@@ -60,10 +54,10 @@ def _together(texts: Iterable[str]) -> str:
 
 def draw_gradients(runs: Sequence[tuple[str, Sequence[int], Sequence[float]]], path: Path) -> list[Path]:
     """Draws norms of gradients over training and their relative standard deviation; runs: labels, steps and norms."""
-    found = []
-    for label, steps, norms in runs:
-        running = running_relative_sd(norms, window_length(len(norms)))
-        found.append((label, steps, norms, running, relative_sd(norms)))
+    found = [
+        (label, steps, norms, running_relative_sd(norms, window_length(len(norms))), relative_sd(norms))
+        for label, steps, norms in runs
+    ]
     rows = [
         (label, overall, step, norm, spread)
         for label, steps, norms, running, overall in found
@@ -103,9 +97,8 @@ def _locality_rows(summaries: Sequence[AttentionSummary], shown: dict[str, str])
                 yield (summary.label, shown[name], *row)
 
 
-def _map_rows(summaries: Sequence[AttentionSummary], quantity: str, shown: dict[str, str]) -> Iterable[Sequence[Any]]:
+def _map_rows(maps: ByRun, shown: dict[str, str]) -> Iterable[Sequence[Any]]:
     """A line for each row of each map; shorter maps leave the last columns empty."""
-    maps: list[tuple[str, dict[str, Maps]]] = [(summary.label, getattr(summary, quantity)) for summary in summaries]
     widest = max(found.heads.shape[2] for _, by_name in maps for found in by_name.values())
     yield ("run", "attention", "head", "position", "name", *range(1, widest + 1))
     for label, by_name in maps:

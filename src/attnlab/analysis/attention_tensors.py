@@ -79,10 +79,8 @@ def diagnose(
 def _diagnosis(use: Application, flow: Tensor | None, wanted: Collection[str]) -> Diagnosis:
     """`flow`: gradient of the loss with respect to the output of the attention."""
     seen = use.seen
-    weights, score_gradients = None, None
-    if flow is not None:
-        weights, score_gradients = _score_gradients(use, flow)
-    elif "weights" in wanted:
+    weights, score_gradients = _score_gradients(use, flow) if flow is not None else (None, None)
+    if weights is None and "weights" in wanted:
         weights = use.attention.weights(seen.q, seen.k, seen.mask, seen.causal)
     norms = "norms" in wanted
     return Diagnosis(

@@ -91,11 +91,15 @@ def summarise_attention(
         if of_one:
             single = diagnose(network, one, objective, of_one)
     labels = PositionLabels(chosen.task.token_names(), one, config.backbone)
-    values = {name: _mean_maps(total / len(whole), n, labels) for name, (total, n) in sums.cosines.items()}
-    values |= {name: _value_maps(name, item.values[0], labels) for name, item in single.items() if "values" in of_one}
-    weights = {
-        name: _weight_maps(name, item.weights[0], labels) for name, item in single.items() if "weights" in of_one
-    }
+    # over several examples positions have no tokens in common
+    values = {name: _square(total / len(whole), labels.of_patches(n), n) for name, (total, n) in sums.cosines.items()}
+    weights = {}
+    for name, item in single.items():
+        if item.values is not None:
+            n = item.values.shape[2]
+            values[name] = _square(_cosines(item.values[0]), labels.of_keys(name, n), n)
+        if item.weights is not None:
+            weights[name] = _weight_maps(name, item.weights[0], labels)
     return AttentionSummary(
         label=chosen.label,
         about=f"{len(whole)} examples of {chosen.subset}, {chosen.weights}",
@@ -155,15 +159,9 @@ def _most_tokens(backbone: Backbone, batch: Batch) -> int:
     return max(1, MOST_WEIGHTS // (3 * layers * backbone.n_heads * longest))
 
 
-def _mean_maps(heads: np.ndarray, n: int, labels: PositionLabels) -> Maps:
-    """Maps of a mean over examples, whose tokens differ."""
-    return Maps(heads, labels.of_patches(n), labels.of_patches(n), (n, n))
-
-
-def _value_maps(name: str, values: Tensor, labels: PositionLabels) -> Maps:
-    """Maps of cosines, from values [V, M, D]."""
-    n = values.shape[1]
-    return Maps(_cosines(values), labels.of_keys(name, n), labels.of_keys(name, n), (n, n))
+def _square(heads: np.ndarray, names: list[str] | None, n: int) -> Maps:
+    """Maps of n positions by themselves."""
+    return Maps(heads, names, names, (n, n))
 
 
 def _weight_maps(name: str, weights: Tensor, labels: PositionLabels) -> Maps:

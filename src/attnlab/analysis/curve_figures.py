@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from attnlab.analysis.gradient_norm_variation import COLUMN
 from attnlab.analysis.summary_types import RATIOS, AttentionSummary, Locality
 from attnlab.learn import metric_units
-from attnlab.plots.style import GREYS, LINE, LINES, fitted, line_look, logarithmic, panels
+from attnlab.plots.style import GREYS, LINES, fitted, line_look, logarithmic, panels
 
 MOST_TOGETHER = 6
 """layers in one panel"""
@@ -33,23 +33,20 @@ def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str
             for name, title in shown.items()
         ]
     columns = 2 if len(parts) == 4 else min(3, len(parts))
-    rows = -(-len(parts) // columns)
-    legend = LINE * (len(summaries) + 1) if len(summaries) > 1 else 0.0
-    figure, axes = panels(rows, columns, max(3.0, 4.8 / columns), 2.5 + legend / rows, sharey=True)
-    for number, (axis, (title, curves)) in enumerate(zip(axes, parts, strict=False)):
+    legend = len(summaries) + 1 if len(summaries) > 1 else 0
+    figure, axes = panels(len(parts), columns, max(3.0, 4.8 / columns), 2.5, legend, sharey=True)
+    for number, (axis, (title, curves)) in enumerate(zip(axes, parts, strict=True)):
         _shares(axis, curves)
-        axis.set_title(title, fontsize=9)
+        axis.set_title(title)
         if number % columns == 0:
             axis.set_ylabel("share of the attention")
         if number + columns >= len(parts):
             axis.set_xlabel("neighbourhood, share of the length")
         if len(summaries) == 1:
-            axis.legend(loc="lower right", frameon=False, fontsize=7, handlelength=3)
-    for axis in axes[len(parts) :]:
-        axis.set_visible(False)
+            axis.legend(loc="lower right", fontsize=7, handlelength=3)
     if len(summaries) > 1:
         entries = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-        figure.legend(entries.values(), entries, loc="outside lower left", frameon=False, fontsize=8, handlelength=3)
+        figure.legend(entries.values(), entries, loc="outside lower left", handlelength=3)
     abouts = list(dict.fromkeys(summary.about.partition(",")[0] for summary in summaries))
     run = f"{summaries[0].label}: " if len(summaries) == 1 else ""
     title = f"{run}accumulated attention by neighbourhood, {'; '.join(abouts)}"
@@ -64,7 +61,7 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
     Args:
         runs: label, steps, norms, running relative standard deviation, relative standard deviation of all steps.
     """
-    figure, (above, below) = panels(2, 1, 6.0, 2.1 + LINE * len(runs) / 2, sharex=True)
+    figure, (above, below) = panels(2, 1, 6.0, 2.1, legend=len(runs), sharex=True)
     for number, (label, steps, norms, running, overall) in enumerate(runs):
         # markers at a few steps only: lines of many values touch each other
         look = _look(number) | {"markevery": (number % 7, max(1, len(steps) // 8)), "linewidth": 0.9}
@@ -78,10 +75,7 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
     below.set_ylabel("relative sd\n(running)")
     below.set_ylim(bottom=0.0)
     below.set_xlabel("step")
-    figure.legend(
-        loc="outside upper left", frameon=False, fontsize=8, handlelength=3, title="relative sd of all logged steps",
-        title_fontsize=8, alignment="left",
-    )  # fmt: skip
+    figure.legend(loc="outside upper left", handlelength=3, title="relative sd of all logged steps", alignment="left")
     return figure
 
 

@@ -17,48 +17,48 @@ _NAMES_A_INCH = 7.5
 _LARGE, _SMALL = 3.6, 1.4
 _MOST_LARGE = 32
 """figures of up to so many maps may have large maps, with labels of many positions"""
-Row = tuple[str, str, Maps]
+ByRun = Sequence[tuple[str, Mapping[str, Maps]]]
+"""labels of runs, and their maps by the names of attentions"""
+Limits = tuple[float, float]
+"""values that are white and black"""
 
 
-def draw_maps(
-    found: Sequence[tuple[str, Mapping[str, Maps]]],
-    shown: Mapping[str, str],
-    caption: str,
-    meaning: str,
-    limits: tuple[float, float] | None,
-) -> Figure:
+def draw_maps(found: ByRun, shown: Mapping[str, str], caption: str, meaning: str, limits: Limits | None) -> Figure:
     """Figure with a row of maps for each attention and run (runs of one attention together), one map per head.
 
     Args:
-        found: for each run its label, and its maps by the names of attentions.
         shown: titles of the attentions by name, in order.
         caption: examples in the maps, for the title.
         meaning: quantity that the shades show.
         limits: of the shades; None = `_limits` for each attention.
     """
-    rows: list[Row] = [(name, label, maps[name]) for name in shown for label, maps in found if name in maps]
+    rows = [(name, label, maps[name]) for name in shown for label, maps in found if name in maps]
     heads = min(MOST_HEADS, max(len(maps.heads) for _, _, maps in rows))
     most_names = max(max(_count(maps.rows), _count(maps.columns)) for _, _, maps in rows)
     room = _LARGE if len(rows) * heads <= _MOST_LARGE else _SMALL
     size = min(room, max(_SMALL, most_names / _NAMES_A_INCH))
     beside = 1.3 if len(found) == 1 else 1.8
-    figure, axes = panels(len(rows), heads, size + 0.1 + beside / heads, size + 0.25)
+    figure, axes = panels(len(rows) * heads, heads, size + 0.1 + beside / heads, size + 0.25)
     for number, (name, label, maps) in enumerate(rows):
         line, ends = axes[number * heads : (number + 1) * heads], number + 1 == len(rows)
         low, high = limits or _limits([other.heads for there, _, other in rows if there == name])
         images = [_map(axis, matrix, low, high) for axis, matrix in zip(line, maps.heads, strict=False)]
         for axis in line[len(images) :]:
             axis.set_visible(False)
+        below = maps if ends else rows[number + 1][2]
+        same = (maps.columns, maps.heads.shape[2]) == (below.columns, below.heads.shape[2])
         for head, axis in enumerate(line[: len(images)]):
             _ticks(axis, "y", maps.rows, maps.heads.shape[1], size, head == 0)
-            _ticks(axis, "x", maps.columns, maps.heads.shape[2], size, ends or not _alike(maps, rows[number + 1][2]))
+            _ticks(axis, "x", maps.columns, maps.heads.shape[2], size, ends or not same)
             axis.set_title(f"head {head + 1}" if number == 0 else "", fontsize=8)
-        line[0].set_ylabel(_wrapped([shown[name], *([label] if len(found) > 1 else [])], 18), fontsize=8)
+        parts = [shown[name], label] if len(found) > 1 else [shown[name]]
+        line[0].set_ylabel("\n".join(textwrap.fill(part, 18) for part in parts), fontsize=8)
         if limits is None:
             _bar(figure, images[-1], line[: len(images)], "", 0.75, more=bool((maps.heads > high).any()))
     if limits is not None:
         _bar(figure, images[-1], axes, meaning, min(1.0, 3.0 / len(rows)), more=False)
-    cut = next((f" (the first {len(m.heads[0])} of {m.length[0]} positions)" for *_, m in rows if _is_cut(m)), "")
+    long = [maps for *_, maps in rows if maps.heads.shape[1:] != maps.length][:1]
+    cut = "".join(f" (the first {len(maps.heads[0])} of {maps.length[0]} positions)" for maps in long)
     most = max(len(maps.heads) for _, _, maps in rows)
     cut += f" (the first {heads} of {most} heads)" if most > heads else ""
     whose = f", {found[0][0]}" if len(found) == 1 else ""
@@ -81,7 +81,7 @@ def _map(axis: Axes, matrix: np.ndarray, low: float, high: float) -> AxesImage:
     )
 
 
-def _limits(heads: Sequence[np.ndarray]) -> tuple[float, float]:
+def _limits(heads: Sequence[np.ndarray]) -> Limits:
     """From 0 (or the smallest entry, if negative) to the 99th percentile of the entries that are not 0.
 
     The first queries of causal attention have few keys and large weights; with the maximum all others would be white.
@@ -119,16 +119,3 @@ def _ticks(axis: Axes, side: str, names: Sequence[str] | None, size: int, inches
 def _count(names: Sequence[str] | None) -> int:
     """Number of positions with a label: in images only some have one."""
     return sum(map(bool, names or ()))
-
-
-def _alike(one: Maps, other: Maps) -> bool:
-    """Whether the columns have the same labels."""
-    return one.columns == other.columns and one.heads.shape[2] == other.heads.shape[2]
-
-
-def _is_cut(maps: Maps) -> bool:
-    return maps.heads.shape[1:] != maps.length
-
-
-def _wrapped(parts: Sequence[str], width: int) -> str:
-    return "\n".join(textwrap.fill(part, width) for part in parts)

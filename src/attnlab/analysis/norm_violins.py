@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from attnlab.analysis.summary_types import AttentionSummary
-from attnlab.plots.style import GREYS, HATCHES, LINE, fitted, panels
+from attnlab.plots.style import GREYS, HATCHES, fitted, panels
 
 MOST_DRAWN = 4000
 """norms that a violin is estimated from, evenly spaced in sorted order; csv files use all"""
@@ -35,22 +35,21 @@ def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str]) 
     """
     most_heads = max(len(norms.keys) for summary in summaries for norms in summary.norms.values())
     columns = 2 if len(shown) <= 4 else 4
-    rows = -(-2 * len(shown) // columns)
     width = min(6.0, max(2.9, 0.3 * most_heads * max(1.0, len(summaries) / 2)))
-    figure, axes = panels(rows, columns, width, 1.7 + LINE * len(summaries) / rows)
+    figure, axes = panels(2 * len(shown), columns, width, 1.7, legend=len(summaries))
     for number, (name, title) in enumerate(shown.items()):
         found = [summary.norms.get(name) for summary in summaries]
         for axis, of in zip(axes[2 * number : 2 * number + 2], ("queries", "keys"), strict=True):
             heads = [getattr(norms, of) if norms else [] for norms in found]
             _panel(axis, heads)
-            axis.set_title(f"{title}: {of}", fontsize=9)
+            axis.set_title(f"{title}: {of}")
             if number * 2 % columns == 0 and of == "queries":
                 axis.set_ylabel("L2 norm")
-    for axis in axes[2 * len(shown) :]:
-        axis.set_visible(False)
-    for axis in axes[max(0, 2 * len(shown) - columns) : 2 * len(shown)]:
+    for axis in axes[-columns:]:
         axis.set_xlabel("head")
-    _legend(figure, summaries)
+    labels = [fitted(f"{summary.label} ({summary.about})", figure) for summary in summaries]
+    handles = [Patch(**_look(number), label=label) for number, label in enumerate(labels)]
+    figure.legend(handles=handles, loc="outside upper left")
     return figure
 
 
@@ -69,8 +68,7 @@ def _panel(axis: Axes, runs: Sequence[Sequence[np.ndarray]]) -> None:
         side = ("low", "high")[number] if n == 2 else "both"
         parts = axis.violinplot(samples, xs, widths=width, side=side, showextrema=False, showmedians=True)
         for body in parts["bodies"]:
-            body.set(facecolor=_face(number), edgecolor="0.0", linewidth=0.5, alpha=1.0)
-            body.set_hatch(HATCHES[number // 2 % len(HATCHES)])
+            body.set(**_look(number), alpha=1.0)
         parts["cmedians"].set(color="1.0" if number % 2 == 0 else "0.0", linewidth=1.2)
         medians += [float(np.median(values)) for values in samples]
     most = max((len(heads) for heads in runs), default=0)
@@ -82,9 +80,10 @@ def _panel(axis: Axes, runs: Sequence[Sequence[np.ndarray]]) -> None:
         axis.set_ylim(bottom=0.0)
 
 
-def _face(number: int) -> str:
-    """Dark and light in turn, so that neighbours differ."""
-    return (GREYS[3], GREYS[2])[number % 2]
+def _look(number: int) -> dict[str, Any]:
+    """Style of the violins of one run: dark and light in turn, so that neighbours differ."""
+    face, hatch = (GREYS[3], GREYS[2])[number % 2], HATCHES[number // 2 % len(HATCHES)]
+    return {"facecolor": face, "edgecolor": "0.0", "linewidth": 0.5, "hatch": hatch}
 
 
 def _drawn(values: np.ndarray) -> np.ndarray:
@@ -93,17 +92,3 @@ def _drawn(values: np.ndarray) -> np.ndarray:
     if len(finite) <= MOST_DRAWN:
         return finite
     return finite[np.linspace(0, len(finite) - 1, MOST_DRAWN).round().astype(int)]
-
-
-def _legend(figure: Figure, summaries: Sequence[AttentionSummary]) -> None:
-    handles = [
-        Patch(
-            facecolor=_face(number),
-            edgecolor="0.0",
-            linewidth=0.5,
-            hatch=HATCHES[number // 2 % len(HATCHES)],
-            label=fitted(f"{summary.label} ({summary.about})", figure),
-        )
-        for number, summary in enumerate(summaries)
-    ]
-    figure.legend(handles=handles, loc="outside upper left", frameon=False, fontsize=8, ncols=1)

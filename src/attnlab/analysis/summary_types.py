@@ -43,34 +43,30 @@ class Maps:
 
 @dataclass
 class Locality:
-    """Share of the attention inside a neighbourhood, by `RATIOS`: sums over real queries, heads and samples.
+    """Share of the attention inside a neighbourhood, by `RATIOS`: sums over real queries, heads and samples."""
 
-    uniform: the shares of uniform attention for the same queries.
-    """
-
-    total: np.ndarray = field(default_factory=lambda: np.zeros(len(RATIOS)))
-    uniform_total: np.ndarray = field(default_factory=lambda: np.zeros(len(RATIOS)))
-    rows: int = 0
-    uniform_rows: int = 0
+    totals: np.ndarray = field(default_factory=lambda: np.zeros((2, len(RATIOS))))
+    """of the attention and of uniform attention"""
+    rows: np.ndarray = field(default_factory=lambda: np.zeros((2, 1)))
+    """that the totals are over"""
 
     @property
     def shares(self) -> np.ndarray:
         """Mean share over queries, heads and samples."""
-        return self.total / max(self.rows, 1)
+        return (self.totals / self.rows.clip(1))[0]
 
     @property
     def uniform(self) -> np.ndarray:
         """Mean share of uniform attention over the same queries."""
-        return self.uniform_total / max(self.uniform_rows, 1)
+        return (self.totals / self.rows.clip(1))[1]
 
     def add(self, weights: np.ndarray, causal: bool) -> None:
         """Add one sample without its padding: weights [H, N, N]."""
         n = weights.shape[-1]
-        curve, rows = neighbourhood_shares(weights)
-        uniform, uniform_rows = neighbourhood_shares(np.tri(n)[None] if causal else np.ones((1, n, n)))
-        self.total += curve * rows
-        self.uniform_total += uniform * uniform_rows
-        self.rows, self.uniform_rows = self.rows + rows, self.uniform_rows + uniform_rows
+        for at, each in enumerate((weights, np.tri(n)[None] if causal else np.ones((1, n, n)))):
+            curve, rows = neighbourhood_shares(each)
+            self.totals[at] += curve * rows
+            self.rows[at] += rows
 
 
 @dataclass(frozen=True, kw_only=True)

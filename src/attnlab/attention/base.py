@@ -25,12 +25,13 @@ from torch import Tensor, nn
 from attnlab.attention.core.orthogonality_loss import orthogonality_loss
 from attnlab.attention.core.renamed_methods import refuse_former_names
 from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
+from attnlab.config.message_text import UserError
 from attnlab.config.schema import OrthoForm
 
 Initialization = Literal["xavier", "torch"]
 
 
-class TooLong(ValueError):
+class TooLong(UserError, ValueError):
     """A sequence is too long for the network; the message says what to do."""
 
 

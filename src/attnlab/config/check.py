@@ -8,6 +8,7 @@ from typing import Any
 from attnlab.config.capabilities import View
 from attnlab.config.compatibility_rules import rule_problems
 from attnlab.config.compose import CONF
+from attnlab.config.message_text import UserError
 from attnlab.config.plugin_allowlist import foreign_targets
 from attnlab.config.schema import Config
 from attnlab.config.target_validation import model_problems, task_problems
@@ -16,7 +17,7 @@ from attnlab.config.type_check import conform
 _MOST_LINES = 40
 
 
-class ConfigError(Exception):
+class ConfigError(UserError):
     """A configuration that cannot run. `problems`: one sentence each; `str()`: the whole message."""
 
     def __init__(self, problems: Sequence[str], program: str = "train.py") -> None:

@@ -16,6 +16,10 @@ MOST_OFFERED = 8
 """choices that a message lists at most, besides the nearest one"""
 
 
+class UserError(Exception):
+    """An error that a user can mend: its message says all, so that no traceback is shown."""
+
+
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The choice with the meaning of `word`, else the most similar one, else one that begins with it, else None."""
     by_lower = {choice.lower(): choice for choice in choices}

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.dotted_keys import join
-from attnlab.config.message_text import PLUGINS, hint, nearest
+from attnlab.config.message_text import PLUGINS, UserError, hint, nearest
 
 OWN = "attnlab"
 
 
-class TargetError(Exception):
+class TargetError(UserError):
     """A `_target_` that names no class, or a class that is not allowed."""
 
 

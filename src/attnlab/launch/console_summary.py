@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from attnlab.config.check import ConfigError
 from attnlab.config.dotted_keys import flatten
@@ -30,12 +30,8 @@ def debug_note(result: Mapping[str, Any]) -> str:
 
 def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     """Print metrics, seconds and folder of a run, and commands to try next."""
-    # names of folders hold brackets, which rich would take for markup
-    raw, folder, console = job.raw, job.folder, Console(markup=False, highlight=False)
-    task, model = raw["task"]["name"], raw["model"]["name"]
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column(f"{task} / {model} / seed {raw['seed']}")
-    table.add_column("result", justify="right")
+    raw, task, model = job.raw, job.raw["task"]["name"], job.raw["model"]["name"]
+    table = Table(f"{task} / {model} / seed {raw['seed']}", Column("result", justify="right"), box=SIMPLE_HEAD)
     for name, value in whole(result["metrics"]).items():
         table.add_row(name, text(name, value))
     if selection := result.get("selection"):
@@ -43,20 +39,18 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     if {"seconds", "steps_per_second"} <= result.keys():
         taken, speed = (text(name, result[name]) for name in ("seconds", "steps_per_second"))
         table.add_row("training time", f"{taken}  ({speed})")
-    console.print(table)
-    if note := debug_note(result):
-        console.print(note, soft_wrap=True)
-    if about := result.get("data", {}).get("about"):
-        console.print(f"computed on: {about}", soft_wrap=True)
-    console.print(f"run folder: {folder}\n", soft_wrap=True)
+    about = result.get("data", {}).get("about")
+    lines = [debug_note(result), f"computed on: {about}" if about else "", f"run folder: {job.folder}\n"]
     if shown:
-        console.print("This run was finished before; its result is shown. Move its folder away to train it again.\n")
-    console.print("Next, for example:")
-    lines = [command_line("python evaluate.py", f"run={folder}"), _comparison(model)]
+        lines.append("This run was finished before; its result is shown. Move its folder away to train it again.\n")
+    lines += ["Next, for example:", f"  {command_line('python evaluate.py', f'run={job.folder}')}"]
+    lines.append(f"  {_comparison(model)}")
     if raw["logger"]["name"] != "csv":
-        lines.append(command_line("wandb leet", str(Path(raw["paths"]["runs"]) / "wandb")))
-    for line in lines:
-        console.print(f"  {line}", soft_wrap=True)
+        lines.append(f"  {command_line('wandb leet', str(Path(raw['paths']['runs']) / 'wandb'))}")
+    # names of folders hold brackets, which rich would take for markup
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    console.print(*filter(None, lines), sep="\n", soft_wrap=True)
 
 
 def _comparison(model: str) -> str:
@@ -78,9 +72,8 @@ def print_sweep(jobs: Sequence[JobConfig]) -> int:
     """
     by_folder = {job.folder: job.raw for job in jobs}
     title = f"{len(by_folder)} runs in {jobs[0].typed.paths.runs}"
-    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
-    for column in ("run", "state", "tested"):
-        table.add_column(column, overflow="fold")
+    columns = [Column(name, overflow="fold") for name in ("run", "state", "tested")]
+    table = Table(*columns, title=title, box=SIMPLE_HEAD, title_justify="left")
     reasons, names = [], _short_names(list(by_folder.values()))
     for short, (folder, job) in zip(names, by_folder.items(), strict=True):
         name = short or str(folder.relative_to(job["paths"]["runs"]))
@@ -99,10 +92,8 @@ def print_sweep(jobs: Sequence[JobConfig]) -> int:
 
 def _short_names(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Names of jobs: task, model and seed where they vary, and options that vary within one task and model."""
-    flat = [
-        flatten({key: value for key, value in job.items() if key not in ("paths", "logger", "trainer")}) for job in jobs
-    ]
-    names = []
+    aside, names = ("paths", "logger", "trainer"), []
+    flat = [flatten({key: value for key, value in job.items() if key not in aside}) for job in jobs]
     for own in flat:
         alike = [other for other in flat if all(other[key] == own[key] for key in ("task.name", "model.name"))]
         varied = [key for key in own if any(other.get(key) != own[key] for other in alike)]
@@ -127,9 +118,6 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
     metrics, names = result["metrics"], headlines(result["metrics"])
     first = names[0].rpartition("/")[2] if names else ""
     label = ("debug: " if "debug" in result else "") + ("" if first.endswith("accuracy") else f"{first} ")
-    return "finished", label + "  ".join(f"{_part(name)} {text(name, metrics[name])}" for name in names)
-
-
-def _part(name: str) -> str:
-    """`test/ood/sequence_accuracy` as `ood`, `test/accuracy` as `all`."""
-    return name.removeprefix("test/").rpartition("/")[0] or "all"
+    # test/ood/sequence_accuracy is shown as ood, test/accuracy as all
+    parts = {name: name.removeprefix("test/").rpartition("/")[0] or "all" for name in names}
+    return "finished", label + "  ".join(f"{part} {text(name, metrics[name])}" for name, part in parts.items())

@@ -3,11 +3,11 @@
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnlab.config.check import ConfigError
+from attnlab.config.command_frame import command
 from attnlab.config.job_config import JobConfig, apply_values
 from attnlab.config.naming import label_options
 from attnlab.config.option_parser import options_help, read_options, unknown_options
@@ -34,40 +34,21 @@ ELSEWHERE = "choose another folder with out="
 ALLOWED = ("task.", "trainer.", "paths.", "train.eval_batch_size", "train.eval_batches")
 
 
+@command(lambda: HELP)
 def evaluate_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
-    if not argv or any(argument in ("--help", "-h") for argument in argv):
-        print(HELP)
-        return 0 if argv else 2
-    try:
-        options, overrides = _own_options(argv)
-        job = _job(options, overrides)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
+    options, overrides = _own_options(argv)
+    job = _job(options, overrides)
     file = (options.out or options.run / "evaluations") / f"{_label(options, job)}.json"
-    try:
-        require_writable(file.parent, ELSEWHERE)
-    except RunError as error:
-        return _failed(error)
-    from attnlab.attention.base import TooLong
-    from attnlab.data.files.fetch import DataError
+    require_writable(file.parent, ELSEWHERE)
     from attnlab.run.evaluate_run import evaluate_run
 
-    try:
-        report = evaluate_run(options, job)
-        # shown before it is written, as the disk may be full
-        _show(report["metrics"])
-        write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
-    except (RunError, DataError, TooLong) as error:
-        return _failed(error)
+    report = evaluate_run(options, job)
+    # shown before it is written, as the disk may be full
+    _show(report["metrics"])
+    write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
     print(f"written to {file}")
     return 0
-
-
-def _failed(error: Exception) -> int:
-    print(f"failed: {error}", file=sys.stderr)
-    return 1
 
 
 def _own_options(argv: Sequence[str]) -> tuple[EvaluateOptions, list[str]]:

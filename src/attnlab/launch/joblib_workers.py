@@ -17,7 +17,7 @@ from concurrent.futures import BrokenExecutor
 from types import FrameType
 from typing import Any
 
-from attnlab.launch.run_job import FAILED
+from attnlab.config.command_frame import FAILED
 from attnlab.learn.stop_signals import handled_by, heard, pass_on
 
 _WATCH_SECONDS = 1.0

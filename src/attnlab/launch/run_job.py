@@ -4,14 +4,11 @@ import sys
 import traceback
 from pathlib import Path
 
-from attnlab.config.check import ConfigError
+from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
-from attnlab.config.plugin_allowlist import TargetError
+from attnlab.config.message_text import UserError
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import recorded_result
-from attnlab.run.run_folder import RunError
-
-FAILED = 1
 
 
 def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
@@ -55,19 +52,11 @@ def start_line(job: JobConfig) -> str:
 
 def exit_code(error: BaseException, folder: Path) -> int:
     """Print why a run did not finish; returns its exit code."""
-    if isinstance(error, RunError | ConfigError | TargetError):
+    if isinstance(error, UserError):
         return _failed(folder, str(error))
-    from attnlab.attention.base import TooLong
-    from attnlab.data.files.fetch import DataError
-    from attnlab.learn.atomic_write import SaveError
-    from attnlab.learn.training_module import NonFiniteLoss
-
-    match error:
-        case Stopped():
-            print(f"\nstopped: {folder}; repeat the command to go on", file=sys.stderr)
-            return 128 + error.signum
-        case DataError() | SaveError() | NonFiniteLoss() | TooLong():
-            return _failed(folder, str(error))
+    if isinstance(error, Stopped):
+        print(f"\nstopped: {folder}; repeat the command to go on", file=sys.stderr)
+        return 128 + error.signum
     if lacks_memory(error):
         smaller = "make it smaller: train.batch_size, train.max_tokens, backbone.*, or the lengths and sizes of task.*"
         said = next(iter(str(error).splitlines()), type(error).__name__)

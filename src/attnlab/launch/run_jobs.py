@@ -9,11 +9,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.pack_grouping import describe, packs, ranges
 from attnlab.config.sweep import Command
 from attnlab.launch.joblib_workers import Worker
-from attnlab.launch.run_job import FAILED, run_job, start_line
+from attnlab.launch.run_job import run_job, start_line
 from attnlab.run.finished_run import is_finished
 
 _WORKER = Worker()
@@ -40,31 +41,27 @@ class Jobs:
         """State without the jobs, for a worker: it gets its job from Hydra."""
         return self.__dict__ | {"command": replace(self.command, jobs=[])}
 
-    def run_only(self) -> None:
-        """Run the only job.
+    def run(self) -> int:
+        """Run the jobs in this process: the only one, one after the other, or packed; returns the exit code.
 
         Raises:
-            SystemExit: a signal stopped it.
+            SystemExit: a signal stopped a job; the rest of a sweep does not start.
         """
-        self._count([run_job(self.command.jobs[0], quiet=False)])
+        command = self.command
+        if not command.multirun:
+            self._count([run_job(command.jobs[0], quiet=False)])
+        elif command.launcher["name"] == "packed":
+            self._run_packed(command.launcher["max_packed"])
+        else:
+            for number in range(self.total):
+                self._run_here(number)
+        return self.exit_code()
 
-    def run_each(self) -> None:
-        """Run the jobs of a sweep one after the other in this process.
-
-        Raises:
-            SystemExit: a signal stopped a job; the rest of the sweep does not start.
-        """
-        for number in range(self.total):
-            self._run_here(number)
-
-    def run_packed(self, max_packed: int | None) -> None:
+    def _run_packed(self, max_packed: int | None) -> None:
         """Train jobs together where that is possible (`config.pack_grouping`), and the others one after the other.
 
         Args:
             max_packed: maximal number of runs at once; None = as many as fit into memory.
-
-        Raises:
-            SystemExit: as for `run_each`.
         """
         for pack in packs(self.command.jobs):
             if pack.reason:

@@ -4,6 +4,7 @@ import inspect
 import sys
 import textwrap
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, takewhile
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from attnlab.config.message_text import braced, listed, show
@@ -32,7 +33,7 @@ LONGEST_EXAMPLE = 1000
 Config = Mapping[str, Any]
 
 
-def show_all(configs: Sequence[Config]) -> int:
+def show_all(configs: Sequence[Config]) -> None:
     """Print every task, without preparing or downloading data."""
     console, ready, lacking = _console(), [], []
     for config in configs:
@@ -43,32 +44,29 @@ def show_all(configs: Sequence[Config]) -> int:
     state = _facts([("ready", listed(ready)), ("files missing", listed(lacking))])
     console.print("With their default options:", state, sep="\n")
     console.print("\nOne of them, prepared and counted: python -m attnlab.tasks <task>; more: --help", highlight=False)
-    return 0
 
 
-def show_one(config: Config, pictures: str | None) -> int:
-    """Prepare one task and print its subsets, sizes and examples; returns the exit code.
+def show_one(config: Config, pictures: str | None) -> None:
+    """Prepare one task and print its subsets, sizes and examples.
 
     Args:
         pictures: a PNG file for a sheet of the first pictures of `train`, or None.
+
+    Raises:
+        DataError: its data cannot be had, or it has no pictures.
     """
     console, task, folders = _console(), make_task(config["task"]), _folders(config)
     rows = [("published", task.published), *_files([("", "", task)], folders)]
     console.print(*_head(config, task), _facts(rows), "", sep="\n")
     start = time.monotonic()
-    try:
-        prepared = task.prepare(folders)
-        seconds = time.monotonic() - start
-        if pictures is not None:
-            _draw(task, prepared, Path(pictures))
-    except DataError as error:
-        print(f"failed: {error}", file=sys.stderr)
-        return 1
+    prepared = task.prepare(folders)
+    seconds = time.monotonic() - start
+    if pictures is not None:
+        _draw(task, prepared, Path(pictures))
     console.print(_subsets(prepared), "", _facts(_outcome(task, prepared, seconds)), "", sep="\n")
     for name, subset in prepared.subsets.items():
         text = task.example(prepared, name, 0) if len(subset) else "(empty)"
         console.print(Text(f"{name}, number 0", style="bold"), Padding(Text(_cut(text)), (0, 0, 1, 2)), sep="\n")
-    return 0
 
 
 def _draw(task: Task, prepared: Prepared, path: Path) -> None:
@@ -86,9 +84,7 @@ def _draw(task: Task, prepared: Prepared, path: Path) -> None:
 
 
 def _console() -> Console:
-    console = Console(highlight=False)
-    console.width = min(console.width, WIDEST)
-    return console
+    return Console(highlight=False, width=min(Console().width, WIDEST))
 
 
 def _folders(config: Config) -> Folders:
@@ -97,9 +93,7 @@ def _folders(config: Config) -> Folders:
 
 def _facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
     """Two columns: names and their contents."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(Column(style="dim", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for name, content in rows:
         table.add_row(f"  {name}", Text(content) if isinstance(content, str) else content)
     return table
@@ -167,28 +161,22 @@ def _settings(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Task]]:
 
 def _files(settings: Iterable[tuple[str, str, Task]], folders: Folders) -> Iterator[tuple[str, RenderableType]]:
     """A row for each set of official files, with the options that read it if they differ."""
-    groups: dict[tuple, list[tuple[str, str, Sequence[DataSource]]]] = {}
+    groups: dict[tuple, tuple[dict[str, list[str]], list[Sequence[DataSource]]]] = {}
     for option, value, task in settings:
         sources = task.sources()
         key = tuple((source.paths, source.archive, source.offers) for source in sources)
-        groups.setdefault(key, []).append((option, value, sources))
-    name = "files"
-    for members in groups.values():
-        parts: list[RenderableType] = [Text(_readers(members))] if len(groups) > 1 else []
-        for same in zip(*(sources for _, _, sources in members), strict=True):
+        values, alike = groups.setdefault(key, (defaultdict(list), []))
+        values[option].append(value)
+        alike.append(sources)
+    for number, (values, alike) in enumerate(groups.values()):
+        # split=simple, length; language=en:
+        readers = "; ".join(f"{option}={listed(braced(found))}" for option, found in values.items())
+        parts: list[RenderableType] = [Text(f"{readers}:")] if len(groups) > 1 else []
+        for same in zip(*alike, strict=True):
             what = f"{same[0].what}: " if len({source.what for source in same}) == 1 else ""
             parts.append(_state(same[0], folders, what))
-        parts += [] if members[0][2] else [Text("none needed: generated", style="green")]
-        yield name, Group(*parts)
-        name = ""
-
-
-def _readers(members: Iterable[tuple[str, str, Any]]) -> str:
-    """`split=simple, length; language=en:`"""
-    values: dict[str, list[str]] = {}
-    for option, value, _ in members:
-        values.setdefault(option, []).append(value)
-    return "; ".join(f"{option}={listed(braced(found))}" for option, found in values.items()) + ":"
+        parts += [] if alike[0] else [Text("none needed: generated", style="green")]
+        yield "" if number else "files", Group(*parts)
 
 
 def _state(source: DataSource, folders: Folders, what: str) -> RenderableType:
@@ -202,10 +190,8 @@ def _state(source: DataSource, folders: Folders, what: str) -> RenderableType:
 
 def _subsets(prepared: Prepared) -> Table:
     """Table of subsets and groups: examples, their lengths, and how many of them are in the training set."""
-    table = Table(box=None, padding=(0, 4, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("  subset")
-    for title in ("examples", "length", "also in train"):
-        table.add_column(title, justify="right")
+    heads = [Column(title, justify="right") for title in ("examples", "length", "also in train")]
+    table = Table("  subset", *heads, box=None, padding=(0, 4, 0, 0), pad_edge=False, header_style="dim")
     trained = set(prepared.subsets["train"].identities())
     for name, subset in prepared.subsets.items():
         seen = sum(identity in trained for identity in subset.identities()) if name != "train" else None

@@ -3,20 +3,19 @@
 Nothing here imports torch, so that help and usage errors are printed at once.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from attnlab.config.check import ConfigError, key_of
+from attnlab.config.command_frame import command
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.message_text import choice, hint
 from attnlab.config.overrides import with_data_set_names
 from attnlab.config.target_validation import task_yaml
 
 PROGRAM = "-m attnlab.tasks"
-USAGE_ERROR = 2
 HELP = """python -m attnlab.tasks [task] [key=value ...]
 
   python -m attnlab.tasks                      every task: kind, splits, sizes, an example, which of its official files
@@ -33,21 +32,19 @@ HELP = """python -m attnlab.tasks [task] [key=value ...]
 Exit code 1: the data cannot be had (the message says what is missing); 2: a word that is none of these."""
 
 
+@command(lambda: HELP, needs_words=False)
 def main(argv: Sequence[str], conf: Path = CONF) -> int:
     """Run the command line; returns the exit code."""
-    if any(word in ("--help", "-h") for word in argv):
-        print(HELP)
-        return 0
     sheets = [word.partition("=")[2] for word in argv if word.startswith("pictures=")]
-    try:
-        name, overrides = _task_and_overrides([word for word in argv if not word.startswith("pictures=")], conf)
-        configs = [_config(task, overrides, conf) for task in ([name] if name else group_choices(conf)["task"])]
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return USAGE_ERROR
+    name, overrides = _task_and_overrides([word for word in argv if not word.startswith("pictures=")], conf)
+    configs = [_config(task, overrides, conf) for task in ([name] if name else group_choices(conf)["task"])]
     from attnlab.launch.task_listing import show_all, show_one
 
-    return show_one(configs[0], sheets[-1] if sheets else None) if name else show_all(configs)
+    if name:
+        show_one(configs[0], sheets[-1] if sheets else None)
+    else:
+        show_all(configs)
+    return 0
 
 
 def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, list[str]]:
@@ -58,13 +55,13 @@ def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, li
     """
     tasks = group_choices(conf)["task"]
     words = [word.removeprefix("task=") for word in argv]
-    names = [word for word in words if "=" not in word and not word.startswith("-")]
-    overrides = [word for word in words if "=" in word and not word.startswith("-")]
-    overrides = with_data_set_names(overrides, task_yaml(names[0], conf) if names and names[0] in tasks else {})
-    problems = [f"{word}: unknown flag; there is --help" for word in words if word.startswith("-")]
-    for name in names:
-        if name not in tasks:
-            problems.append(f"{name}: no such task{choice(name, tasks, 'tasks')}")
+    flags = [word for word in words if word.startswith("-")]
+    names = [word for word in words if "=" not in word and word not in flags]
+    overrides = [word for word in words if "=" in word and word not in flags]
+    known = [task_yaml(name, conf) for name in names if name in tasks]
+    overrides = with_data_set_names(overrides, known[0] if known else {})
+    problems = [f"{word}: unknown flag; there is --help" for word in flags]
+    problems += [f"{name}: no such task{choice(name, tasks, 'tasks')}" for name in names if name not in tasks]
     if len(names) > 1:
         problems.append(f"{' '.join(names)}: one task at a time, or none for all of them")
     for word in overrides:
@@ -72,7 +69,7 @@ def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, li
         if key.startswith("task.") and not names:
             problems.append(f"{word}: of which task? write its name first: python {PROGRAM} <task> {quote(word)}")
         elif not key.startswith(("task.", "paths.")):
-            near = next((f"task.{key}" for name in names if name in tasks and key in task_yaml(name, conf)), None)
+            near = next((f"task.{key}" for options in known if key in options), None)
             problems.append(f"{word}: data depends on task.* and paths.* only{hint(near)}")
     if problems:
         raise ConfigError(problems, PROGRAM)

@@ -4,47 +4,38 @@ Nothing here imports torch, so that help and config errors are printed at once.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import yaml
 
 from attnlab.config.check import ConfigError
-from attnlab.config.dotted_keys import flatten
+from attnlab.config.command_frame import command
+from attnlab.config.dotted_keys import MISSING, flatten, value_at
+from attnlab.config.help import help_text
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint, nearest, nearest_key
 from attnlab.config.sweep import Command, check_command
 from attnlab.run.warm_start_check import from_run_problems
 
-USAGE_ERROR = 2
 OWN_LAUNCHERS = ("basic", "packed")
 """run jobs in this process; other launchers are plugins of Hydra"""
 
 
+@command(help_text, needs_words=False)
 def train_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
-    if any(argument in ("--help", "-h") for argument in argv):
-        from attnlab.config.help import help_text
-
-        print(help_text())
+    checked, shown = check_command(argv), flag_value(argv, "--cfg", "-c")
+    if shown == "job":
+        print(job_text(checked.jobs[0], flag_value(argv, "--package", "-p")), end="")
         return 0
-    try:
-        command = check_command(argv)
-        shown = flag_value(argv, "--cfg", "-c")
-        if shown == "job":
-            print(job_text(command.jobs[0], flag_value(argv, "--package", "-p")), end="")
-            return 0
-        if not shown and (unfit := from_run_problems(command.jobs)):
-            raise ConfigError(unfit)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return USAGE_ERROR
+    if not shown and (unfit := from_run_problems(checked.jobs)):
+        raise ConfigError(unfit)
     if shown or "--version" in argv:
         from attnlab.launch.hydra_launchers import hydra_main
 
         hydra_main(lambda config: None, argv)()
         return 0
-    return _run(command, argv)
+    return _run(checked, argv)
 
 
 def flag_value(argv: Sequence[str], *names: str) -> str:
@@ -66,12 +57,10 @@ def job_text(job: JobConfig, package: str) -> str:
         ConfigError: no such part.
     """
     config = job.raw | ({} if job.report is None else {"report": job.report})
-    part: Any = config
-    for name in filter(None, package.split(".") if package != "_global_" else ()):
-        if not isinstance(part, Mapping) or name not in part:
-            near = hint(nearest_key(package, flatten(config)) if "." in package else nearest(package, config))
-            raise ConfigError([f"--package {package}: no such part{near}"])
-        part = part[name]
+    part = config if package in ("", "_global_") else value_at(config, package)
+    if part is MISSING:
+        near = hint(nearest_key(package, flatten(config)) if "." in package else nearest(package, config))
+        raise ConfigError([f"--package {package}: no such part{near}"])
     return yaml.safe_dump(part, sort_keys=False)
 
 
@@ -79,22 +68,15 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     from attnlab.launch.run_jobs import Jobs
 
     jobs, name = Jobs(command, argv), command.launcher["name"]
-    if name in OWN_LAUNCHERS or not command.multirun:
-        for word in filter(_is_for_hydra, argv):
-            print(f"note: {word} has no effect: the jobs run in this process, without Hydra", file=sys.stderr)
-    if not command.multirun:
-        if name != "basic":
-            print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
-        jobs.run_only()
-    elif name == "basic":
-        jobs.run_each()
-    elif name == "packed":
-        jobs.run_packed(command.launcher["max_packed"])
-    else:
+    if command.multirun and name not in OWN_LAUNCHERS:
         from attnlab.launch.hydra_launchers import run_with_hydra
 
         return run_with_hydra(jobs, argv)
-    return jobs.exit_code()
+    for word in filter(_is_for_hydra, argv):
+        print(f"note: {word} has no effect: the jobs run in this process, without Hydra", file=sys.stderr)
+    if not command.multirun and name != "basic":
+        print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
+    return jobs.run()
 
 
 def _is_for_hydra(word: str) -> bool:

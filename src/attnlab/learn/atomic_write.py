@@ -4,11 +4,13 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from attnlab.config.message_text import UserError
+
 IDENTITY = "identity"
 """key of the run's identity (`config.naming.identity`) in every file of weights"""
 
 
-class SaveError(Exception):
+class SaveError(UserError):
     """Weights could not be saved; earlier files are unchanged."""
 
 

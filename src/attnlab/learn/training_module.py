@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
+from attnlab.config.message_text import UserError
 from attnlab.config.schema import Config
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
@@ -19,7 +20,7 @@ from attnlab.learn.objectives import hide_tokens, objective_for, over_pieces
 from attnlab.learn.optimizers import make_optimizer, with_schedule
 
 
-class NonFiniteLoss(Exception):
+class NonFiniteLoss(UserError):
     """The loss or the weights became NaN or infinite; the message names step, examples and parameter."""
 
 

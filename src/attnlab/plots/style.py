@@ -2,15 +2,16 @@
 
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+T = TypeVar("T")
 GREYS = ("0.15", "0.55", "0.75", "0.35", "0.88")
 """of bars and lines, from best to least distinguishable; more of them need hatches and markers"""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
@@ -30,6 +31,7 @@ _SETTINGS = {
     "axes.labelsize": 9,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "legend.title_fontsize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "hatch.linewidth": 0.5,
@@ -37,35 +39,49 @@ _SETTINGS = {
 }
 
 
-def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, Sequence[Axes]]:
-    """A figure of `rows` x `columns` panels, each `width` x `height` inches, and its panels in reading order.
+def panels(
+    number: int, columns: int, width: float, height: float, legend: int = 0, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure with a number of panels, so many in a row, each `width` x `height` inches.
 
     Args:
+        legend: lines of a legend outside of the panels.
         options: for `Figure.subplots`, such as sharey.
+
+    Returns:
+        the figure, and its panels in reading order.
     """
     # Set permanently: legends and labels that are drawn later read these settings too.
     mpl.rcParams.update(_SETTINGS)
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    rows = -(-number // columns)
+    figure = Figure(figsize=(width * columns, height * rows + LINE * legend), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    for axis in axes[number:]:
+        axis.set_visible(False)
+    return figure, axes[:number]
 
 
-def row_panels(rows: Sequence[str], xlabel: str, ylabel: str) -> tuple[Figure, list[Axes], bool]:
-    """Panels for the rows of a table: one panel with a line for each of a few rows, else one titled panel for each row.
+def row_lines(
+    rows: Mapping[str, T], xlabel: str, ylabel: str, draw: Callable[[Axes, T, dict[str, Any]], None], named: int = 1
+) -> Figure:
+    """Figure of the rows of a table: one panel with a line for each of a few rows, else one titled panel for each row.
 
-    Returns:
-        the figure, the panel of every row, and whether all rows share one panel.
+    Args:
+        rows: what is drawn, by the names of the rows.
+        draw: draws one row in a panel, with the style and the label of its line.
+        named: a legend is drawn from so many rows on.
     """
     together = len(rows) <= LINES_A_PANEL
-    if together:
-        figure, axes = panels(1, 1, 5.2, 3.0)
-    else:
-        figure, axes = panels(-(-len(rows) // PANELS_A_ROW), PANELS_A_ROW, 2.6, 2.2, sharey=True)
-    for axis in axes[1 if together else len(rows) :]:
-        axis.set_visible(False)
-    for axis, row in zip(axes, rows, strict=False):
-        axis.set(xlabel=xlabel, title="" if together else row)
+    size = (1, 1, 5.2, 3.0) if together else (len(rows), PANELS_A_ROW, 2.6, 2.2)
+    figure, axes = panels(*size, sharey=not together)
+    for number, (name, row) in enumerate(rows.items()):
+        axis = axes[0 if together else number]
+        axis.set(xlabel=xlabel, title="" if together else name)
+        draw(axis, row, line_look(number if together else 0) | {"label": name})
     figure.supylabel(ylabel, fontsize="medium")
-    return figure, [axes[0]] * len(rows) if together else axes[: len(rows)], together
+    if together and len(rows) >= named:
+        axes[0].legend()
+    return figure
 
 
 def logarithmic(axis: Axes) -> None:

@@ -6,14 +6,16 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.message_text import hint, listed, nearest, show
 from attnlab.config.naming import run_label
 from attnlab.config.report_schema import Report
 from attnlab.learn.metric_units import lower_is_better, same_unit
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
+from attnlab.report.report_record import ReportSeed
 from attnlab.report.statistics import mean
-from attnlab.report.table_types import Cell, Column, Seed, Table, TableError
+from attnlab.report.table_types import Cell, Column, Table, TableError
 
 
 def value_of(key: str, run: FoundRun) -> Any:
@@ -23,15 +25,8 @@ def value_of(key: str, run: FoundRun) -> Any:
         return config["model"]["name"]
     if key == "task":
         return run_label(config)
-    value: Any = config
-    for name in key.split("."):
-        if isinstance(value, Mapping) and name in value:
-            value = value[name]
-        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
-            value = value[int(name)]
-        else:
-            return None
-    return value
+    found = value_at(config, key)
+    return None if found is MISSING else found
 
 
 def row_name(report: Report, run: FoundRun) -> str:
@@ -95,10 +90,10 @@ def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], pu
     return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
 
 
-def _seed(run: FoundRun, metric: str) -> Seed:
+def _seed(run: FoundRun, metric: str) -> ReportSeed:
     value = run.value(metric)
     reason = run.lacking(metric) if value is None and run.state == "finished" else run.reason
-    return Seed(run.seed, value, run.state, reason, run.folder)
+    return ReportSeed(seed=run.seed, value=value, state=run.state, reason=reason, folder=str(run.folder))
 
 
 def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
@@ -136,7 +131,7 @@ def _with_average(
     return column
 
 
-def _averaged(seed: Seed, values: Sequence[float | None]) -> Seed:
+def _averaged(seed: ReportSeed, values: Sequence[float | None]) -> ReportSeed:
     """The mean of one seed's numbers in several columns."""
     if None in values:
         return replace(seed, value=None, state="missing", reason="a part of the average is missing")

@@ -1,6 +1,5 @@
 """`python report.py`: tables and figures from run folders; torch is imported for pictures of attentions only."""
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -8,22 +7,23 @@ from pathlib import Path
 from typing import Literal
 
 from attnlab.config.check import ConfigError
-from attnlab.config.message_text import command_line, hint, listed, nearest
+from attnlab.config.command_frame import command
+from attnlab.config.message_text import UserError, command_line, hint, listed, nearest
 from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.report_schema import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.metric_units import headlines
+from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.page.cli import page_main
-from attnlab.report.published_numbers import PublishedError, published_table
+from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
-from attnlab.report.report_record import ReportFigure, cells_csv, report_text, seeds_csv
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
-from attnlab.report.table_writers import compared, latex, markdown, record
+from attnlab.report.table_writers import compared, latex, markdown, print_report, record
 from attnlab.run.run_argument import folder_words
-from attnlab.run.run_folder import RunError, require_writable, write_text
+from attnlab.run.run_folder import require_writable, write_text
 
 COMMANDS = {"diagnose": diagnose_main, "page": page_main}
 REPORTS = Path("experiments/reports")
@@ -73,22 +73,13 @@ Tables and figures from run folders; missing, running and failed runs are named,
 """
 
 
+@command(lambda: HELP)
 def report_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
-    if not argv or any(word in ("--help", "-h") for word in argv):
-        print(HELP)
-        return 0 if argv else 2
     for word in argv:
         if (name := word.partition("=")[0]) in COMMANDS:
             return COMMANDS[name]([one for one in argv if one != name])
-    try:
-        return _report(_options(argv))
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except (TableError, PublishedError, RunError) as error:
-        print(f"report.py: {error}", file=sys.stderr)
-        return 1
+    return _report(_options(argv))
 
 
 def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
@@ -114,8 +105,6 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
 
 def _report(line: CommandLine[ReportOptions]) -> int:
     """Makes the report: prints it, writes its files, logs it."""
-    from attnlab.report.terminal_output import print_report
-
     options = line.options
     selection = _selection(options, line.others)
     table = _table(selection, options)
@@ -129,11 +118,13 @@ def _report(line: CommandLine[ReportOptions]) -> int:
         "To know": [*filter(None, [selection.left_out]), *notes(table)],
     }
     print_report(table, lines)
-    command = _command(line)
+    # without the options that say where it goes
+    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
+    again = command_line("python report.py", *words, *line.others)
     more = {
         "experiment": selection.name,
         "train_command": selection.command,
-        "report_command": command,
+        "report_command": again,
         "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "problems": lines["Without a number"],
         "notes": lines["To know"],
@@ -142,11 +133,11 @@ def _report(line: CommandLine[ReportOptions]) -> int:
     }
     report = record(table, comparisons, more)
     texts = {
-        "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, command) if one]}),
-        "table.csv": cells_csv(report),
-        "seeds.csv": seeds_csv(report),
+        "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, again) if one]}),
+        "table.csv": records.csv_text(records.CELL_HEADS, records.cell_lines(report)),
+        "seeds.csv": records.csv_text(records.SEED_HEADS, records.seed_lines(report)),
         "table.tex": latex(table),
-        "report.json": report_text(report),
+        "report.json": records.report_text(report),
     }
     for name, text in texts.items():
         write_text(out / name, text, ELSEWHERE)
@@ -159,20 +150,11 @@ def _report(line: CommandLine[ReportOptions]) -> int:
     return 0
 
 
-def _command(line: CommandLine[ReportOptions]) -> str:
-    """The command of the report, without the options that say where it goes."""
-    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
-    return command_line("python report.py", *words, *line.others)
-
-
 def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
     """The runs of the report, at least one of them finished."""
     if options.experiment:
-        selection = select_experiment(options.experiment, words)
-    else:
-        selection = select_glob(str(options.runs), options.include is not None)
-    require_runs(selection)
-    return selection
+        return require_runs(select_experiment(options.experiment, words))
+    return require_runs(select_glob(str(options.runs), options.include is not None))
 
 
 def _table(selection: RunSelection, options: ReportOptions) -> Table:
@@ -182,18 +164,14 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
         report = replace(report, figures=[Picture(kind=kind) for kind in options.figures])
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
-    for column in table.columns if options.columns else ():
-        if not any(cell.values for cell in table.each(column)):
-            _require_column(column.metric, selection)
-    return table
-
-
-def _require_column(metric: str, selection: RunSelection) -> None:
-    """Checks that some run has the metric of a column that was asked for."""
-    having = [run.result["metrics"] for run in selection.runs if run.state == "finished"]
+    # checks the columns that were asked for
+    having = [run.result["metrics"] for run in table.finished()]
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
-    if metric not in known:
-        raise TableError(f"columns={metric}: no run has it{hint(nearest(metric, known))}; {listed(known, 12)}")
+    for column in table.columns if options.columns else ():
+        if column.metric not in known and not any(cell.values for cell in table.each(column)):
+            near = hint(nearest(column.metric, known))
+            raise TableError(f"columns={column.metric}: no run has it{near}; {listed(known, 12)}")
+    return table
 
 
 def _folder(selection: RunSelection) -> Path:
@@ -208,17 +186,16 @@ def _word(text: str) -> str:
     return "".join(sign if sign.isalnum() else "_" for sign in text).strip("_")[-80:]
 
 
-def _figures(table: Table, out: Path) -> tuple[list[ReportFigure], list[str]]:
+def _figures(table: Table, out: Path) -> tuple[list[records.ReportFigure], list[str]]:
     """Draws the figures of a report; returns sentences on the ones that cannot be drawn."""
-    from attnlab.data.files.fetch import DataError
     from attnlab.report.figures.table_figures import draw
 
     found, undrawn = [], []
     for number, picture in enumerate(table.report.figures, start=1):
         try:
             drawn = draw(table, picture, out, number)
-        except (TableError, RunError, DataError, ConfigError) as error:
+        except UserError as error:
             undrawn.append(f"no picture {picture.quantity or picture.kind}: {error}")
         else:
-            found += [ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
+            found += [records.ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
     return found, undrawn

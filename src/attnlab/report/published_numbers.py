@@ -9,13 +9,13 @@ from typing import Any
 import yaml
 
 from attnlab.config.compose import CONF
-from attnlab.config.message_text import hint, listed, nearest
+from attnlab.config.message_text import UserError, hint, listed, nearest
 from attnlab.run.read_run_files import LOADER
 
 FOLDER = CONF.parent / "experiments" / "published"
 
 
-class PublishedError(Exception):
+class PublishedError(UserError):
     """A file or table of published numbers that is missing or malformed: why."""
 
 

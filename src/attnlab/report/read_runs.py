@@ -32,7 +32,6 @@ class FoundRun:
     config: Mapping[str, Any]
     state: str
     reason: str = ""
-    status: Mapping[str, Any] = field(default_factory=dict)
     result: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -115,35 +114,28 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
         status, result = read_status(folder / "status.json"), read_result(folder / "result.json") or {}
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
-    run = FoundRun(folder, config, "finished", status=status, result=result)
-    run.state, run.reason = _state(run)
-    return run
+    return FoundRun(folder, config, *_state(config, status, result), result)
 
 
-def _state(run: FoundRun) -> tuple[str, str]:
+def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
     """State and reason, from status.json and result.json."""
-    status, result = run.status, run.result
     state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
-    if result or state == "finished":
-        if not result:
-            return "unreadable", "status.json says finished and there is no result.json"
-        return _version_state(run)
+    if result:
+        made = result.get("versions", {}).get("attnlab") or status.get("attnlab")
+        data, now = result.get("data", {}).get("version"), _data_version(config["task"].get("_target_", ""))
+        other = ""
+        if made and made != attnlab.__version__:
+            other = f"made by attnlab {made}, this is {attnlab.__version__}"
+        elif None not in (data, now) and str(data) != str(now):
+            other = f"made on version {data} of the task's data, this is {now}"
+        return "other version" if other else "finished", other
+    if state == "finished":
+        return "unreadable", "status.json says finished and there is no result.json"
     if state == "running" and not _alive(status):
         return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
     if state in ("running", "failed", "stopped"):
         return state, reason or f"step {status.get('step', 0)}"
     return "missing", "nothing was trained yet"
-
-
-def _version_state(run: FoundRun) -> tuple[str, str]:
-    """Whether a result was made by this version of the package and of the data; state and reason."""
-    made = run.result.get("versions", {}).get("attnlab") or run.status.get("attnlab")
-    if made and made != attnlab.__version__:
-        return "other version", f"made by attnlab {made}, this is {attnlab.__version__}"
-    data, now = run.result.get("data", {}).get("version"), _data_version(run.config["task"].get("_target_", ""))
-    if None not in (data, now) and str(data) != str(now):
-        return "other version", f"made on version {data} of the task's data, this is {now}"
-    return "finished", ""
 
 
 @cache

@@ -33,7 +33,7 @@ def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
     ]
     # runs in no cell, such as runs with other values of best_over
     shown = {seed.folder for cell in measured for seed in cell.seeds}
-    others = [run for run in table.runs if run.state != "finished" and run.folder not in shown]
+    others = [run for run in table.runs if run.state != "finished" and str(run.folder) not in shown]
     lines += [f"{short_name(run.folder)}: {run.state}{_because(run.reason)}" for run in others]
     return [*lines, *(f"skipped {one}" for one in skipped)]
 

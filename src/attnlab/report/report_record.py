@@ -1,4 +1,4 @@
-"""Content of report.json as dataclasses, which `report.py` writes and the page and wandb read; its cells as csv.
+"""Content of report.json as dataclasses, which `report.py` writes and the page and wandb read.
 
 A field with a default may be missing in files of older versions and other tools.
 """
@@ -49,13 +49,18 @@ class ReportColumn(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSeed(Record):
-    """The number of one run in a cell."""
+    """The number of one run in a cell: `value` in the unit of the column, None where the run has none."""
 
     seed: Integral | str
     value: Real | None
     state: str
     reason: str | None = None
     folder: str | None = None
+
+    @property
+    def named_state(self) -> str:
+        """The state; of a finished run without a value, that it has no number."""
+        return "no number" if self.value is None and self.state == "finished" else self.state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,17 +225,8 @@ def seed_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
             yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed)}
 
 
-def cells_csv(report: ReportFile) -> str:
-    """A line for every cell."""
-    return _csv(CELL_HEADS, cell_lines(report))
-
-
-def seeds_csv(report: ReportFile) -> str:
-    """A line for every run of every cell."""
-    return _csv(SEED_HEADS, seed_lines(report))
-
-
-def _csv(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
+def csv_text(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
+    """Lines under their heads; other values of a line are left out."""
     text = io.StringIO()
     writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

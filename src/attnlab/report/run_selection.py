@@ -10,7 +10,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
 from attnlab.config.message_text import command_line, hint, listed, nearest_key, show
 from attnlab.config.naming import NOT_IDENTITY
-from attnlab.config.report_schema import Report
+from attnlab.config.report_schema import Picture, Report
 from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines, spread_of
@@ -38,11 +38,6 @@ class RunSelection:
     command: str = ""
     words: Sequence[str] = ()
     left_out: str = ""
-
-    @property
-    def title(self) -> str:
-        """The name; of a glob its last two parts, as a report does not say where all runs are."""
-        return self.name if self.command else "/".join(Path(self.name).parts[-2:])
 
 
 def select_experiment(name: str, words: Sequence[str]) -> RunSelection:
@@ -80,15 +75,13 @@ def select_glob(pattern: str, with_debug: bool = False) -> RunSelection:
             runs.append(look(folder))
         except Unreadable as error:
             skipped.append(f"{folder}: {error.short}")
-    kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
-    return RunSelection(pattern, None, kept, skipped, left_out=_left_out([run for run in runs if run not in kept]))
-
-
-def _left_out(runs: Sequence[FoundRun]) -> str:
-    if not runs:
-        return ""
-    names = listed(sorted({f"debug={run.config['debug']}" for run in runs}))
-    return f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {names} left out; include=debug adds them"
+    debugged = [] if with_debug else [run for run in runs if run.config.get("debug") is not None]
+    left_out = ""
+    if debugged:
+        names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
+        counted = f"{len(debugged)} run{'' if len(debugged) == 1 else 's'}"
+        left_out = f"{counted} of {names} left out; include=debug adds them"
+    return RunSelection(pattern, None, [run for run in runs if run not in debugged], skipped, left_out=left_out)
 
 
 def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
@@ -101,25 +94,23 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
         if all(value_of(key, run) is None for run in selection.runs):
             keys = sorted({"model", "task", *(name for run in selection.runs for name in run.settings)})
             raise TableError(f"rows={key}: no run has such a key{hint(nearest_key(key, keys))}")
-    block, runs = selection.report, selection.runs
-    if block is not None and not rows and not columns:
-        return block
-    keys = list(rows) or (block.rows if block else varying(runs))
-    return Report(
-        title=block.title if block else selection.title,
-        protocol=block.protocol if block else None,
-        rows=keys,
-        row_names=block.row_names if block and not rows else _names(runs, keys),
-        columns=block.columns if block and not columns else _columns(runs, list(columns) or _main_metrics(runs)),
-        best_over=block.best_over if block else [],
-    )
-
-
-def _main_metrics(runs: Sequence[FoundRun]) -> list[str]:
-    """The main test metrics of all runs; if no run has one, the first metric by name."""
-    having = [run.result.get("metrics", {}) for run in runs]
-    found = list(dict.fromkeys(name for metrics in having for name in headlines(metrics)))
-    return found or sorted(set().union(*having))[:1]
+    report, runs = selection.report, selection.runs
+    if report is None:
+        # a report does not say where all runs are
+        title = selection.name if selection.command else "/".join(Path(selection.name).parts[-2:])
+        report = Report(title=title, columns={})
+        metrics = [run.result.get("metrics", {}) for run in runs]
+        main = list(dict.fromkeys(name for one in metrics for name in headlines(one)))
+        # if no run has a main metric, the first one by name
+        rows, columns = rows or varying(runs), columns or main or sorted(set().union(*metrics))[:1]
+    if rows:
+        report = replace(report, rows=list(rows), row_names=_names(runs, rows))
+    if columns:
+        report = replace(report, columns=_columns(runs, columns))
+    if rows or columns:
+        # what belongs to the rows and columns of the experiment
+        report = replace(report, published=None, average=None, figures=[Picture(kind="bars")])
+    return report
 
 
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
@@ -175,14 +166,14 @@ def varying(runs: Sequence[FoundRun]) -> list[str]:
     return [*found, *keys] or ["model"]
 
 
-def require_runs(selection: RunSelection) -> None:
-    """Checks that there is a finished run.
+def require_runs(selection: RunSelection) -> RunSelection:
+    """Returns the selection if there is a finished run.
 
     Raises:
         TableError: there is none; with the states of the runs, or why a glob finds no run.
     """
     if any(run.state == "finished" for run in selection.runs):
-        return
+        return selection
     left_out = f"; {selection.left_out}" if selection.left_out else ""
     if not selection.runs:
         lacking = "run there that was trained in earnest" if left_out else "run folder there (one holds config.yaml)"

@@ -6,36 +6,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.message_text import hint, listed, nearest
+from attnlab.config.message_text import UserError, hint, listed, nearest
 from attnlab.config.report_schema import Report
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
-from attnlab.report.report_record import Comparison
+from attnlab.report.report_record import Comparison, ReportSeed
 from attnlab.report.statistics import APART, bimodal, mean, paired, sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
 
 
-class TableError(Exception):
+class TableError(UserError):
     """A table that would be wrong or empty; one sentence says why."""
-
-
-@dataclass(frozen=True)
-class Seed:
-    """The number of one run in a cell: `value` in the unit of the column, None where the run has none."""
-
-    seed: int
-    value: float | None
-    state: str
-    reason: str
-    folder: Path
-
-    @property
-    def named_state(self) -> str:
-        """The state; of a finished run without a value, that it has no number."""
-        return "no number" if self.value is None and self.state == "finished" else self.state
 
 
 @dataclass(frozen=True)
@@ -56,6 +40,11 @@ class Column:
         """The name of the unit."""
         return unit_of(self.metric).name
 
+    @property
+    def measured(self) -> str:
+        """What the column shows: its metric, or the columns of its mean."""
+        return f"mean of {listed(self.of)}" if self.of else self.metric
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -63,7 +52,7 @@ class Cell:
 
     row: str
     column: Column
-    seeds: Sequence[Seed]
+    seeds: Sequence[ReportSeed]
     published: Value | None = None
     chosen: str = ""
 

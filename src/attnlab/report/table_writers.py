@@ -1,24 +1,17 @@
 """Writers of a table: lines for the terminal, markdown, LaTeX, and the content of report.json."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
-from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import label, number
+from attnlab.report import report_record as records
 from attnlab.report.read_runs import short_name
-from attnlab.report.report_record import (
-    Comparison,
-    PublishedTable,
-    PublishedValue,
-    ReportCell,
-    ReportColumn,
-    ReportFile,
-    ReportRow,
-    ReportSeed,
-)
-from attnlab.report.table_types import Cell, Column, Table
+from attnlab.report.table_types import Cell, Table
 
 NONE = "-"
+T = TypeVar("T")
 
 
 def mean_and_sd(cell: Cell) -> str:
@@ -73,12 +66,38 @@ def row_head(table: Table) -> str:
     return ", ".join(keys) if len(keys) <= 3 else "run"
 
 
-def compared(comparison: Comparison, table: Table) -> str:
+def compared(comparison: records.Comparison, table: Table) -> str:
     """A comparison in one sentence: the difference, its interval and the method."""
     unit = next(column.unit for column in table.columns if column.name == comparison.column)
     ends = [number(value, unit, signed=True) for value in (comparison.difference, comparison.low, comparison.high)]
     rows = f"{comparison.row} - {comparison.against}"
     return f"{comparison.column}: {rows} = {ends[0]} [{ends[1]}, {ends[2]}] ({comparison.method})"
+
+
+def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
+    """Prints every cell with its seeds, then each list of sentences under its heading."""
+    # rich takes a tenth of a second
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Column
+    from rich.table import Table as Grid
+
+    heads, *cells = details(table)
+    columns = [Column(head, justify="right" if at > 1 else "left", overflow="fold") for at, head in enumerate(heads)]
+    grid = Grid(*columns, box=SIMPLE_HEAD, title=table.report.title, title_justify="left", pad_edge=False)
+    last = None
+    for row in cells:
+        grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
+        last = row[0]
+    console = Console()
+    # a file or a pipe takes long lines
+    Console(width=None if console.is_terminal else 200, markup=False).print(grid)
+    if table.report.protocol:
+        console.print(f"protocol: {table.report.protocol}", highlight=False, markup=False, soft_wrap=True)
+    for head, items in lines.items():
+        if items:
+            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
+    print()
 
 
 def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
@@ -141,43 +160,38 @@ def _tex(text: str) -> str:
     return escaped.replace(" ± ", r" $\pm$ ").replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ")
 
 
-def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, Any]) -> ReportFile:
+def record(table: Table, comparisons: Sequence[records.Comparison], more: Mapping[str, Any]) -> records.ReportFile:
     """The content of report.json, which the page and wandb read.
 
     Args:
         more: the fields of `ReportFile` that are not in the table.
     """
-    source = table.published
-    known = source and PublishedTable(paper=source.paper, table=source.name, source=source.source, trials=source.trials)
-    return ReportFile(
+    return records.ReportFile(
         title=table.report.title,
         protocol=table.report.protocol,
-        published=known,
-        columns=list(map(_column, table.columns)),
-        rows=[ReportRow(name=row, cells=list(map(_cell, cells.values()))) for row, cells in table.cells.items()],
+        published=table.published and _taken(records.PublishedTable, table.published, table=table.published.name),
+        columns=[_taken(records.ReportColumn, column, metric=column.measured) for column in table.columns],
+        rows=[
+            records.ReportRow(name=row, cells=list(map(_cell, cells.values()))) for row, cells in table.cells.items()
+        ],
         comparisons=list(comparisons),
         **more,
     )
 
 
-def _column(column: Column) -> ReportColumn:
-    metric = f"mean of {listed(column.of)}" if column.of else column.metric
-    return ReportColumn(name=column.name, metric=metric, unit=column.unit)
-
-
-def _cell(cell: Cell) -> ReportCell:
-    value = cell.published
-    return ReportCell(
+def _cell(cell: Cell) -> records.ReportCell:
+    return _taken(
+        records.ReportCell,
+        cell,
         column=cell.column.name,
-        mean=cell.mean,
-        sd=cell.sd,
         n=len(cell.values),
         best=cell.extreme(True),
         worst=cell.extreme(False),
-        bimodal=cell.bimodal,
-        chosen=cell.chosen,
-        published=value and PublishedValue(value=value.value, spread=value.spread, text=value.text),
-        difference=cell.difference,
-        difference_in_sd=cell.difference_in_sd,
-        seeds=[ReportSeed(**vars(seed) | {"folder": short_name(seed.folder)}) for seed in cell.seeds],
+        published=cell.published and _taken(records.PublishedValue, cell.published),
+        seeds=[replace(seed, folder=short_name(Path(seed.folder))) for seed in cell.seeds],
     )
+
+
+def _taken(kind: type[T], source: Any, **given: Any) -> T:
+    """A record that takes the fields not given from the attributes of an object."""
+    return kind(**{one.name: getattr(source, one.name) for one in fields(kind) if one.name not in given}, **given)

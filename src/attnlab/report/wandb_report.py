@@ -6,16 +6,8 @@ from typing import Any
 
 from attnlab.config.message_text import command_line
 from attnlab.config.schema import LoggerOptions
-from attnlab.report.report_record import (
-    CELL_HEADS,
-    SEED_HEADS,
-    Comparison,
-    ReportError,
-    ReportFile,
-    cell_lines,
-    read_report,
-    seed_lines,
-)
+from attnlab.report import report_record as records
+from attnlab.report.report_record import ReportError, ReportFile, read_report
 from attnlab.run.run_folder import RunError
 from attnlab.run.wandb_run import open_run
 
@@ -73,9 +65,9 @@ def _tables(report: ReportFile) -> dict[str, Any]:
     import wandb
 
     tables = {
-        "table": (CELL_HEADS, cell_lines(report)),
-        "seeds": (("row", "column", "unit", *SEED_HEADS[2:]), seed_lines(report)),
-        "comparisons": ([one.name for one in fields(Comparison)], map(asdict, report.comparisons)),
+        "table": (records.CELL_HEADS, records.cell_lines(report)),
+        "seeds": (("row", "column", "unit", *records.SEED_HEADS[2:]), records.seed_lines(report)),
+        "comparisons": ([one.name for one in fields(records.Comparison)], map(asdict, report.comparisons)),
     }
     found = {}
     for name, (heads, lines) in tables.items():

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from attnlab.config.defaults import completed
+from attnlab.config.message_text import UserError
 from attnlab.config.moved_targets import with_present_targets
 from attnlab.config.tables import LOADER
 from attnlab.config.type_check import accepts, hints, record_problem
@@ -29,7 +30,7 @@ HEADER = ("step", "name", "value")
 _ROW = re.compile(r"(\d{1,15}),([^,\x00-\x1f\x7f\ufffd]+),(-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan))", re.ASCII)
 
 
-class RunError(Exception):
+class RunError(UserError):
     """A run that cannot continue: one sentence that says what is wrong, where, and what to do."""
 
 

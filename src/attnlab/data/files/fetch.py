@@ -16,13 +16,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from attnlab.config.message_text import UserError
 from attnlab.data.files.progress import say, track
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
 CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 
-class DataError(Exception):
+class DataError(UserError):
     """A data file is missing, cut short or changed, or a folder cannot be written; says what to do."""
 
 

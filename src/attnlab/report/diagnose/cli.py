@@ -1,70 +1,17 @@
 """`python report.py diagnose=<run folder> ...`: figures of the attentions of a run."""
 
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import get_args
+from collections.abc import Sequence
 
-from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
-from attnlab.config.ranges import Count, Natural
-from attnlab.config.report_schema import Quantity
-from attnlab.run.run_argument import asked_config, folder_words, subset_problem
+from attnlab.config.check import ConfigError
+from attnlab.config.command_frame import command
+from attnlab.config.option_parser import options_help, read_options, unknown_options
+from attnlab.report.diagnose.options import DiagnoseOptions
+from attnlab.run.run_argument import folder_words
 from attnlab.run.run_folder import RunError, require_writable
 
-USAGE_ERROR, FAILED = 2, 1
+PROGRAM = "report.py diagnose=<run folder>"
 ELSEWHERE = "choose another folder with out="
-NO_WEIGHTS = (
-    "the run has saved no weights yet (no last.ckpt); wait for its first checkpoint, repeat its training command, or "
-    "draw quantities=gradients, which needs none"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DiagnoseOptions(CommandOptions):
-    """Options of report.py diagnose=..."""
-
-    diagnose: Path = field(metadata={"missing": "<run folder>"})
-    """the run folder (experiments/runs/<task>/<model>/<tag>/seed<k>)"""
-    compare: Path | None = None
-    """another run of the same task, drawn into the same pictures"""
-    quantities: list[Quantity] = field(default_factory=lambda: list(get_args(Quantity)))
-    """some of norms,values,weights,locality,gradients (default: all)"""
-    subset: str | None = None
-    """test/ood, val, train, ... (default: the first test subset)"""
-    examples: Count = 64
-    """number of examples that are read (default: 64)"""
-    example: Natural | None = None
-    """the number of the example that maps show (default: one of middling length)"""
-    out: Path | None = None
-    """folder of the files (default: diagnosis/ in the run folder)"""
-    data: Path | None = field(default=None, metadata={"key": "paths.data"})
-    """folder of the data (default: as in the run's configuration)"""
-    cache: Path | None = field(default=None, metadata={"key": "paths.cache"})
-    """folder of the prepared data (default: as in the run's configuration)"""
-
-    def problems(self) -> Iterator[str]:
-        """Run folders that cannot be read or lack weights, subsets that their tasks lack, runs of two tasks."""
-        tasks, without_weights = [], []
-        runs = {"diagnose": self.diagnose, "compare": self.compare}
-        for key, folder in ((key, folder) for key, folder in runs.items() if folder):
-            try:
-                tasks.append(asked_config(key, folder)["task"])
-            except RunError as error:
-                yield str(error)
-            else:
-                without_weights += [] if (folder / "last.ckpt").exists() else [f"{key}={folder}: {NO_WEIGHTS}"]
-        if self.quantities == ["gradients"]:
-            return
-        yield from without_weights
-        if self.subset:
-            yield from dict.fromkeys(filter(None, (subset_problem(task, self.subset) for task in tasks)))
-        names = [task["name"] for task in tasks]
-        if len(set(names)) > 1:
-            yield f"compare={self.compare}: a run of {names[1]}, which has no axes in common with {names[0]}"
-
-
-HELP = f"""python report.py diagnose=<run folder> [key=value ...]
+HELP = f"""python {PROGRAM} [key=value ...]
 
 Figures of the attentions of a finished or stopped run, and their numbers as csv.
 
@@ -72,45 +19,21 @@ Figures of the attentions of a finished or stopped run, and their numbers as csv
 """
 
 
+@command(lambda: HELP)
 def diagnose_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code. torch is imported when the words are right."""
-    if not argv or any(word in ("--help", "-h") for word in argv):
-        print(HELP)
-        return 0 if argv else USAGE_ERROR
     line = read_options(DiagnoseOptions, argv, folder_words(argv, ("diagnose", "compare")))
     if problems := unknown_options(DiagnoseOptions, line.others) + line.problems:
-        n = len(problems)
-        print(f"{n} problem{'' if n == 1 else 's'} in the command, nothing was drawn:", file=sys.stderr)
-        print(*(f"  - {problem}" for problem in problems), sep="\n", file=sys.stderr)
-        print("`python report.py diagnose=<run folder> --help` lists what is allowed.", file=sys.stderr)
-        return USAGE_ERROR
-    try:
-        written = _draw(line.options)
-    except RunError as error:
-        print(f"failed: {error}", file=sys.stderr)
-        return FAILED
-    print(*written, sep="\n")
-    return 0
-
-
-def _draw(options: DiagnoseOptions) -> list[Path]:
-    from attnlab.attention.base import TooLong
-    from attnlab.config.check import ConfigError
-    from attnlab.data.files.fetch import DataError
-    from attnlab.report.diagnose.run_figures import ExampleChoice, diagnose_run
-
+        raise ConfigError(problems, PROGRAM)
+    options = line.options
     out = options.out or options.diagnose / "diagnosis"
     require_writable(out, ELSEWHERE)
-    paths = {"data": options.data, "cache": options.cache}
-    source = ExampleChoice(
-        subset=options.subset,
-        examples=options.examples,
-        example=options.example,
-        paths={name: str(folder) for name, folder in paths.items() if folder},
-    )
+    from attnlab.report.diagnose.run_figures import diagnose_run
+
     try:
-        return diagnose_run(options.diagnose, out, options.quantities, options.compare, source)
-    except (DataError, TooLong, ConfigError) as error:
+        print(*diagnose_run(options, out), sep="\n")
+    except ConfigError as error:
         raise RunError(str(error)) from None
     except OSError as error:
         raise RunError(f"cannot write {error.filename}: {error.strerror}; {ELSEWHERE}") from None
+    return 0

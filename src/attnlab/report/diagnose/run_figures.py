@@ -12,7 +12,6 @@ All but the last rebuild the network with the weights of the run's final test, a
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from attnlab.config.message_text import hint, listed, nearest, show
 from attnlab.config.naming import comparable
 from attnlab.config.schema import Config
 from attnlab.learn.training_progress import Reporter
+from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.run.build_runtime import choose_device, prepare
 from attnlab.run.load_run import network_with, paths_here, trained_on
 from attnlab.run.read_checkpoints import run_weights
@@ -35,36 +35,15 @@ from attnlab.tasks.base import Prepared, Task, make_task
 
 TOGETHER = 2
 """runs in one picture, if they differ in their seed alone"""
+NamedRun = tuple[str, Path]
+"""label and folder of a run"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExampleChoice:
-    """The examples to read, and the folders of the data.
-
-    subset:   None = the first test subset.
-    examples: how many are read.
-    example:  the one that maps show; None = one of middling length.
-    paths:    `data` and `cache`, if not as in the run's configuration.
-    """
-
-    subset: str | None = None
-    examples: int = 64
-    example: int | None = None
-    paths: Mapping[str, str] = field(default_factory=dict)
-
-
-def diagnose_run(
-    folder: Path,
-    out: Path,
-    quantities: Collection[str] = (*QUANTITIES, "gradients"),
-    compare: Path | None = None,
-    source: ExampleChoice | None = None,
-) -> list[Path]:
+def diagnose_run(options: DiagnoseOptions, out: Path) -> list[Path]:
     """Draws one run, or two in the same pictures.
 
     Args:
         out: the folder that takes `<quantity>.png` and `<quantity>.csv`.
-        compare: another run, of the same task and any model.
 
     Returns:
         the files written.
@@ -72,21 +51,12 @@ def diagnose_run(
     Raises:
         RunError: no run, no weights, no such subset or example; DataError: its data cannot be had.
     """
-    folders = [folder, *([compare] if compare else [])]
+    folders = [options.diagnose, *([options.compare] if options.compare else [])]
     runs = list(zip(run_names(folders), folders, strict=True))
-    network = [quantity for quantity in QUANTITIES if quantity in quantities]
-    written: list[Path] = []
-    if network:
-        loader = _Loader(source or ExampleChoice())
-        summaries = [loader.summary(label, where, network) for label, where in runs]
-        for quantity in network:
-            written += draw(quantity, summaries, out / quantity)
-    if "gradients" in quantities:
-        written += draw_gradients([_gradients(label, where) for label, where in runs], out / "gradients")
-    return written
+    return _Diagnosis(options).draw(options.quantities, runs, out)
 
 
-def draw_diagnosis(quantity: str, runs: Sequence[tuple[str, Path]], out: Path) -> list[Path]:
+def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[Path]:
     """Draws one quantity of any number of runs, each given with its name.
 
     Locality and gradients of all runs are curves of one picture. For the other quantities, two runs that differ in
@@ -103,15 +73,11 @@ def draw_diagnosis(quantity: str, runs: Sequence[tuple[str, Path]], out: Path) -
         raise ValueError(f"quantity={quantity}: expected one of {listed(allowed)}{hint(nearest(quantity, allowed))}")
     if not runs:
         raise ValueError(f"quantity={quantity}: there are no runs to draw it of")
-    if quantity == "gradients":
-        return draw_gradients([_gradients(label, folder) for label, folder in runs], out / quantity)
-    loader = _Loader(ExampleChoice())
-    groups = [list(runs)] if quantity == "locality" else _groups(runs)
-    written: list[Path] = []
-    for number, group in enumerate(groups, start=1):
-        summaries = [loader.summary(label, folder, [quantity]) for label, folder in group]
-        written += draw(quantity, summaries, out / (f"{quantity}_{number}" if len(groups) > 1 else quantity))
-    return written
+    groups = [list(runs)] if quantity in ("locality", "gradients") else _groups(runs)
+    numbers = [f"_{number}" for number in range(1, len(groups) + 1)] if len(groups) > 1 else [""]
+    diagnosis = _Diagnosis(DiagnoseOptions(diagnose=runs[0][1]))
+    drawn = zip(groups, numbers, strict=True)
+    return [file for group, number in drawn for file in diagnosis.draw([quantity], group, out, number)]
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -127,7 +93,7 @@ def run_names(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def _groups(runs: Iterable[tuple[str, Path]]) -> list[list[tuple[str, Path]]]:
+def _groups(runs: Iterable[NamedRun]) -> list[list[NamedRun]]:
     """Groups of at most two runs that differ in their seed alone."""
     alike = defaultdict(list)
     for label, folder in runs:
@@ -144,18 +110,27 @@ def _gradients(label: str, folder: Path) -> tuple[str, list[int], list[float]]:
     return label, steps, values
 
 
-class _Loader:
-    """Rebuilds the networks of runs; data that several runs share is prepared once."""
+class _Diagnosis:
+    """Draws runs, whose networks it rebuilds; data that several runs share is prepared once."""
 
-    def __init__(self, source: ExampleChoice) -> None:
-        self.source, self.reporter = source, Reporter("auto")
+    def __init__(self, options: DiagnoseOptions) -> None:
+        self.options, self.reporter = options, Reporter("auto")
         self.prepared: dict[str, tuple[Task, Prepared]] = {}
+
+    def draw(self, quantities: Collection[str], runs: Sequence[NamedRun], out: Path, number: str = "") -> list[Path]:
+        """Draws some runs into the same pictures; `number` ends the names of the files."""
+        network = [quantity for quantity in QUANTITIES if quantity in quantities]
+        summaries = [self.summary(label, folder, network) for label, folder in runs] if network else []
+        written = [file for quantity in network for file in draw(quantity, summaries, out / f"{quantity}{number}")]
+        if "gradients" in quantities:
+            written += draw_gradients([_gradients(label, folder) for label, folder in runs], out / f"gradients{number}")
+        return written
 
     def summary(self, label: str, folder: Path, quantities: Collection[str]) -> AttentionSummary:
         """The arrays of one run's attentions."""
         raw = read_config(folder / "config.yaml")
         # the weights are in the run's own checkpoint; the run of its warm start may be gone
-        paths = paths_here(raw["paths"]) | dict(self.source.paths)
+        paths = paths_here(raw["paths"]) | self.options.paths
         raw |= {"from_run": None, "task": trained_on(folder), "paths": paths}
         config = job_config(raw).typed
         # a run of a GPU can be drawn without one
@@ -175,14 +150,14 @@ class _Loader:
         return self.prepared[key]
 
     def _examples(self, task: Task, prepared: Prepared, label: str, where: Mapping[str, Any]) -> DiagnosedExamples:
-        source, names = self.source, list(prepared.subsets)
-        subset = source.subset or next((name for name in names if name.startswith("test")), names[-1])
+        options, names = self.options, list(prepared.subsets)
+        subset = options.subset or next((name for name in names if name.startswith("test")), names[-1])
         if subset not in names:
             raise RunError(unknown_subset(subset, names))
         examples = prepared.subsets[subset]
-        if source.example is not None and source.example >= len(examples):
-            raise RunError(f"example={source.example}: {subset} has {len(examples)} examples, numbered from 0")
-        numbers = choose(examples, source.examples, source.example)
+        if options.example is not None and options.example >= len(examples):
+            raise RunError(f"example={options.example}: {subset} has {len(examples)} examples, numbered from 0")
+        numbers = choose(examples, options.examples, options.example)
         return DiagnosedExamples(
             task=task, prepared=prepared, subset=subset, numbers=numbers, label=label, weights=f"step {where['step']}"
         )

@@ -13,8 +13,7 @@ from attnlab.config.report_schema import Picture
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import PANELS_A_ROW, line_look, panels, save
 from attnlab.report.build_table import row_name, value_of
-from attnlab.report.figures.accuracy_by_length import by_length
-from attnlab.report.figures.training_curves import training
+from attnlab.report.figures.line_figures import by_length, training
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
 LONGEST_NAME = 40
@@ -44,11 +43,9 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError("there is no number to draw")
     width = min(len(columns), PANELS_A_ROW)
     height = 0.26 * sum(-(-len(row) // LONGEST_NAME) for row in table.cells) + 0.9
-    figure, axes = panels(-(-len(columns) // width), width, 3.0 if width > 1 else 5.2, height, sharey=True)
-    for axis, column in zip(axes, columns, strict=False):
+    figure, axes = panels(len(columns), width, 3.0 if width > 1 else 5.2, height, sharey=True)
+    for axis, column in zip(axes, columns, strict=True):
         _bars(axis, table, column)
-    for axis in axes[len(columns) :]:
-        axis.set_visible(False)
     return [(save(figure, path), f"{table.report.title}: mean (bar) and every seed (dot){_also(table)}")]
 
 
@@ -101,7 +98,7 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError(f"report.figures: a curve over x={key} needs it among rows ({', '.join(table.report.rows)})")
     lines = _lines(table, key)
     positions = _positions({x for points in lines.values() for x in points.values()})
-    figure, axes = panels(1, len(table.columns), 3.3, 2.7)
+    figure, axes = panels(len(table.columns), len(table.columns), 3.3, 2.7)
     for axis, column in zip(axes, table.columns, strict=True):
         for number, (name, points) in enumerate(lines.items()):
             cells = {positions[x]: table.cells[row].get(column.name) for row, x in points.items()}
@@ -156,7 +153,7 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     for cell, best in itertools.product(numbered, (True, False)):
         number, _ = cell.extreme(best)
         folder = next(seed.folder for seed in cell.seeds if seed.seed == number)
-        chosen.setdefault(folder, f"{cell.row}, {'best' if best else 'worst'} seed ({number})")
+        chosen.setdefault(Path(folder), f"{cell.row}, {'best' if best else 'worst'} seed ({number})")
     if not chosen:
         raise TableError("there is no number to draw")
     runs = [(name, folder) for folder, name in chosen.items()]

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from attnlab.config.check import ConfigError
+from attnlab.config.command_frame import command
 from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
-from attnlab.report.page.find_content import Contents, find
 from attnlab.report.page.render_templates import templates
 from attnlab.report.page.sections import Page
-from attnlab.run.run_folder import RunError, write_text
+from attnlab.run.run_folder import require_writable, write_text
 
-MEASURED, REPORTS, OUT = Path("experiments/measured"), Path("experiments/reports"), Path("experiments/report.html")
+MEASURED, REPORTS = Path("experiments/measured"), Path("experiments/reports")
+ELSEWHERE = "choose another out=<file>"
 _FOLDER = {"value": "<folder>"}
 
 
@@ -24,7 +26,7 @@ class PageOptions(CommandOptions):
     """committed results (default: experiments/measured)"""
     reports: Path | None = field(default=None, metadata=_FOLDER)
     """reports of this machine (default: experiments/reports)"""
-    out: Path = field(default=OUT, metadata={"value": "<file>"})
+    out: Path = field(default=Path("experiments/report.html"), metadata={"value": "<file>"})
     """the page (default: experiments/report.html)"""
 
     def problems(self) -> Iterator[str]:
@@ -45,36 +47,21 @@ opens from disk.
 """
 
 
+@command(lambda: HELP, needs_words=False)
 def page_main(argv: Sequence[str]) -> int:
     """Write the page; returns the exit code."""
-    if any(word in ("--help", "-h") for word in argv):
-        print(HELP)
-        return 0
     line = read_options(PageOptions, argv)
     if problems := unknown_options(PageOptions, line.others) + line.problems:
-        print("\n".join(f"report.py page: {problem}" for problem in problems), file=sys.stderr)
-        return 2
+        raise ConfigError(problems, "report.py page")
     options = line.options
-    page, contents = Page(options.out), find((options.measured or MEASURED, options.reports or REPORTS))
-    text = _written(page, contents)
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.out, text)
-    except (OSError, RunError) as error:
-        print(f"report.py page: out={options.out}: {error}", file=sys.stderr)
-        return 1
+    page = Page(options.out, (options.measured or MEASURED, options.reports or REPORTS))
+    written = time.strftime("%Y-%m-%d %H:%M %Z")
+    text = templates().get_template("page.html").render(page=page, written=written)
+    require_writable(options.out.parent, ELSEWHERE)
+    write_text(options.out, text, ELSEWHERE)
     for sentence in page.skipped:
         print(sentence, file=sys.stderr)
-    counts = {"experiment": len(contents.reports), "other section": len(contents.others), "picture": page.pictures}
-    shown = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
-    print(f"{options.out}: {shown}, {len(text.encode()) / 1e6:.1f} MB")
+    counts = {"experiment": len(page.reports), "other section": len(page.others), "picture": page.pictures}
+    named = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    print(f"{options.out}: {named}, {len(text.encode()) / 1e6:.1f} MB")
     return 0
-
-
-def _written(page: Page, contents: Contents) -> str:
-    """The whole document."""
-    page.skipped += contents.skipped
-    reports = [page.section(folder) for folder in contents.reports]
-    others = [page.section(folder) for folder in contents.others]
-    shown = {"reports": reports, "others": others, "skipped": page.skipped}
-    return templates().get_template("page.html").render(shown, written=time.strftime("%Y-%m-%d %H:%M %Z"))

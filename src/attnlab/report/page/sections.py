@@ -1,18 +1,22 @@
-"""Sections of the page: the content that the templates show for an experiment, a diagnosis or a text."""
+"""Sections of the page: reports, diagnoses and texts that lie below some folders, as the templates show them."""
 
+import os
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 
 from markupsafe import Markup
 
-from attnlab.report.page.find_content import ContentFolder
-from attnlab.report.page.markdown import linked, rendered
+from attnlab.report.page.markdown import linked, rendered, split_title
 from attnlab.report.page.pictures import PictureError, Pixels, read_pixels
-from attnlab.report.report_record import ReportFile
+from attnlab.report.report_record import ReportError, ReportFile, read_report
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
 """files in the folder of a section that are linked"""
+Shown = tuple[Path, str]
+"""a picture file and its caption"""
 Link = tuple[str, str]
 """the name of a file and its address"""
 
@@ -27,15 +31,15 @@ class Picture:
     numbers: Link | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Section:
     """The section of one folder.
 
-    id:      unique on the page; empty for a section inside another one.
+    id:      unique among the sections that are not inside another one.
     remark:  follows the title in the table of contents.
     text:    its README without the title.
-    below:   sections inside this one.
     folder:  its path; empty if that is absolute, which means nothing on other machines.
+    below:   sections of diagnoses and texts in its subfolders, if it holds a report.
     """
 
     title: str
@@ -45,51 +49,99 @@ class Section:
     text: Markup | None
     pictures: list[Picture]
     files: list[Link]
-    below: list["Section"]
     folder: str
+    below: list["Section"] = field(default_factory=list)
 
 
 class Page:
-    """Makes the sections of a page.
+    """The sections of a page: reports, diagnosis folders (pictures with a csv of the same name) and texts.
+
+    Diagnoses and texts below the folder of a report belong to it. Of equal reports the first is taken.
 
     Args:
         out: the file of the page.
+        roots: folders that are searched.
 
     Attributes:
+        reports: sections of experiments, in the order of their names.
+        others: diagnoses and texts that belong to no report.
         skipped: sentences on files that cannot be shown.
         pictures: how many pictures are on the page.
     """
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
+    def __init__(self, out: Path, roots: Sequence[Path]) -> None:
+        self.out, self.pictures = out, 0
+        self.reports: list[Section] = []
+        self.others: list[Section] = []
         self.skipped: list[str] = []
-        self.pictures = 0
-        self._ids: set[str] = set()
+        self._first: dict[str, Path] = {}
+        self._owners: dict[Path, Section | None] = {}
+        folders: dict[Path, Path] = {}
+        for folder in chain.from_iterable(map(_folders, roots)):
+            folders.setdefault(folder.resolve(), folder)
+        for folder in folders.values():
+            self._add(folder)
+        # experiments of one paper follow each other
+        self.reports.sort(key=lambda section: section.report.experiment)
+        ids: set[str] = set()
+        for section in self.reports + self.others:
+            names = chain([section.id], (f"{section.id}-{at}" for at in count(2)))
+            section.id = next(name for name in names if name not in ids)
+            ids.add(section.id)
 
-    def section(self, source: ContentFolder, owner: Path | None = None) -> Section:
-        """The section of a report, a text or a diagnosis.
-
-        Args:
-            owner: the folder of the report whose section holds this one.
-        """
-        report, folder, text, inside = source.report, source.folder, None, set()
-        if source.text is not None:
-            text, inside = rendered(source.text, folder, self.out, 1 if report is None and owner is None else 2)
-            self.pictures += len(inside)
+    def _add(self, folder: Path) -> None:
+        """Adds the content of a folder, if it has any."""
+        report, title, text = self._read(folder)
+        pictures = sorted(folder.glob("*.png"))
+        with_numbers = [picture for picture in pictures if picture.with_suffix(".csv").exists()]
         if report is not None:
-            title, shown = report.title, [(folder / one.file, one.caption or one.file) for one in report.figures]
-        else:
-            title = source.title or f"Diagnosis: {folder.relative_to(owner or folder.parent).as_posix()}"
-            shown = [(one, one.stem.replace("_", " ")) for one in source.pictures if one.resolve() not in inside]
+            self._owners[folder], first = None, self._first.setdefault(repr(report), folder)
+            if first == folder:
+                shown = [(folder / one.file, one.caption or one.file) for one in report.figures]
+                self._owners[folder] = self._section(folder, report, report.title, text, shown)
+                self.reports.append(self._owners[folder])
+            else:
+                self.skipped.append(f"skipped {folder}: its report is that of {first}")
+        elif text is not None or with_numbers:
+            shown = [(one, one.stem.replace("_", " ")) for one in (with_numbers if text is None else pictures)]
+            owner = next((parent for parent in folder.parents if parent in self._owners), None)
+            title = title or f"Diagnosis: {folder.relative_to(owner or folder.parent).as_posix()}"
+            if owner is None:
+                self.others.append(self._section(folder, None, title, text, shown, lower=1))
+            elif (section := self._owners[owner]) is not None:
+                section.below.append(self._section(folder, None, title, text, shown))
+
+    def _read(self, folder: Path) -> tuple[ReportFile | None, str | None, str | None]:
+        """The report of a folder, and title and text of its README.md."""
+        report, title, text, file = None, None, None, folder / "report.json"
+        if file.exists():
+            try:
+                report = read_report(file)
+            except ReportError as error:
+                self.skipped.append(f"skipped {file}: {error}; write it again with python report.py experiment=...")
+        if (folder / "README.md").exists():
+            try:
+                title, text = split_title((folder / "README.md").read_text())
+            except (OSError, ValueError) as error:
+                self.skipped.append(f"skipped {folder / 'README.md'}: {error}")
+        return report, title, text
+
+    def _section(
+        self, folder: Path, report: ReportFile | None, title: str, text: str | None, shown: list[Shown], lower: int = 2
+    ) -> Section:
+        """The section of a folder; headings of its text go down by `lower` levels."""
+        html, inside = (None, set()) if text is None else rendered(text, folder, self.out, lower)
+        self.pictures += len(inside)
+        shown = [one for one in shown if report or one[0].resolve() not in inside]
+        name = report.experiment if report else folder.name
         return Section(
             title=title,
-            id="" if owner else self._new_id(report.experiment if report else folder.name),
+            id=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "section",
             remark=_remark(report) if report else "",
             report=report,
-            text=text,
+            text=html,
             pictures=[self._picture(file, folder, caption) for file, caption in shown],
             files=[self._link(file) for file in sorted(folder.iterdir()) if file.suffix in DATA and file.is_file()],
-            below=[self.section(one, folder) for one in source.below],
             folder="" if folder.is_absolute() else folder.as_posix(),
         )
 
@@ -106,12 +158,12 @@ class Page:
     def _link(self, file: Path) -> Link:
         return file.name, linked(file, self.out)
 
-    def _new_id(self, path: str) -> str:
-        base = re.sub(r"[^a-z0-9]+", "-", path.lower()).strip("-") or "section"
-        names = [base, *(f"{base}-{at}" for at in range(2, len(self._ids) + 2))]
-        name = next(name for name in names if name not in self._ids)
-        self._ids.add(name)
-        return name
+
+def _folders(root: Path) -> Iterator[Path]:
+    """A root and the folders below it, without hidden ones, in the order of their names."""
+    for folder, names, _ in os.walk(root):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        yield Path(folder)
 
 
 def _remark(report: ReportFile) -> str:

@@ -1,0 +1,41 @@
+"""Frame of every command: --help, one message for an error that a user can mend, and the exit code."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from attnlab.config.check import ConfigError
+from attnlab.config.message_text import UserError
+
+FAILED, USAGE_ERROR = 1, 2
+Main = Callable[..., int]
+"""runs the words of a command line; returns the exit code"""
+
+
+def command(help_text: Callable[[], str], needs_words: bool = True) -> Callable[[Main], Main]:
+    """Decorator of the main function of a command.
+
+    Args:
+        needs_words: without any word it shows its help.
+    """
+
+    def framed(main: Main) -> Main:
+        @wraps(main)
+        def run(argv: Sequence[str], *more: Any) -> int:
+            empty = needs_words and not argv
+            if empty or any(word in ("--help", "-h") for word in argv):
+                print(help_text())
+                return USAGE_ERROR if empty else 0
+            try:
+                return main(argv, *more)
+            except ConfigError as error:
+                print(error, file=sys.stderr)
+                return USAGE_ERROR
+            except UserError as error:
+                print(f"failed: {error}", file=sys.stderr)
+                return FAILED
+
+        return run
+
+    return framed
