@@ -134,7 +134,7 @@ def run(name: str, model: str, data: Path, runs: Path, steps: str | None) -> Non
     words = [*shown, *paths, "logger=csv", "trainer=cpu", "trainer.threads=1", "trainer.progress=none"]
     subprocess.run([sys.executable, "train.py", *words], check=True, env=environment(), cwd=ROOT)
     from attnlab.config.job_config import compose_config
-    from attnlab.config.naming import run_folder
+    from attnlab.config.run_identity import run_folder
 
     folder = run_folder(compose_config(words))
     with (folder / "metrics.csv").open() as rows:

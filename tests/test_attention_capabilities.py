@@ -16,7 +16,7 @@ from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.config.capabilities import can
 from attnlab.config.check import check_config
 from attnlab.config.compose import CONF
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))

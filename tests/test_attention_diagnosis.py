@@ -12,10 +12,10 @@ import torch
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 from support.tiny_data import trained
 
-from attnlab.analysis import attention_figures
-from attnlab.analysis.attention_figures import draw
+from attnlab.analysis import summary_figures
 from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.gradient_norm_variation import column, relative_sd, running_relative_sd
+from attnlab.analysis.summary_figures import draw
 from attnlab.analysis.summary_types import (
     RATIOS,
     AttentionSummary,
@@ -26,7 +26,7 @@ from attnlab.analysis.summary_types import (
     neighbourhood_shares,
 )
 from attnlab.attention.linear import LinearAttention
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.learn import evaluator
 from attnlab.learn.training_module import TrainingModule
 from attnlab.report.diagnose import run_figures
@@ -291,7 +291,7 @@ def sketched(monkeypatch: pytest.MonkeyPatch) -> list[AttentionSummary]:
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (1, 1)).save(f"{path}.png")
 
-    monkeypatch.setattr(attention_figures, "draw", sketch)
+    monkeypatch.setattr(summary_figures, "draw", sketch)
     return asked
 
 

@@ -11,7 +11,7 @@ from support.model_cases import SPECS, distinct_for, models_for
 from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, run_job, settings
 from torch import nn
 
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.compiled_step import OwnGradients
 from attnlab.run import build_runtime

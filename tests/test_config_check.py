@@ -16,7 +16,7 @@ from attnlab.config.check import ConfigError, check_config
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.defaults import completed
 from attnlab.config.job_config import apply_values, compose_config
-from attnlab.config.key_hints import OTHER_NAMES
+from attnlab.config.nearest_word import OTHER_NAMES
 from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
 from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
@@ -471,7 +471,7 @@ def test_wrong_values_for_a_finished_run(override: str, message: str) -> None:
 def test_a_wrong_command_is_quick_and_imports_nothing_heavy() -> None:
     code = """
 import sys
-from attnlab.config.key_hints import OTHER_NAMES
+from attnlab.config.nearest_word import OTHER_NAMES
 from attnlab.config.check import ConfigError
 from attnlab.config.sweep import check_command
 from attnlab.config.help import help_text

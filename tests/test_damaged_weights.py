@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack
 
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main
 

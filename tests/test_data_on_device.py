@@ -10,7 +10,7 @@ import torch
 from support.small_runs import checked, run_job
 from support.tiny_data import TINY, raw_of
 
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.data.batch import Batch
 from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.length_padding import LengthBuckets

@@ -9,7 +9,7 @@ from support.small_runs import ROOT, SMALL_SCAN, jobs_of
 from support.written_runs import OOD, a_run
 
 from attnlab.config.job_config import compose_config
-from attnlab.config.naming import comparable, run_folder
+from attnlab.config.run_identity import comparable, run_folder
 from attnlab.report.cli import report_main
 from attnlab.report.run_selection import select_experiment
 

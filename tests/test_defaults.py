@@ -18,7 +18,7 @@ from attnlab.config.compose import compose_with_hydra, group_choices, merged_yam
 from attnlab.config.defaults import class_defaults, completed, defaults
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import compose_config
-from attnlab.config.naming import differences, run_folder, run_tag
+from attnlab.config.run_identity import differences, run_folder, run_tag
 from attnlab.config.signatures import read_signature
 from attnlab.config.target_validation import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, attention_nodes, attention_options
 from attnlab.launch.train_cli import train_main

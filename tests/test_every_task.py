@@ -12,11 +12,11 @@ from support.small_runs import checked, run_command, run_job, settings, stop_aft
 from support.tiny_data import TINY, raw_of, trained
 
 from attnlab.config.compose import group_choices
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.config.signatures import read_signature
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.run.build_runtime import prepare
-from attnlab.run.run_argument import declared_subsets
+from attnlab.run.named_runs import declared_subsets
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.base import make_task
 from attnlab.tasks.glue.data_sets import DATA_SETS

@@ -9,7 +9,7 @@ from support.small_runs import SMALL_CLEVR, assert_same_run, config_of, run_job
 from torch import Tensor, nn
 
 from attnlab.attention.performer import PerformerAttention
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.learn.feature_redraw import redraw, redrawn_modules
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.read_checkpoints import network_weights

@@ -14,9 +14,9 @@ import pytest
 from support.small_runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
 
 from attnlab.config.check import ConfigError
+from attnlab.config.command_line_words import Item, flags_first
 from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_validation import not_installed
-from attnlab.config.overrides import Item, flags_first
 from attnlab.config.sweep import check_command
 from attnlab.launch import console_summary
 from attnlab.launch import run_jobs as jobs_module

@@ -13,7 +13,7 @@ from PIL import Image
 from support.official_layout_converters.pathfinder import write_layout
 
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import Folder
+from attnlab.data.files.folder_or_archive import Folder
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import pathfinder
 from attnlab.tasks.lra.pathfinder import LraPathfinder, Release, parse_labels

@@ -10,8 +10,8 @@ from support.small_runs import ROOT, SMALL_SCAN, config_of
 from support.written_runs import a_run
 
 from attnlab.config.job_config import compose_config, job_config
-from attnlab.config.naming import run_folder
 from attnlab.config.report_schema import Average, Report
+from attnlab.config.run_identity import run_folder
 from attnlab.launch.console_summary import print_run, print_sweep
 from attnlab.launch.evaluate_cli import _show
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, number, problem, same_unit, text, unit_of

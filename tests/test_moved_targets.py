@@ -8,9 +8,9 @@ import torch
 import yaml
 from support.small_runs import SMALL_SCAN, config_of, run_job, stop_after
 
+from attnlab.config.allowed_targets import TargetError
 from attnlab.config.moved_targets import MOVED, with_present_targets
-from attnlab.config.naming import identity, run_folder
-from attnlab.config.plugin_allowlist import TargetError
+from attnlab.config.run_identity import identity, run_folder
 from attnlab.config.signatures import read_signature
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.run.read_run_files import read_config, stored_config

@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.data.batch import Batch
 from attnlab.learn.training_module import TrainingModule
 

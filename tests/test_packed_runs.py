@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from attnlab.config.job_config import job_config
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.launch.pack import trainer
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackedModule

@@ -15,7 +15,7 @@ from support.real_data import real_data
 
 from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
-from attnlab.config.naming import run_label
+from attnlab.config.run_identity import run_label
 from attnlab.config.sweep import check_command
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError, Folders

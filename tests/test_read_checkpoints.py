@@ -11,7 +11,7 @@ import torch
 from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack, stop_after
 
 from attnlab.config.defaults import completed
-from attnlab.config.naming import differences, identity, run_folder
+from attnlab.config.run_identity import differences, identity, run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn import evaluator, validation
 from attnlab.learn.atomic_write import IDENTITY, SaveError

@@ -13,7 +13,7 @@ import yaml
 from support.small_runs import SMALL_CLEVR, config_of, run_job, two_finished_runs
 
 from attnlab.config.job_config import job_config
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn.metric_units import OF_RUNS

@@ -18,8 +18,8 @@ from support.written_runs import IID, OOD, a_run
 
 from attnlab.config.defaults import completed
 from attnlab.config.job_config import compose_config
-from attnlab.config.naming import run_folder
 from attnlab.config.report_schema import Average, Picture, Report
+from attnlab.config.run_identity import run_folder
 from attnlab.learn.metric_units import lower_is_better, unit_of
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main

@@ -9,7 +9,7 @@ import torch
 from filelock import FileLock
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, checked, config_of, run_job
 
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.atomic_write import SaveError, save_atomically
 from attnlab.run.build_runtime import prepare

@@ -9,7 +9,7 @@ import pytest
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, settings, two_finished_runs
 
 from attnlab.config.job_config import job_config
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.launch.run_job import exit_code

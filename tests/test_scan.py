@@ -19,7 +19,7 @@ from support.real_data import real_data
 from support.unreachable_addresses import unreachable
 
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import open_archive
+from attnlab.data.files.folder_or_archive import open_archive
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan import task as scan
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, all_pairs, interpret

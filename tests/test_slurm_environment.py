@@ -8,7 +8,7 @@ import pytest
 import torch
 from support.small_runs import SMALL_SCAN, config_of, run_job, run_pack
 
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.run.run_folder import MetricsFile, RunFolder
 
 SLURM = {

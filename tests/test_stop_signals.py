@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, run_pack
 
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.launch import joblib_workers
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule

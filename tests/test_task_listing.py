@@ -13,7 +13,7 @@ from support.small_runs import ROOT, environment
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.job_config import compose_config
 from attnlab.data.files.fetch import Folders, OfficialFile
-from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.launch.task_listing import choices, example
 from attnlab.launch.tasks_cli import main
 from attnlab.tasks.base import make_task
@@ -41,7 +41,7 @@ from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_ar
 from attnlab.data.files.fetch import OfficialFile
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.tasks.base import Prepared, Task
 
 

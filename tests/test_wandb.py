@@ -22,7 +22,7 @@ from support.wandb_server import Arrived, server
 
 import attnlab
 from attnlab.config.job_config import job_config
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.training_module import TrainingModule
 from attnlab.report.wandb_report import log_report

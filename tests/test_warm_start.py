@@ -9,7 +9,7 @@ import torch
 from support.small_runs import jobs_of, run_command, run_job, settings
 from support.tiny_data import TINY, raw_of, trained
 
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.config.sweep import check_command
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.launch.train_cli import train_main

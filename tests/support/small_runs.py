@@ -14,7 +14,7 @@ import torch
 
 from attnlab.config.compose import CONF
 from attnlab.config.job_config import compose_config, job_config
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import Config
 from attnlab.config.sweep import check_command
 from attnlab.launch import run_job as one_job

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnlab.config.check import check_config
-from attnlab.config.naming import run_folder
+from attnlab.config.run_identity import run_folder
 from support.official_layout_converters import aan, pathfinder, python2
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 

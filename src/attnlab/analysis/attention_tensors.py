@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnlab.config.message_text import hint, listed, nearest
+from attnlab.config.message_text import hint, listed
+from attnlab.config.nearest_word import nearest
 from attnlab.data.batch import Batch
 from attnlab.learn.evaluator import evaluation_mode
 from attnlab.learn.objectives import Objective

@@ -10,11 +10,11 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from attnlab.config.command_line_words import Item, as_text
 from attnlab.config.compose import group_choices, plain
 from attnlab.config.dotted_keys import MISSING, child, flatten, join
-from attnlab.config.key_hints import key_called
-from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, nearest, nearest_key, offered, show
-from attnlab.config.overrides import Item, as_text
+from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, offered, show
+from attnlab.config.nearest_word import key_called, nearest, nearest_key
 from attnlab.config.schema import Config
 from attnlab.config.target_validation import schema_keys
 from attnlab.config.type_check import hints, not_a_section

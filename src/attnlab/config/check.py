@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.allowed_targets import foreign_targets
 from attnlab.config.capabilities import View
 from attnlab.config.compatibility_rules import rule_problems
 from attnlab.config.compose import CONF
-from attnlab.config.message_text import UserError
-from attnlab.config.plugin_allowlist import foreign_targets
 from attnlab.config.schema import Config
 from attnlab.config.target_validation import model_problems, task_problems
 from attnlab.config.type_check import conform
+from attnlab.config.user_error import UserError
 
 _MOST_LINES = 40
 

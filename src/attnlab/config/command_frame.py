@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 from attnlab.config.check import ConfigError
-from attnlab.config.message_text import UserError
+from attnlab.config.user_error import UserError
 
 FAILED, USAGE_ERROR = 1, 2
 Main = Callable[..., int]

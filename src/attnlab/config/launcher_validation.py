@@ -7,9 +7,9 @@ from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from attnlab.config.command_line_words import Item, Words
 from attnlab.config.compose import compose_node
 from attnlab.config.message_text import choice, first_line
-from attnlab.config.overrides import Item, Words
 from attnlab.config.schema import Count
 from attnlab.config.type_check import conform, unknown_keys
 

@@ -1,6 +1,5 @@
-"""Parts of error messages: the nearest correct word, short lists of choices, values as a user types them."""
+"""Parts of error messages: short lists of choices, values as a user types them."""
 
-import difflib
 import os
 import re
 import shlex
@@ -8,57 +7,18 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
-from attnlab.config.key_hints import SYNONYMS, key_called
+from attnlab.config.nearest_word import nearest
 
 PLUGINS = "ATTNLAB_PLUGINS"
-"""environment variable: packages whose classes a configuration may name (`config.plugin_allowlist`)"""
+"""environment variable: packages whose classes a configuration may name (`config.allowed_targets`)"""
 MOST_OFFERED = 8
 """choices that a message lists at most, besides the nearest one"""
-
-
-class UserError(Exception):
-    """An error that a user can mend: its message says all, so that no traceback is shown."""
-
-
-def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice with the meaning of `word`, else the most similar one, else one that begins with it, else None."""
-    by_lower = {choice.lower(): choice for choice in choices}
-    if SYNONYMS.get(word.lower()) in by_lower:
-        return by_lower[SYNONYMS[word.lower()]]
-    # One wrong letter of two (l3 for l2) still counts as similar.
-    cutoff = 0.5 if len(word) < 4 else 0.6
-    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
-    found = found or [choice for choice in by_lower if word and choice.startswith(word.lower())]
-    return by_lower[found[0]] if found else None
-
-
-def nearest_key(key: str, keys: Iterable[str]) -> str | None:
-    """The nearest dotted key, or None: with the same last word (lr: optim.lr), of the same meaning
-    (`config.key_hints`), similar in the same section, or similar in any section."""
-    keys = list(keys)
-    section, _, last = key.rpartition(".")
-    if named := named_key(key, keys):
-        return named
-    by_last = {other.rpartition(".")[2]: other for other in reversed(keys)}
-    in_section = {name: f"{section}.{name}" for name in by_last if f"{section}.{name}" in keys}
-    for candidates in (in_section, by_last):
-        word = nearest(last, candidates)
-        if word:
-            return candidates[word]
-    return None
-
-
-def named_key(key: str, keys: Iterable[str]) -> str | None:
-    """The dotted key with the same last word (lr: optim.lr), else the one of the same meaning, else None."""
-    keys, last = list(keys), key.rpartition(".")[2]
-    same = [other for other in keys if other.rpartition(".")[2] == last]
-    return difflib.get_close_matches(key, same, n=1, cutoff=0.0)[0] if same else key_called(key, keys)
 
 
 def command_line(program: str, *words: str) -> str:
     """A command to paste into a shell, with quotes for folder names that hold blanks or brackets.
 
-    Commands of this project begin with the allowed packages (`config.plugin_allowlist`), which the run may need again.
+    Commands of this project begin with the allowed packages (`config.allowed_targets`), which the run may need again.
     """
     plugins = os.environ.get(PLUGINS, "") if program.startswith("python ") else ""
     allowed = f"{PLUGINS}={shlex.quote(plugins)} " if plugins else ""

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
-from attnlab.config.message_text import hint, listed, nearest
+from attnlab.config.message_text import hint, listed
+from attnlab.config.nearest_word import nearest
 from attnlab.config.ranges import interval, readable
 from attnlab.config.type_check import accepts, hints
 

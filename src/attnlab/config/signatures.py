@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
+from attnlab.config.allowed_targets import TargetError, find_module, nearest_module, require_allowed
 from attnlab.config.message_text import choice, hint
 from attnlab.config.moved_targets import MOVED
-from attnlab.config.plugin_allowlist import TargetError, find_module, nearest_module, require_allowed
 
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "dict": dict, "list": list, "Any": Any, "None": None}
 _MOST_STEPS = 20  # aliases and base classes that are followed, so that a cycle ends

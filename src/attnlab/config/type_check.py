@@ -14,8 +14,8 @@ from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attnlab.config.dotted_keys import join
-from attnlab.config.key_hints import key_called
-from attnlab.config.message_text import braced, hint, nearest, nearest_key, offered, show
+from attnlab.config.message_text import braced, hint, offered, show
+from attnlab.config.nearest_word import key_called, nearest, nearest_key
 from attnlab.config.ranges import Interval, interval
 
 T = TypeVar("T")

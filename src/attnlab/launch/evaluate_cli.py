@@ -8,14 +8,14 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
+from attnlab.config.command_line_words import with_data_set_names
 from attnlab.config.job_config import JobConfig, apply_values
-from attnlab.config.naming import label_options
 from attnlab.config.option_parser import options_help, read_options, unknown_options
-from attnlab.config.overrides import with_data_set_names
+from attnlab.config.run_identity import label_options
 from attnlab.learn.metric_units import text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.load_run import paths_here, with_own_tokens
-from attnlab.run.run_argument import asked_config, folder_words, subset_problem
+from attnlab.run.named_runs import asked_config, folder_words, subset_problem
 from attnlab.run.run_folder import RunError, read_config, require_writable, write_text
 
 HELP = f"""python evaluate.py run=<run folder> [key=value ...]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
-from attnlab.config.message_text import UserError
+from attnlab.config.user_error import UserError
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import recorded_result
 

@@ -20,7 +20,7 @@ from attnlab.config.message_text import braced, listed, show
 from attnlab.config.signatures import read_signature
 from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.sample_sheet import sample_grid
 from attnlab.tasks.base import Prepared, Task, make_task
 

@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from attnlab.config.message_text import UserError
+from attnlab.config.user_error import UserError
 
 IDENTITY = "identity"
-"""key of the run's identity (`config.naming.identity`) in every file of weights"""
+"""key of the run's identity (`config.run_identity.identity`) in every file of weights"""
 
 
 class SaveError(UserError):

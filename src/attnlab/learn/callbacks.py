@@ -150,7 +150,7 @@ class Checkpoint(Saving):
 
     Args:
         on_saved: called with the step of each checkpoint.
-        identity: the run's identity (`config.naming.identity`), by which another run's checkpoint is recognised.
+        identity: the run's identity (`config.run_identity.identity`), by which another run's checkpoint is recognised.
     """
 
     path: Path

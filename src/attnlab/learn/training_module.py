@@ -10,8 +10,8 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from attnlab.config.message_text import UserError
 from attnlab.config.schema import Config
+from attnlab.config.user_error import UserError
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.compiled_step import OwnGradients, compiled

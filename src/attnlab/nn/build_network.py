@@ -7,8 +7,8 @@ from typing import Any, Literal
 from torch import nn
 
 from attnlab.attention.base import Attention
+from attnlab.config.allowed_targets import load_class
 from attnlab.config.layer_plan import covered_slots, layer_plan
-from attnlab.config.plugin_allowlist import load_class
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.config.signatures import read_signature
 from attnlab.data.task_spec import TaskSpec
@@ -142,7 +142,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
         longest: length of the task's longest sequence, over all its splits; offered as `max_length`.
 
     Raises:
-        TargetError: the class is not allowed (`config.plugin_allowlist`) or is no attention.
+        TargetError: the class is not allowed (`config.allowed_targets`) or is no attention.
     """
     mechanism = load_class(node["_target_"], Attention)
     offers = {

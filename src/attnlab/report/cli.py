@@ -8,10 +8,12 @@ from typing import Literal
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
-from attnlab.config.message_text import UserError, command_line, hint, listed, nearest
+from attnlab.config.message_text import command_line, hint, listed
+from attnlab.config.nearest_word import nearest
 from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.report_schema import Picture
 from attnlab.config.schema import LoggerOptions
+from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import headlines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
@@ -22,7 +24,7 @@ from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table, TableError
 from attnlab.report.table_writers import compared, latex, markdown, print_report, record
-from attnlab.run.run_argument import folder_words
+from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
 COMMANDS = {"diagnose": diagnose_main, "page": page_main}

@@ -9,7 +9,9 @@ from typing import Any
 import yaml
 
 from attnlab.config.compose import CONF
-from attnlab.config.message_text import UserError, hint, listed, nearest
+from attnlab.config.message_text import hint, listed
+from attnlab.config.nearest_word import nearest
+from attnlab.config.user_error import UserError
 from attnlab.run.read_run_files import LOADER
 
 FOLDER = CONF.parent / "experiments" / "published"

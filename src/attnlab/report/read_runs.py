@@ -14,7 +14,7 @@ import attnlab
 from attnlab.analysis.gradient_norm_variation import relative_sd
 from attnlab.config.capabilities import signature_of
 from attnlab.config.dotted_keys import flatten
-from attnlab.config.naming import comparable, differences
+from attnlab.config.run_identity import comparable, differences
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.message_text import UserError, hint, listed, nearest
+from attnlab.config.message_text import hint, listed
+from attnlab.config.nearest_word import nearest
 from attnlab.config.report_schema import Report
+from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun

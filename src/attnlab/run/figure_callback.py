@@ -62,8 +62,8 @@ class Figures(StepCallback):
     def _draw(self, module: TrainingModule, step: int, folder: Path) -> None:
         """Draw a set into a new folder, which is renamed at the end, so that no incomplete set is left."""
         # A run without figures imports no matplotlib.
-        from attnlab.analysis.attention_figures import draw
         from attnlab.analysis.compute_summary import QUANTITIES, DiagnosedExamples, choose, summarise_attention
+        from attnlab.analysis.summary_figures import draw
 
         config, (task, prepared) = self.config, self.data
         subset = "val" if "val" in prepared.subsets else "train"

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from attnlab.config.naming import identity
+from attnlab.config.run_identity import identity
 from attnlab.config.type_check import Record, record_problem
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.validation import saved_best, weights_name

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attnlab.config.job_config import JobConfig
-from attnlab.config.naming import identity
+from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.stop_signals import StopRequest

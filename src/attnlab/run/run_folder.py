@@ -18,7 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 import attnlab
-from attnlab.config.naming import comparable, differences
+from attnlab.config.run_identity import comparable, differences
 from attnlab.run.read_run_files import HEADER, RunError, config_text, read_config, read_result, read_rows, read_status
 
 
@@ -62,7 +62,7 @@ class RunFolder:
     """Files of one run.
 
     Args:
-        path: the folder, from `config.naming.run_folder`.
+        path: the folder, from `config.run_identity.run_folder`.
     """
 
     def __init__(self, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import attnlab
 from attnlab.config.job_config import JobConfig
-from attnlab.config.naming import run_tag
+from attnlab.config.run_identity import run_tag
 from attnlab.learn.metric_units import lower_is_better
 from attnlab.run.wandb_run import open_run
 

@@ -5,13 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.allowed_targets import foreign_targets
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import command_line
-from attnlab.config.naming import differences
-from attnlab.config.plugin_allowlist import foreign_targets
 from attnlab.config.resolvers import trained_by
+from attnlab.config.run_identity import differences
+from attnlab.run.named_runs import asked_config
 from attnlab.run.read_run_files import RunError
-from attnlab.run.run_argument import asked_config
 
 SHAPING = (
     *("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_feed_forward", "share_layers", "norm_placement"),

@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attnlab.config.plugin_allowlist import load_class
+from attnlab.config.allowed_targets import load_class
 from attnlab.config.target_validation import TASK_KEYS
 from attnlab.data.examples import Examples
 from attnlab.data.files.cache import build_once, cache_key
 from attnlab.data.files.fetch import Folders
-from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.data.task_spec import SEQUENCE_METRICS, Kind, Modality, TaskSpec
 from attnlab.data.vocabulary import Vocabulary
@@ -156,7 +156,7 @@ def make_task(options: Mapping[str, Any]) -> Task:
     """The task of a configuration's `task` node: `_target_` is its class, the other keys are its arguments.
 
     Raises:
-        TargetError: the class is not allowed (`config.plugin_allowlist`), or is not a task.
+        TargetError: the class is not allowed (`config.allowed_targets`), or is not a task.
     """
     task_class = load_class(options["_target_"], Task)
     return task_class(**{key: value for key, value in options.items() if key not in TASK_KEYS})

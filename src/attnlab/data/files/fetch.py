@@ -16,7 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from attnlab.config.message_text import UserError
+from attnlab.config.user_error import UserError
 from attnlab.data.files.progress import say, track
 
 FULL = {errno.ENOSPC, errno.EDQUOT}

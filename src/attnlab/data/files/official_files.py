@@ -10,7 +10,7 @@ import yaml
 
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
-from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.folder_or_archive import DataSource
 
 
 @dataclass(frozen=True)

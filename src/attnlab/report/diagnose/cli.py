@@ -6,7 +6,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.option_parser import options_help, read_options, unknown_options
 from attnlab.report.diagnose.options import DiagnoseOptions
-from attnlab.run.run_argument import folder_words
+from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import RunError, require_writable
 
 PROGRAM = "report.py diagnose=<run folder>"

@@ -15,21 +15,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.analysis.attention_figures import draw, draw_gradients
 from attnlab.analysis.compute_summary import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 from attnlab.analysis.gradient_norm_variation import COLUMN, column
+from attnlab.analysis.summary_figures import draw, draw_gradients
 from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import job_config
-from attnlab.config.message_text import hint, listed, nearest, show
-from attnlab.config.naming import comparable
+from attnlab.config.message_text import hint, listed, show
+from attnlab.config.nearest_word import nearest
+from attnlab.config.run_identity import comparable
 from attnlab.config.schema import Config
 from attnlab.learn.training_progress import Reporter
 from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.run.build_runtime import choose_device, prepare
 from attnlab.run.load_run import network_with, paths_here, trained_on
+from attnlab.run.named_runs import unknown_subset
 from attnlab.run.read_checkpoints import run_weights
-from attnlab.run.run_argument import unknown_subset
 from attnlab.run.run_folder import MetricsFile, RunError, read_config
 from attnlab.tasks.base import Prepared, Task, make_task
 

@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
-from attnlab.config.message_text import hint, listed, nearest
+from attnlab.config.message_text import hint, listed
+from attnlab.config.nearest_word import nearest
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import FileTree, Folder, bad_line, text_lines
+from attnlab.data.files.folder_or_archive import FileTree, Folder, bad_line, text_lines
 from attnlab.data.files.hugging_face import HubData
 from attnlab.data.files.progress import say, track
 from attnlab.tasks.glue.data_sets import DATA_SETS, HIGHEST_SCORE, DataSet

@@ -16,7 +16,7 @@ from attnlab.config.message_text import listed
 from attnlab.data.examples import Examples
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import DataSource, FileTree
+from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.progress import say, track
 from attnlab.data.grey_pictures import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences

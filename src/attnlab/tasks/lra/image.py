@@ -21,7 +21,7 @@ from attnlab.config.message_text import listed
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import DataSource, FileTree
+from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle

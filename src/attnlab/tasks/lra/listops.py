@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import DataSource, FileTree, bad_line, text_lines
+from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.progress import track
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common

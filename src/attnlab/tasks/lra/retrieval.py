@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO
 
 from attnlab.data.files.fetch import Folders
-from attnlab.data.files.file_tree import DataSource, FileTree, bad_line
+from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
 from attnlab.tasks.lra.common import LraTask

@@ -20,7 +20,7 @@ import numpy as np
 
 from attnlab.data.files.archive_safety import whole
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import DataSource, FileTree
+from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.tasks.base import Prepared

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from attnlab.data.files.fetch import DataError
-from attnlab.data.files.file_tree import bad_line, text_lines
+from attnlab.data.files.folder_or_archive import bad_line, text_lines
 from attnlab.data.files.official_files import FileContent, read_table
 from attnlab.data.files.progress import track
 from attnlab.tasks.pcfg.interpreter import MAX_INPUT, MAX_OUTPUT, WORDS, exceptions, interpret

@@ -33,7 +33,7 @@ import numpy as np
 
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import Folders
-from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import FileContent
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.sequence_pairs import SequencePairs

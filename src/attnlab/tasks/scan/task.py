@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.file_tree import DataSource, bad_line
+from attnlab.data.files.folder_or_archive import DataSource, bad_line
 from attnlab.data.files.official_files import read_table
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.tasks.base import Prepared, SequenceTask

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import Folders
-from attnlab.data.files.file_tree import DataSource
+from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.task_spec import TaskSpec
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.wikitext.files import CORPORA, find_text

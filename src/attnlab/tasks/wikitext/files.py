@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from attnlab.data.files.fetch import DataError, Folders, fetch
-from attnlab.data.files.file_tree import FileTree, Folder, open_archive, text_lines
+from attnlab.data.files.folder_or_archive import FileTree, Folder, open_archive, text_lines
 from attnlab.data.files.hugging_face import HubData
 from attnlab.data.files.official_files import OfficialFiles, read_table
 

@@ -13,7 +13,7 @@ from support.small_runs import jobs_of
 from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import compose_config
-from attnlab.config.naming import _plain_composition, comparable, differences, run_folder, run_label, run_tag
+from attnlab.config.run_identity import _plain_composition, comparable, differences, run_folder, run_label, run_tag
 
 
 def composed(*argv: str) -> dict[str, Any]:

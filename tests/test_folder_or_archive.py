@@ -15,7 +15,7 @@ import pytest
 
 from attnlab.data.files.archive_safety import LARGEST, Header, members
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
-from attnlab.data.files.file_tree import (
+from attnlab.data.files.folder_or_archive import (
     DataSource,
     FileTree,
     Folder,
@@ -346,7 +346,7 @@ def test_files_and_folders_that_cannot_be_read_are_named(tmp_path: Path, monkeyp
         patch.setattr(os, "scandir", refuse)
         everything(path)
     with monkeypatch.context() as patch, pytest.raises(DataError, match=r"a\.txt cannot be read \(Permission denied\)"):
-        patch.setattr("attnlab.data.files.file_tree.open", refuse, raising=False)
+        patch.setattr("attnlab.data.files.folder_or_archive.open", refuse, raising=False)
         everything(path)
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.dotted_keys import join
-from attnlab.config.message_text import PLUGINS, UserError, hint, nearest
+from attnlab.config.message_text import PLUGINS, hint
+from attnlab.config.nearest_word import nearest
+from attnlab.config.user_error import UserError
 
 OWN = "attnlab"
 

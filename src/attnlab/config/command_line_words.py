@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.compose import group_choices
-from attnlab.config.key_hints import key_called
-from attnlab.config.message_text import choice, hint, listed, named_key, nearest, offered, show
+from attnlab.config.message_text import choice, hint, listed, offered, show
+from attnlab.config.nearest_word import key_called, named_key, nearest
 from attnlab.config.target_validation import schema_keys, task_yaml
 
 FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.capabilities import Unknown, signature_of
-from attnlab.config.message_text import hint, nearest
+from attnlab.config.message_text import hint
+from attnlab.config.nearest_word import nearest
 from attnlab.run.read_run_files import Missing, RunError, read_config
 
 MOST_RUNS = 8

@@ -1,0 +1,58 @@
+"""Nearest correct word for a mistyped key or value, and names of other projects for keys and values here."""
+
+import difflib
+from collections.abc import Collection, Iterable
+
+from attnlab.config.tables import table_beside
+
+_TABLE = table_beside(__file__)
+OTHER_NAMES: dict[str, str] = _TABLE["keys"]
+"""by key or group: names separated by spaces; a name in several lines means the first of these keys that exists"""
+SYNONYMS: dict[str, str] = _TABLE["values"]
+"""usual names of choices and values, and the names here"""
+
+
+def key_called(name: str, there: Collection[str] | None = None) -> str | None:
+    """The key or group that another project's name means; of a dotted name the last word counts.
+
+    Args:
+        there: existing keys and groups; None: those that every task has.
+    """
+    word = name.rpartition(".")[2].lower()
+    keys = [key for key, names in OTHER_NAMES.items() if word in names.split()]
+    return next((key for key in keys if (not key.startswith("task.") if there is None else key in there)), None)
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice with the meaning of `word`, else the most similar one, else one that begins with it, else None."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    if SYNONYMS.get(word.lower()) in by_lower:
+        return by_lower[SYNONYMS[word.lower()]]
+    # One wrong letter of two (l3 for l2) still counts as similar.
+    cutoff = 0.5 if len(word) < 4 else 0.6
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
+    found = found or [choice for choice in by_lower if word and choice.startswith(word.lower())]
+    return by_lower[found[0]] if found else None
+
+
+def nearest_key(key: str, keys: Iterable[str]) -> str | None:
+    """The nearest dotted key, or None: with the same last word (lr: optim.lr), of the same meaning
+    (`OTHER_NAMES`), similar in the same section, or similar in any section."""
+    keys = list(keys)
+    section, _, last = key.rpartition(".")
+    if named := named_key(key, keys):
+        return named
+    by_last = {other.rpartition(".")[2]: other for other in reversed(keys)}
+    in_section = {name: f"{section}.{name}" for name in by_last if f"{section}.{name}" in keys}
+    for candidates in (in_section, by_last):
+        word = nearest(last, candidates)
+        if word:
+            return candidates[word]
+    return None
+
+
+def named_key(key: str, keys: Iterable[str]) -> str | None:
+    """The dotted key with the same last word (lr: optim.lr), else the one of the same meaning, else None."""
+    keys, last = list(keys), key.rpartition(".")[2]
+    same = [other for other in keys if other.rpartition(".")[2] == last]
+    return difflib.get_close_matches(key, same, n=1, cutoff=0.0)[0] if same else key_called(key, keys)
