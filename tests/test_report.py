@@ -285,7 +285,7 @@ def test_an_experiment_names_what_is_missing(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_curves_need_their_key_among_the_rows(made: Make, configs: dict, tmp_path: Path) -> None:
-    from attnlab.report.figures.table_figures import draw
+    from attnlab.report.figures.draw_figures import draw
 
     for number, weight in enumerate((0.0, 0.01, 0.1)):
         ortho = configs["linear"]["model"]["ortho"] | {"weight": weight}

@@ -1,5 +1,6 @@
 """Parts of error messages: short lists of choices, values as a user types them."""
 
+import difflib
 import os
 import re
 import shlex

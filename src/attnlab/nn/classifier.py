@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.layer_stack import LayerStack
-from attnlab.nn.output_head import EncoderOnly, mean_penalty
+from attnlab.nn.layer_stack import LayerStack, mean_penalty
+from attnlab.nn.output_head import EncoderOnly
 
 Pooling = Literal["mean", "first", "class_token"]
 

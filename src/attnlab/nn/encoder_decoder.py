@@ -4,8 +4,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.nn.embedding import TokenEmbedding
-from attnlab.nn.layer_stack import DecodeState, LayerStack
-from attnlab.nn.output_head import Output, mean_penalty
+from attnlab.nn.layer_stack import DecodeState, LayerStack, mean_penalty
+from attnlab.nn.output_head import Output
 
 
 class EncoderDecoder(nn.Module):

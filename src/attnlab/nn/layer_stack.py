@@ -1,8 +1,9 @@
-"""Stacks of layers (encoder, decoder), and the state of incremental decoding."""
+"""Stacks of layers (encoder, decoder), the mean of their penalties, and the state of incremental decoding."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -62,6 +63,11 @@ class LayerStack(nn.Module):
     def state_size(self, length: int) -> int:
         """Size of the self-attention states of one example after `length` tokens, in numbers, over all applications."""
         return sum(self.layers[index].attention.state_size(length) for index in self.applications)
+
+
+def mean_penalty(penalties: list[Tensor], like: Tensor) -> Float[Tensor, ""]:
+    """Mean over the attentions that have a penalty; zero where none has."""
+    return torch.stack(penalties).mean() if penalties else like.new_zeros(())
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Output head of networks over tokens, mean penalty of all attentions, base class of encoder-only networks."""
+"""Output head of networks over tokens, and base class of encoder-only networks."""
 
 from collections.abc import Sequence
 
@@ -46,11 +46,6 @@ class Output(nn.Module):
     def forward(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N V"]:
         """Logits at every position."""
         return F.linear(x, self.weight, self.bias)
-
-
-def mean_penalty(penalties: list[Tensor], like: Tensor) -> Float[Tensor, ""]:
-    """Mean over the attentions that have a penalty; zero where none has."""
-    return torch.stack(penalties).mean() if penalties else like.new_zeros(())
 
 
 class EncoderOnly(nn.Module):

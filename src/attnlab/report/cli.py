@@ -15,6 +15,7 @@ from attnlab.config.report_schema import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import headlines
+from attnlab.report import flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
@@ -136,8 +137,8 @@ def _report(line: CommandLine[ReportOptions]) -> int:
     report = record(table, comparisons, more)
     texts = {
         "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, again) if one]}),
-        "table.csv": records.csv_text(records.CELL_HEADS, records.cell_lines(report)),
-        "seeds.csv": records.csv_text(records.SEED_HEADS, records.seed_lines(report)),
+        "table.csv": flat_lines.csv_text(flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
+        "seeds.csv": flat_lines.csv_text(flat_lines.SEED_HEADS, flat_lines.seed_lines(report)),
         "table.tex": latex(table),
         "report.json": records.report_text(report),
     }
@@ -190,7 +191,7 @@ def _word(text: str) -> str:
 
 def _figures(table: Table, out: Path) -> tuple[list[records.ReportFigure], list[str]]:
     """Draws the figures of a report; returns sentences on the ones that cannot be drawn."""
-    from attnlab.report.figures.table_figures import draw
+    from attnlab.report.figures.draw_figures import draw
 
     found, undrawn = [], []
     for number, picture in enumerate(table.report.figures, start=1):

@@ -6,6 +6,7 @@ from typing import Any
 
 from attnlab.config.message_text import command_line
 from attnlab.config.schema import LoggerOptions
+from attnlab.report import flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.report_record import ReportError, ReportFile, read_report
 from attnlab.run.run_folder import RunError
@@ -65,8 +66,8 @@ def _tables(report: ReportFile) -> dict[str, Any]:
     import wandb
 
     tables = {
-        "table": (records.CELL_HEADS, records.cell_lines(report)),
-        "seeds": (("row", "column", "unit", *records.SEED_HEADS[2:]), records.seed_lines(report)),
+        "table": (flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
+        "seeds": (("row", "column", "unit", *flat_lines.SEED_HEADS[2:]), flat_lines.seed_lines(report)),
         "comparisons": ([one.name for one in fields(records.Comparison)], map(asdict, report.comparisons)),
     }
     found = {}

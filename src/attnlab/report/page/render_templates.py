@@ -6,7 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.learn import metric_units
-from attnlab.report.report_record import seed_lines
+from attnlab.report.flat_lines import seed_lines
 
 HERE = Path(__file__).parent
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"

@@ -1,4 +1,4 @@
-"""Pictures of a report's table: bars with seeds as dots, curves over a swept key, diagnoses; draws any kind by name."""
+"""Figures of a table: bars with a dot for every seed, curves over a swept key."""
 
 import itertools
 import textwrap
@@ -13,27 +13,10 @@ from attnlab.config.report_schema import Picture
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import PANELS_A_ROW, line_look, panels, save
 from attnlab.report.build_table import row_name, value_of
-from attnlab.report.figures.line_figures import by_length, training
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
 LONGEST_NAME = 40
 """characters of a row's name in one line"""
-
-
-def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
-    """Draws one picture of a report.
-
-    Args:
-        out: the report's folder.
-        number: of the picture in the report; part of the file's name if a kind comes twice.
-
-    Raises:
-        TableError: the runs lack the numbers for it.
-    """
-    kinds = {"bars": bars, "curve": curve, "by_length": by_length, "training": training, "diagnosis": diagnosis}
-    alike = [other for other in table.report.figures if other.kind == picture.kind]
-    name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
-    return kinds[picture.kind](table, picture, out / f"{name}.png")
 
 
 def bars(table: Table, picture: Picture, path: Path) -> Drawn:
@@ -139,25 +122,3 @@ def _curve(axis: Axes, cells: Mapping[float, Cell | None], look: Mapping[str, An
     for x, cell in cells.items():
         if cell and cell.published_number is not None:
             axis.plot([x], [cell.published_number], "_", color="black", markersize=16, markeredgewidth=1.8, zorder=4)
-
-
-def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
-    """Draws the attentions of the best and the worst seed of each row (`report.diagnose`; imports torch)."""
-    from attnlab.report.diagnose.run_figures import draw_diagnosis
-
-    names = [column.name for column in table.columns]
-    if picture.metric not in (None, *names):
-        raise TableError(f"figures: best and worst by {picture.metric}: no such column; columns: {', '.join(names)}")
-    metric, chosen = picture.metric or names[0], {}
-    numbered = [cell for cell in table.each() if cell.column.name == metric and cell.values]
-    for cell, best in itertools.product(numbered, (True, False)):
-        number, _ = cell.extreme(best)
-        folder = next(seed.folder for seed in cell.seeds if seed.seed == number)
-        chosen.setdefault(Path(folder), f"{cell.row}, {'best' if best else 'worst'} seed ({number})")
-    if not chosen:
-        raise TableError("there is no number to draw")
-    runs = [(name, folder) for folder, name in chosen.items()]
-    files = draw_diagnosis(picture.quantity or "norms", runs, path.parent)
-    of = f"of the best and the worst seed by {metric}"
-    pictures = [file for file in files if file.suffix == ".png"]
-    return [(file, f"{table.report.title}: {file.stem.replace('_', ' ')}, {of}") for file in pictures]

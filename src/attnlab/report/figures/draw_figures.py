@@ -1,0 +1,47 @@
+"""Drawing of any figure of a report, by its kind."""
+
+import itertools
+from pathlib import Path
+
+from attnlab.config.report_schema import Picture
+from attnlab.report.figures.bars_and_curves import bars, curve
+from attnlab.report.figures.line_figures import by_length, training
+from attnlab.report.table_types import Drawn, Table, TableError
+
+
+def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
+    """Draws one picture of a report.
+
+    Args:
+        out: the report's folder.
+        number: of the picture in the report; part of the file's name if a kind comes twice.
+
+    Raises:
+        TableError: the runs lack the numbers for it.
+    """
+    kinds = {"bars": bars, "curve": curve, "by_length": by_length, "training": training, "diagnosis": diagnosis}
+    alike = [other for other in table.report.figures if other.kind == picture.kind]
+    name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
+    return kinds[picture.kind](table, picture, out / f"{name}.png")
+
+
+def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
+    """Draws the attentions of the best and the worst seed of each row (`report.diagnose`; imports torch)."""
+    from attnlab.report.diagnose.run_figures import draw_diagnosis
+
+    names = [column.name for column in table.columns]
+    if picture.metric not in (None, *names):
+        raise TableError(f"figures: best and worst by {picture.metric}: no such column; columns: {', '.join(names)}")
+    metric, chosen = picture.metric or names[0], {}
+    numbered = [cell for cell in table.each() if cell.column.name == metric and cell.values]
+    for cell, best in itertools.product(numbered, (True, False)):
+        number, _ = cell.extreme(best)
+        folder = next(seed.folder for seed in cell.seeds if seed.seed == number)
+        chosen.setdefault(Path(folder), f"{cell.row}, {'best' if best else 'worst'} seed ({number})")
+    if not chosen:
+        raise TableError("there is no number to draw")
+    runs = [(name, folder) for folder, name in chosen.items()]
+    files = draw_diagnosis(picture.quantity or "norms", runs, path.parent)
+    of = f"of the best and the worst seed by {metric}"
+    pictures = [file for file in files if file.suffix == ".png"]
+    return [(file, f"{table.report.title}: {file.stem.replace('_', ' ')}, {of}") for file in pictures]

@@ -1,0 +1,56 @@
+"""Flat lines of a report, one for every cell or seed: for csv files and wandb's tables."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from attnlab.report.report_record import PublishedValue, ReportFile, ReportSeed
+
+CELL_HEADS = (
+    "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
+    "published_sd", "published_text", "difference", "difference_in_sd", "bimodal",
+)  # fmt: skip
+"""columns of table.csv and of wandb's table"""
+
+
+SEED_HEADS = ("row", "column", *(one.name for one in fields(ReportSeed)))
+"""columns of seeds.csv; wandb's table has the unit too"""
+
+
+def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
+    """Every cell as a flat line, numbers with all their digits."""
+    units = report.units()
+    for row, cell in report.each():
+        best, worst = cell.best or (None, None), cell.worst or (None, None)
+        known = cell.published or PublishedValue(value=None)
+        yield asdict(cell) | {
+            "row": row.name,
+            "unit": units[cell.column],
+            "of": len(cell.seeds),
+            "best_seed": best[0],
+            "best": best[1],
+            "worst_seed": worst[0],
+            "worst": worst[1],
+            "published": known.value,
+            "published_sd": known.spread,
+            "published_text": known.text,
+        }
+
+
+def seed_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
+    """Every run of every cell as a flat line."""
+    units = report.units()
+    for row, cell in report.each():
+        for seed in cell.seeds:
+            yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed)}
+
+
+def csv_text(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
+    """Lines under their heads; other values of a line are left out."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
