@@ -90,7 +90,7 @@ def signature_of(node: Mapping[str, Any]) -> Signature:
 def can(signature: Signature, capability: str) -> bool:
     """Whether a class has a capability, declared or inherited.
 
-    A base class in another package may not be readable from source: then those of attnlab count.
+    A base class in another package may not be readable from source: then the defaults of attnlab count.
     """
     return bool({**_of_bases(), **signature.attributes}[capability])
 

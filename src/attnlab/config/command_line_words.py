@@ -24,7 +24,7 @@ _OPTIONAL_GROUPS = ("experiment", "debug")
 
 @dataclass(frozen=True)
 class Item:
-    """One override: `values` holds one value, or all those of a sweep; `add` is "", "+" or "++"."""
+    """One override: `values` holds one value, or all values of a sweep; `add` is "", "+" or "++"."""
 
     text: str
     key: str

@@ -82,7 +82,7 @@ def _ortho(view: View) -> Iterator[str]:
     lacking = {class_name(item) for _, _, item in view.attentions(*used) if not can(item, "supports_orthogonality")}
     able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
     if not where:
-        name_it = "" if lacking else f", or name its places: model.ortho.where=[{view.slots[0]}]"
+        name_it = "" if lacking else f", or name its slots: model.ortho.where=[{view.slots[0]}]"
         yield f"{claim}: model {name} has no orthogonality loss (model.ortho.where is empty); {able}{name_it}"
     elif not used:
         there = f"model.ortho.where={show(where)} names no attention of task {view['task.name']}"

@@ -14,7 +14,7 @@ CONF = Path(__file__).resolve().parents[3] / "conf"
 
 @cache
 def group_choices(conf: Path = CONF) -> Mapping[str, list[str]]:
-    """Every configuration group and its choices, those of subfolders as `folder/name`.
+    """Every configuration group and its choices; choices in subfolders as `folder/name`.
 
     Files that begin with an underscore are no choices, but parts of other files' defaults lists.
     """
@@ -99,7 +99,7 @@ def unresolved(node: DictConfig) -> dict[str, Any]:
 
 @cache
 def merged_yaml(group: str, name: str, conf: Path = CONF) -> DictConfig:
-    """A choice's yaml file merged with those of its defaults list, much faster than a composition by Hydra.
+    """A choice's yaml file merged with the files of its defaults list, much faster than a composition by Hydra.
 
     A missing file of the list is left out here; the composition reports it.
     """

@@ -28,7 +28,7 @@ def help_text(conf: Path = CONF) -> str:
 
 
 def _by_folder(choices: Sequence[str]) -> str:
-    """Choices joined by commas, those of a subfolder as `folder/{name, name}`; `name[_small]` stands for two."""
+    """Choices joined by commas, choices of a subfolder as `folder/{name, name}`; `name[_small]` stands for two."""
     folders: dict[str, list[str]] = {}
     for choice in choices:
         plain = next((choice.removesuffix(end) for end in _ENDINGS if choice.endswith(end)), "")

@@ -84,7 +84,7 @@ def differing(jobs: Sequence[JobConfig]) -> dict[str, list[str]]:
 
 def ranges(numbers: Iterable[int]) -> str:
     """Ascending whole numbers in short: `0-4, 7`."""
-    by_offset = groupby(enumerate(numbers), lambda place: place[1] - place[0])
+    by_offset = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
     groups = [[number for _, number in group] for _, group in by_offset]
     return ", ".join(str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
 

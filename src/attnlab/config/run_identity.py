@@ -138,7 +138,7 @@ def _unresolved(choice: str, conf: Path) -> dict[str, Any]:
 def _expected(config: Mapping[str, Any], conf: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Flattened values of the plain composition, and its short keys; interpolations refer to the values of `config`."""
     raw, suffixes = _plain_composition(config["task"]["name"], config["model"]["name"], conf)
-    # Defaults of the classes in use: those of a class that the plain composition does not name are no difference.
+    # Defaults of the classes in use. A class that the plain composition does not name adds no difference by them.
     raw = filled(raw, defaults(config))
     grafted = _grafted(raw, config)
     following = [key for key, value in flatten(comparable(grafted)).items() if "${" in str(value)]

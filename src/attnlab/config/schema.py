@@ -119,7 +119,7 @@ class Train:
     validate_every: Count | Literal["epoch"] | None = None
     """steps between two validations; epoch = after each pass over the data; null = the task has no validation set"""
     selection: Literal["last_step", "best_validation"] = "last_step"
-    """which weights are tested: those of the last step, or those of the best validation (by the task's first metric)"""
+    """which weights are tested: of the last step, or of the best validation (by the task's first metric)"""
     paper_rule: Literal["best_validation_per_group"] | None = None
     """also report test_paper_rule/... by the published selection rule: the best validation for each kind of question"""
     test_curve_every: Count | None = None

@@ -129,7 +129,7 @@ def _arguments(lineage: Sequence[tuple[_Module, str]]) -> dict[str, Argument]:
 
 
 def _option_names(module: _Module, annotation: ast.expr | None) -> list[str]:
-    """Keys of the TypedDict in `Unpack[TypedDict]`, those of its bases first; none for another annotation."""
+    """Keys of the TypedDict in `Unpack[TypedDict]`, keys of its bases first; none for another annotation."""
     match annotation:
         case ast.Subscript(value=ast.Name(id="Unpack"), slice=ast.Name(id=name)) if found := _resolve(module, name):
             lineage = reversed(_lineage(*found, _MOST_STEPS))

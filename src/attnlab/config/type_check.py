@@ -130,7 +130,7 @@ def accepts(value: Any, kind: Any) -> bool:  # noqa: PLR0911
 
 
 def _intervals(kind: Any) -> Iterator[Interval]:
-    """The intervals of a type of numbers; of a union, those of all its members."""
+    """The intervals of a type of numbers; of a union, the intervals of all its members."""
     for member in _members(kind):
         if member in (int, float):
             yield interval(member)

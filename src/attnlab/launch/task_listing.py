@@ -184,7 +184,7 @@ def _state(source: DataSource, folders: Folders, what: str) -> RenderableType:
     if tree := source.find(folders):
         return Text.assemble(what, ("found", "green"), f" at {tree.path}")
     how = "; downloaded when needed" if source.archive is not None else ""
-    ways = _facts(row for offer, place in source.ways(folders) for row in (("get", offer), ("put", str(place))))
+    ways = _facts(row for offer, path in source.ways(folders) for row in (("get", offer), ("put", str(path))))
     return Group(Text.assemble(what, ("missing", "red"), how), ways)
 
 

@@ -25,7 +25,7 @@ class NonFiniteLoss(UserError):
 
 
 class StepModule(pl.LightningModule):
-    """Training steps of one run, or of several runs together; extended by `TrainingModule` and by that of a pack.
+    """Training steps of one run, or of several runs together; extended by `TrainingModule` and `PackedModule`.
 
     Args:
         config: the configuration of the run, or of the first one.

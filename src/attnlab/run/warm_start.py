@@ -56,5 +56,5 @@ def _in_body(name: str) -> bool:
 
 def _cause(name: str) -> str:
     if ".learned." in name:
-        return ": it learned positions up to another length; set the longest input of this task to that of the run"
+        return ": it learned positions up to another length; set the longest input of this task as in the run"
     return ": the vocabulary is another" if name.endswith("embedding.table.weight") else ""

@@ -109,7 +109,7 @@ def announce(tree: FileTree) -> None:
 
 def write_files(
     tree: FileTree,
-    place: Path,
+    cache_folder: Path,
     folder: str,
     files: Mapping[str, str],
     parse: Callable[[BinaryIO, str], Iterable[Row]],
@@ -118,7 +118,7 @@ def write_files(
     """Writes each of the files (name: subset) of a folder of the release into a cache folder.
 
     Args:
-        place: the cache folder.
+        cache_folder: where the arrays are written.
         parse: the rows of an open file, whose location for messages is the second argument.
 
     Raises:
@@ -129,7 +129,7 @@ def write_files(
     for name, where, file in tree.walk(named(files, folder)):
         subset = left.pop(name.rpartition("/")[2], None)
         if subset is not None:
-            write_subset(place, subset, track(parse(file, where), f"reading {where}", None), n_sides)
+            write_subset(cache_folder, subset, track(parse(file, where), f"reading {where}", None), n_sides)
         if not left:
             return
     raise DataError(f"{tree.path} lacks {listed(left)} of LRA's folder {folder}. Put the whole folder in its place.")

@@ -129,15 +129,15 @@ class Pcfg(SequenceTask):
             return f"{subset} is not the official file: {rows:,} rows where {expected:,} are expected"
         return f"{subset} {rows:,} rows, as many as the official file has (there is no checksum)"
 
-    def _build(self, place: Path, stems: Mapping[str, str], files: Mapping[str, FileContent]) -> None:
+    def _build(self, cache_folder: Path, stems: Mapping[str, str], files: Mapping[str, FileContent]) -> None:
         start, end, largest = WORDS.start_id, WORDS.end_id, len(WORDS) - 1
         for subset, stem in stems.items():
             inputs, targets = files[f"{stem}.src"], files[f"{stem}.tgt"]
             pairs = read_pairs(inputs, targets, self._readings(subset), f"PCFG SET {stem}")
             name = subset.replace("/", "_")
             with (
-                RaggedWriter(place, f"{name}_inputs", largest) as source_rows,
-                RaggedWriter(place, f"{name}_targets", largest) as target_rows,
+                RaggedWriter(cache_folder, f"{name}_inputs", largest) as source_rows,
+                RaggedWriter(cache_folder, f"{name}_targets", largest) as target_rows,
             ):
                 for words, symbols in pairs:
                     source_rows.append([start, *words, end])
