@@ -17,7 +17,7 @@ TINY = "backbone.d_model=32 backbone.n_heads=2 backbone.n_layers=1 train.batch_s
 SHORT = (
     "startup --seconds 5 --jobs 3 --turns 1",
     "report_latency --seconds 10 --folders 200",
-    "ortho --seconds 1 --gram-lengths 26,1024 --lengths 64,1024,16384 "
+    "orthogonality_loss --seconds 1 --gram-lengths 26,1024 --lengths 64,1024,16384 "
     "--tasks scan,sort_of_clevr,mathematics,lra_listops,flip_flop",
     "attention --seconds 1 --lengths 512,2048 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
     "train_step --task scan --seconds 30",
@@ -30,7 +30,7 @@ SHORT = (
 FULL = (
     "startup --seconds 60",
     "report_latency --seconds 60",
-    "ortho --seconds 30",
+    "orthogonality_loss --seconds 30",
     "attention --seconds 20",
     "train_step --task scan --seconds 300",
     "train_step --task sort_of_clevr --seconds 200",

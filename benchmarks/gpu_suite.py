@@ -66,8 +66,8 @@ PARTS = (
     ),
     Part(
         "orthogonality loss",
-        "ortho --tasks scan,sort_of_clevr --published-batch --compile scan,sort_of_clevr --seconds 1",
-        "ortho --tasks scan --gram-lengths 64 --lengths 64 --seconds 0",
+        "orthogonality_loss --tasks scan,sort_of_clevr --published-batch --compile scan,sort_of_clevr --seconds 1",
+        "orthogonality_loss --tasks scan --gram-lengths 64 --lengths 64 --seconds 0",
         90,
     ),
     Part(
