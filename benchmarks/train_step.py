@@ -8,9 +8,9 @@ tokens/s    real tokens, of inputs and outputs; the positions of a picture and i
 padding %   share of the computed positions that are padding
 waiting %   share of the time until the data loader gives the next batch
 memory      the process's peak in training: on a CPU resident, with Python, torch and the data; on a GPU torch's own
-product %   model FLOPs (counted by benchmarks/flops.py) a second, as a share of what one large matrix product in
-            the same number format reaches here, in the same turn
-peak %      the same as a share of the GPU's data sheet, where benchmarks/flops.py has it
+product %   model FLOPs (counted by benchmarks/harness/model_flops.py) a second, as a share of the rate that one large
+            matrix product in the same number format reaches here, in the same turn
+peak %      the same as a share of the GPU's data sheet, where benchmarks/harness/model_flops.py has it
 
     python -m benchmarks.train_step --task scan --models vanilla,linear
     python -m benchmarks.train_step --task all --small-batch
@@ -24,9 +24,9 @@ from collections.abc import Sequence
 
 import torch
 
-from benchmarks.flops import data_sheet, large_product
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.interleaved_training import Account, Contestant, Job, Turn
+from benchmarks.harness.model_flops import data_sheet, large_product
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import Timings, progress, settle
 from benchmarks.harness.workload import COMPILED, make_config, small_batch, tasks_of

@@ -14,17 +14,11 @@ from support.tiny_data import trained
 
 from attnlab.analysis import summary_figures
 from attnlab.analysis.attention_labels import titles
+from attnlab.analysis.compute_summary import cosines
 from attnlab.analysis.gradient_norm_variation import column, relative_sd, running_relative_sd
+from attnlab.analysis.locality import RATIOS, Locality, neighbourhood_shares
 from attnlab.analysis.summary_figures import draw
-from attnlab.analysis.summary_types import (
-    RATIOS,
-    AttentionSummary,
-    Locality,
-    Maps,
-    Norms,
-    cosines,
-    neighbourhood_shares,
-)
+from attnlab.analysis.summary_types import AttentionSummary, Maps, Norms
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.run_identity import run_folder
 from attnlab.learn import evaluator

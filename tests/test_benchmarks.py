@@ -12,9 +12,9 @@ from support.small_runs import ROOT
 
 from attnlab.data.batch import SequenceBatch
 from benchmarks.all import FULL, SHORT, SMALLEST, tiny
-from benchmarks.flops import counted, data_sheet
 from benchmarks.gpu_suite import Part, run
 from benchmarks.harness.interleaved_training import Account, Turn
+from benchmarks.harness.model_flops import counted, data_sheet
 from benchmarks.harness.tables import ENVIRONMENT, markdown
 from benchmarks.harness.workload import positions
 from benchmarks.targets import TARGETS, summary

@@ -7,7 +7,7 @@ import sys
 import pytest
 from support.small_runs import ROOT, environment
 
-from attnlab.entry_point import UNREAD, exit_code_of
+from attnlab.run_script import UNREAD, exit_code_of
 
 COMMANDS = (
     "train.py --help",

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.composed_models import composed
+from support.composed_configs import composed
 from support.small_runs import checked, jobs_of
 
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.compose import CONF, group_choices
-from attnlab.config.defaults import completed
+from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import apply_values, compose_config
 from attnlab.config.nearest_word import OTHER_NAMES
 from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
@@ -474,7 +474,7 @@ import sys
 from attnlab.config.nearest_word import OTHER_NAMES
 from attnlab.config.check import ConfigError
 from attnlab.config.sweep import check_command
-from attnlab.config.help import help_text
+from attnlab.config.train_help import help_text
 help_text()
 check_command(["-m", "model=linear,vanilla", "seed=0,1", "hydra/launcher=joblib"])
 try:

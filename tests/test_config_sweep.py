@@ -10,7 +10,7 @@ from support.small_runs import jobs_of
 from attnlab.config import sweep
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF, compose_node, compose_with_hydra
-from attnlab.config.defaults import completed
+from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
 from attnlab.config.sweep import check_command
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
-from support.composed_models import MODELS, composed
+from support.composed_configs import MODELS, composed
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
 
 from attnlab.config.compose import compose_with_hydra, group_choices, merged_yaml, unresolved
-from attnlab.config.defaults import class_defaults, completed, defaults
 from attnlab.config.dotted_keys import flatten
+from attnlab.config.fill_defaults import class_defaults, completed, defaults
 from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import differences, run_folder, run_tag
 from attnlab.config.signatures import read_signature

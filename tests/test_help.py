@@ -5,7 +5,7 @@ import re
 from attnlab.config.compose import (
     group_choices,
 )
-from attnlab.config.help import help_text
+from attnlab.config.train_help import help_text
 
 
 def test_help_names_every_group_and_fits() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.composed_models import composed
+from support.composed_configs import composed
 from support.small_runs import ROOT, environment
 
 import attnlab
@@ -30,11 +30,11 @@ MAX_LINES, MAX_FUNCTION = 250, 45
 ROOMS = {
     "config": (),
     "plots": (),
-    "entry_point": (),
+    "run_script": (),
     "data": ("config",),
     "attention": ("config",),
     "nn": ("attention", "data"),
-    "tasks": ("data", "entry_point"),
+    "tasks": ("data", "run_script"),
     "learn": ("nn", "tasks"),
     "analysis": ("learn", "plots"),
     "run": ("analysis",),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.official_layout_converters.pathfinder import write_layout
+from support.official_layout_converters.pathfinder_stand_in import write_layout
 
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import Folder

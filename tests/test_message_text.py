@@ -1,4 +1,4 @@
-"""Nearest words and lists of words in messages."""
+"""Lists of words in messages."""
 
 import pytest
 

@@ -10,7 +10,7 @@ from support.small_runs import ROOT, SMALL_SCAN, config_of
 from support.written_runs import a_run
 
 from attnlab.config.job_config import compose_config, job_config
-from attnlab.config.report_schema import Average, Report
+from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import run_folder
 from attnlab.launch.console_summary import print_run, print_sweep
 from attnlab.launch.evaluate_cli import _show
@@ -146,8 +146,8 @@ def test_averages_are_of_one_unit(tmp_path: Path) -> None:
 def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from attnlab.report.figures.bars_and_curves import _bars
-    from attnlab.report.figures.line_figures import _values
+    from attnlab.report.figures.bars_and_sweep_curves import _bars
+    from attnlab.report.figures.length_and_training_curves import _values
 
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     metrics = {"test/matthews_correlation": -0.3, "test/length_0_499/f1": 0.5, "test/length_500_up/f1": 0.2}

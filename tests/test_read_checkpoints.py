@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack, stop_after
 
-from attnlab.config.defaults import completed
+from attnlab.config.fill_defaults import completed
 from attnlab.config.run_identity import differences, identity, run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn import evaluator, validation

@@ -16,9 +16,9 @@ import yaml
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment
 from support.written_runs import IID, OOD, a_run
 
-from attnlab.config.defaults import completed
+from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
-from attnlab.config.report_schema import Average, Picture, Report
+from attnlab.config.report_block import Average, Picture, Report
 from attnlab.config.run_identity import run_folder
 from attnlab.learn.metric_units import lower_is_better, unit_of
 from attnlab.report.build_table import make_table

@@ -196,7 +196,7 @@ def test_ctrl_c_in_the_middle_of_a_composition_is_one_line(tmp_path: Path) -> No
         "        raise AttributeError('lost')\n"
     )
     (tmp_path / "composing.py").write_text("import omegaconf\ndef main(argv):\n    omegaconf.merge()\n")
-    begin = "import sys; from attnlab.entry_point import run_script; sys.exit(run_script('composing:main'))"
+    begin = "import sys; from attnlab.run_script import run_script; sys.exit(run_script('composing:main'))"
     more = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")])}
     kept = {"capture_output": True, "text": True, "env": environment() | more, "cwd": ROOT}
     done = subprocess.run([sys.executable, "-c", begin], timeout=60, check=False, **kept)

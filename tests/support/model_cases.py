@@ -20,7 +20,7 @@ from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.type_check import build
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.build_network import build_network, make_attention
-from support.composed_models import MODELS, composed, distinct
+from support.composed_configs import MODELS, composed, distinct
 from support.law_exemptions import EXEMPTIONS
 from support.small_runs import checked
 from support.tensors import shaken

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnlab.config.check import check_config
 from attnlab.config.run_identity import run_folder
-from support.official_layout_converters import aan, pathfinder, python2
+from support.official_layout_converters import aan_stand_in, pathfinder_stand_in, python2
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 
 SIZES = (
@@ -76,8 +76,8 @@ def write_data(data: Path) -> None:
         for number, sentence in enumerate(sentences(len(subset), 24)):
             side, rating = (("neg", 2), ("pos", 9))[number % 2]
             write(data / f"aclImdb/{subset}/{side}/{number}_{rating}.txt", f"{sentence} {subset}")
-    aan.write_layout(None, data, {"train": 24, "eval": 8, "test": 8})
-    pathfinder.write_layout(data, 30)
+    aan_stand_in.write_layout(None, data, {"train": 24, "eval": 8, "test": 8})
+    pathfinder_stand_in.write_layout(data, 30)
     draw = np.random.default_rng(0)
     for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
         pixels, labels = draw.integers(0, 256, (6, 3072), dtype=np.uint8), draw.integers(0, 10, 6).tolist()

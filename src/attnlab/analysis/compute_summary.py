@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from attnlab.analysis.attention_labels import PositionLabels, is_cross
 from attnlab.analysis.attention_tensors import Diagnosis, diagnose
-from attnlab.analysis.summary_types import MOST_POSITIONS, AttentionSummary, Locality, Maps, Norms, cosines
+from attnlab.analysis.locality import Locality
+from attnlab.analysis.summary_types import MOST_POSITIONS, AttentionSummary, Maps, Norms
 from attnlab.config.schema import Backbone, Config
 from attnlab.data.batch import Batch, SequenceBatch
 from attnlab.data.examples import Examples
@@ -169,3 +170,10 @@ def _weight_maps(name: str, weights: Tensor, labels: PositionLabels) -> Maps:
     n, m = weights.shape[1:]
     heads = _array(weights[:, :MOST_POSITIONS, :MOST_POSITIONS])
     return Maps(heads, labels.of_queries(name, n), labels.of_keys(name, m), (n, m))
+
+
+def cosines(values: np.ndarray) -> np.ndarray:
+    """Cosine similarity of all pairs of positions: [..., N, D] -> [..., N, N]; 0 with a vector of zeros."""
+    lengths = np.linalg.norm(values, axis=-1, keepdims=True)
+    unit = np.divide(values, lengths, out=np.zeros_like(values), where=lengths > 0)
+    return unit @ unit.swapaxes(-1, -2)

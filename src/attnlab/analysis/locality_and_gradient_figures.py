@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnlab.analysis.gradient_norm_variation import COLUMN
-from attnlab.analysis.summary_types import RATIOS, AttentionSummary, Locality
+from attnlab.analysis.locality import RATIOS, Locality
+from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.learn import metric_units
 from attnlab.plots.style import GREYS, LINES, fitted, line_look, logarithmic, panels
 

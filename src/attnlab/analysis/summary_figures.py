@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.gradient_norm_variation import relative_sd, running_relative_sd, window_length
 from attnlab.analysis.head_heatmaps import MOST_HEADS, ByRun, draw_maps
+from attnlab.analysis.locality import RATIOS
 from attnlab.analysis.locality_and_gradient_figures import draw_locality, draw_spread
 from attnlab.analysis.norm_violins import STATISTICS, draw_norms, statistics_of
-from attnlab.analysis.summary_types import RATIOS, AttentionSummary
+from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.plots.style import save
 
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.core.orthogonality_loss import orthogonality_loss
 from attnlab.attention.core.renamed_methods import refuse_former_names
-from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
+from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.config.schema import OrthoForm
 from attnlab.config.user_error import UserError
 

@@ -27,7 +27,8 @@ from torch import Tensor
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.linear_core import chunks
 from attnlab.attention.core.real_lengths import real_lengths
-from attnlab.attention.core.shapes import (
+from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
+from attnlab.attention.core.tensor_types import (
     Attended,
     Queries,
     ScoreHook,
@@ -36,7 +37,6 @@ from attnlab.attention.core.shapes import (
     SelfMask,
     SelfValues,
 )
-from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
 from attnlab.config.schema import Count, Natural
 
 PRIME = 2**31 - 1

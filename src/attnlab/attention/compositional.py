@@ -21,9 +21,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import AttentionOptions
-from attnlab.attention.core.shapes import KeyMask, Memory, ScoreHook
 from attnlab.attention.core.softmax_core import CachedAttention, fused_softmax, scaled_dot_weights
 from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
 from attnlab.config.schema import Count
 
 

@@ -31,7 +31,7 @@ from attnlab.attention.core.linear_core import (
     LinearState,
     PositiveFeatureMap,
 )
-from attnlab.attention.core.shapes import KeyMask, Keys, Memory, Queries
+from attnlab.attention.core.tensor_types import KeyMask, Keys, Memory, Queries
 from attnlab.config.schema import Count
 
 

@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.linear_core import chunks, key_value_sum
 from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
-from attnlab.attention.core.shapes import KeyMask, Memory, ScoreHook
 from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
+from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
 from attnlab.config.schema import Count
 
 

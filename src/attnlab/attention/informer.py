@@ -27,9 +27,9 @@ from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.real_lengths import real_lengths
-from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.config.schema import Count
 
 # Draws are integers below 2**DRAW_BITS: fractions would be rounded when a model is cast to another number format.

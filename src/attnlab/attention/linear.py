@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, FeatureMapOptions, PositiveFeatureMap
-from attnlab.attention.core.shapes import Queries
+from attnlab.attention.core.tensor_types import Queries
 
 
 class LinearAttention(FeatureMapAttention):

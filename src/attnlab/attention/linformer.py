@@ -23,9 +23,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, TooLong
-from attnlab.attention.core.shapes import Attended, KeyMask, Keys, Memory, Queries, Values
 from attnlab.attention.core.softmax_core import KeyValueState, fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import Attended, KeyMask, Keys, Memory, Queries, Values
 from attnlab.config.schema import Count
 
 

@@ -24,9 +24,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, State
-from attnlab.attention.core.shapes import AttentionWeights, KeyMask, Memory, Queries, ScoreHook
 from attnlab.attention.core.softmax_core import dropped, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Memory, Queries, ScoreHook
 from attnlab.config.schema import Count
 
 

@@ -26,7 +26,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions, LinearState
-from attnlab.attention.core.shapes import KeyMask, Keys, Memory, Queries
+from attnlab.attention.core.tensor_types import KeyMask, Keys, Memory, Queries
 from attnlab.config.schema import Count, NonNegative
 
 MAX_EXPONENT = 40.0

@@ -29,9 +29,9 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.real_lengths import real_lengths
-from attnlab.attention.core.shapes import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.softmax_core import dropped
 from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.config.schema import Count
 
 # Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.

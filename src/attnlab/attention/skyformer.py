@@ -19,8 +19,8 @@ from torch import Tensor
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
 from attnlab.attention.core.real_lengths import real_lengths
-from attnlab.attention.core.shapes import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.attention.core.sum_precision import full_precision, saturated
+from attnlab.attention.core.tensor_types import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.config.schema import Count
 
 # Draws are integers below 2^31: fractions would be rounded when a model is cast to half precision.

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.score_position import RelativePositions
-from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.attention.core.softmax_core import (
     CachedAttention,
     dropped,
@@ -21,6 +20,7 @@ from attnlab.attention.core.softmax_core import (
     scaled_dot_weights,
     softmax_weights,
 )
+from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 
 
 class SoftmaxAttention(CachedAttention):

@@ -19,9 +19,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.core.shapes import Attended, AttentionWeights, KeyMask, Keys, Memory, ScoreHook, Values
 from attnlab.attention.core.softmax_core import CachedAttention, Rate, dropped, kept, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Memory, ScoreHook, Values
 
 EPS = 1e-6
 

@@ -32,7 +32,9 @@ from attnlab.attention.core.linear_core import (
     mask_keys,
 )
 from attnlab.attention.core.score_position import Lrpe
-from attnlab.attention.core.shapes import (
+from attnlab.attention.core.softmax_core import dropped, fused_softmax, kept, softmax_weights
+from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import (
     Attended,
     KeyMask,
     Memory,
@@ -43,8 +45,6 @@ from attnlab.attention.core.shapes import (
     SelfMask,
     SelfValues,
 )
-from attnlab.attention.core.softmax_core import dropped, fused_softmax, kept, softmax_weights
-from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count, Normalization
 
 LrpeKind = Literal["none", "rotary", "householder_rotary"]

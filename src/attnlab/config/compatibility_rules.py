@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from attnlab.config.capabilities import NEEDS, Unknown, View, all_can, can, class_name, models_that_can, signature_of
+from attnlab.config.capabilities import Unknown, all_can, can, class_name, models_that_can, signature_of
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import listed, show
+from attnlab.config.rule_view import NEEDS, View
 from attnlab.config.target_validation import task_yaml
 
 

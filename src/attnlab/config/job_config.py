@@ -13,7 +13,7 @@ from attnlab.config.check import ConfigError, check_config
 from attnlab.config.command_line_words import read_overrides
 from attnlab.config.compatibility_rules import ignored_options
 from attnlab.config.compose import CONF, compose_with_hydra
-from attnlab.config.defaults import completed
+from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import listed, show
 from attnlab.config.run_identity import run_folder, run_label
 from attnlab.config.schema import Config

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.config.tables import table_beside
+from attnlab.config.yaml_tables import table_beside
 
 MOVED = {f"attnlab.{former}": f"attnlab.{present}" for former, present in table_beside(__file__).items()}
 """former paths and present paths"""

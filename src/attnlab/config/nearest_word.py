@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Collection, Iterable
 
-from attnlab.config.tables import table_beside
+from attnlab.config.yaml_tables import table_beside
 
 _TABLE = table_beside(__file__)
 OTHER_NAMES: dict[str, str] = _TABLE["keys"]

@@ -13,7 +13,7 @@ from typing import Any
 from attnlab.config.dotted_keys import MISSING, flatten
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import listed, show
-from attnlab.config.tables import table_beside
+from attnlab.config.yaml_tables import table_beside
 
 OWN = frozenset(table_beside(__file__)["own_keys"])
 """keys in which members of a pack may differ, besides all of optim.* except optim.name"""

@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from attnlab.config.compose import choice_named, compose_with_hydra
-from attnlab.config.defaults import completed
+from attnlab.config.fill_defaults import completed
 from attnlab.config.run_identity import run_folder
 
 _trained_by: dict[str, str] = {}

@@ -17,8 +17,8 @@ from urllib.parse import quote
 from omegaconf import OmegaConf
 
 from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
-from attnlab.config.defaults import class_defaults, defaults, filled
 from attnlab.config.dotted_keys import flatten
+from attnlab.config.fill_defaults import class_defaults, defaults, filled
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from attnlab.config.ranges import Count, Depth, Natural, NonNegative, Passes, Positive, Probability, Threads, Width
-from attnlab.config.report_schema import Report
+from attnlab.config.report_block import Report
 
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
 Positions = Literal["sinusoidal", "learned", "relative", "none"]

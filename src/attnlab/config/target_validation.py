@@ -12,10 +12,17 @@ from attnlab.config.dotted_keys import MISSING, join, value_at
 from attnlab.config.message_text import choice, show
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.signatures import Argument, Signature, TargetError, read_signature
-from attnlab.config.tables import table_beside
 from attnlab.config.type_check import conform, hints, unknown_keys
 
-BUILDER_ARGUMENTS: dict[str, str] = table_beside(__file__)["builder_arguments"]
+BUILDER_ARGUMENTS = {
+    "d_model": "backbone.d_model",
+    "n_heads": "backbone.n_heads",
+    "bias": "backbone.attention_bias",
+    "dropout": "backbone.attention_dropout",
+    "relative_positions": "backbone.positions",
+    "orthogonality": "model.ortho",
+    "initialization": "backbone.initialization",
+}
 """arguments of an attention that the network builder passes, and the keys that set them"""
 
 OVERRIDABLE_ARGUMENTS = {"initialization"}

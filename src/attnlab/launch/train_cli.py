@@ -11,11 +11,11 @@ import yaml
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
-from attnlab.config.help import help_text
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.sweep import Command, check_command
+from attnlab.config.train_help import help_text
 from attnlab.run.warm_start_check import from_run_problems
 
 OWN_LAUNCHERS = ("basic", "packed")

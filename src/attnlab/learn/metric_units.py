@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attnlab.config.tables import table_beside
+from attnlab.config.yaml_tables import table_beside
 
 LARGEST = 1e300
 """limit of recorded numbers: sums and percentages of larger ones would not be finite"""

@@ -9,7 +9,7 @@ from typing import Any
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
-from attnlab.config.report_schema import Report
+from attnlab.config.report_block import Report
 from attnlab.config.run_identity import run_label
 from attnlab.learn.metric_units import lower_is_better, same_unit
 from attnlab.report.published_numbers import Published, Value

@@ -11,7 +11,7 @@ from attnlab.config.command_frame import command
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
-from attnlab.config.report_schema import Picture
+from attnlab.config.report_block import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import headlines

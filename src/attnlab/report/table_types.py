@@ -8,7 +8,7 @@ from typing import Any
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.report_schema import Report
+from attnlab.config.report_block import Report
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.report.published_numbers import Published, Value

@@ -14,11 +14,11 @@ from typing import Any
 
 import yaml
 
-from attnlab.config.defaults import completed
+from attnlab.config.fill_defaults import completed
 from attnlab.config.moved_targets import with_present_targets
-from attnlab.config.tables import LOADER
 from attnlab.config.type_check import accepts, hints, record_problem
 from attnlab.config.user_error import UserError
+from attnlab.config.yaml_tables import LOADER
 from attnlab.run.stored_types import Result, Status, StoredConfig
 
 LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100}

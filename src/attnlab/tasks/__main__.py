@@ -2,7 +2,7 @@
 
 import sys
 
-from attnlab.entry_point import run_script
+from attnlab.run_script import run_script
 
 if __name__ == "__main__":
     sys.exit(run_script("attnlab.launch.tasks_cli:main"))

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from support.official_layout_converters import (
-    aan,
+    aan_stand_in,
     cifar10,
     glue,
     imdb,
     lra_listops,
     mathematics,
-    pathfinder,
+    pathfinder_stand_in,
     pcfg,
     wikitext,
 )
@@ -29,8 +29,8 @@ def place_all(real: Path, data: Path) -> None:
     pcfg.write_layout(real / "pcfg_set" / "pcfg_set.tar.gz", data)
     lra_listops.write_layout(real / "lra_listops", data)
     imdb.write_layout(real / "imdb", data)
-    aan.write_layout(None, data)
-    pathfinder.write_layout(data)
+    aan_stand_in.write_layout(None, data)
+    pathfinder_stand_in.write_layout(data)
     cifar10.write_layout(real / "cifar10" / "cifar-10-python-subset.tar.gz", data)
     wikitext.write_layout(real, data)
     glue.write_layout(real, data)

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.qk_norm import HeadNorm
-from attnlab.attention.core.shapes import (
+from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import (
     Attended,
     AttentionWeights,
     KeyMask,
@@ -30,7 +31,6 @@ from attnlab.attention.core.shapes import (
     SelfValues,
     Values,
 )
-from attnlab.attention.core.sum_precision import full_precision
 from attnlab.config.schema import Count, Normalization
 
 # Literals are written out: the config check reads them without importing this file.

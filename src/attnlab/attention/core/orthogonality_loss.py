@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.core.shapes import SelfMask
 from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import SelfMask
 from attnlab.config.schema import OrthoForm
 
 # Added to squared lengths; keeps gradients finite at zero vectors.

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from attnlab.attention.core.shapes import KeyMask
+from attnlab.attention.core.tensor_types import KeyMask
 
 
 def real_lengths(x: Tensor, mask: KeyMask | None) -> Int[Tensor, " _"]:

@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.core.shapes import Queries
+from attnlab.attention.core.tensor_types import Queries
 
 DistanceBias = Literal["table", "rotary"]
 

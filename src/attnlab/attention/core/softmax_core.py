@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, State
-from attnlab.attention.core.shapes import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
+from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
 
 Rate = float | Float[Tensor, ""]
 """dropout rate; a tensor in a pack of runs with different rates"""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from attnlab.data.files.archive_safety import REPLACE, Header, limited, members, reading, whole
+from attnlab.data.files.archive_limits import REPLACE, Header, limited, members, reading, whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 
 LONGEST_LINE = 2**24

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from attnlab.data.files.archive_safety import whole
+from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 from attnlab.data.files.folder_or_archive import DataSource
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 from attnlab.config.option_parser import CommandOptions
 from attnlab.config.ranges import Count, Natural
-from attnlab.config.report_schema import Quantity
+from attnlab.config.report_block import Quantity
 from attnlab.run.named_runs import asked_config, subset_problem
 from attnlab.run.run_folder import RunError
 

@@ -3,9 +3,9 @@
 import itertools
 from pathlib import Path
 
-from attnlab.config.report_schema import Picture
-from attnlab.report.figures.bars_and_curves import bars, curve
-from attnlab.report.figures.line_figures import by_length, training
+from attnlab.config.report_block import Picture
+from attnlab.report.figures.bars_and_sweep_curves import bars, curve
+from attnlab.report.figures.length_and_training_curves import by_length, training
 from attnlab.report.table_types import Drawn, Table, TableError
 
 

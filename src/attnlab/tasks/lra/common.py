@@ -18,8 +18,8 @@ from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.progress import say, track
-from attnlab.data.grey_pictures import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
+from attnlab.data.picture_sequences import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.tasks.base import Prepared, Task
 

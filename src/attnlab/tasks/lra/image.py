@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from attnlab.config.message_text import listed
-from attnlab.data.files.archive_safety import whole
+from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle
-from attnlab.data.grey_pictures import SIDE
+from attnlab.data.picture_sequences import SIDE
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import LraPictures
 

@@ -27,7 +27,7 @@ from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, natural, text_lines
 from attnlab.data.files.progress import say, track
-from attnlab.data.grey_pictures import SIDE
+from attnlab.data.picture_sequences import SIDE
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import RELEASE, LraPictures, announce, release_source
 

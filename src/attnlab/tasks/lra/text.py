@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from attnlab.data.files.archive_safety import whole
+from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.official_files import read_table

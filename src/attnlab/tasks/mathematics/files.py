@@ -15,7 +15,7 @@ import numpy as np
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.data.files.archive_safety import whole
+from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, OfficialFile
 from attnlab.data.files.folder_or_archive import FileTree, bad_line
 from attnlab.data.files.progress import track

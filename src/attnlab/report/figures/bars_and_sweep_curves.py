@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from attnlab.config.message_text import show
-from attnlab.config.report_schema import Picture
+from attnlab.config.report_block import Picture
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import PANELS_A_ROW, line_look, panels, save
 from attnlab.report.build_table import row_name, value_of

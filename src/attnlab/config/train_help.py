@@ -7,8 +7,8 @@ from pathlib import Path
 from attnlab.config import schema
 from attnlab.config.compose import CONF, group_choices
 from attnlab.config.option_parser import field_docstrings
-from attnlab.config.tables import table_beside
 from attnlab.config.type_check import hints
+from attnlab.config.yaml_tables import table_beside
 
 _WIDTH = 100
 

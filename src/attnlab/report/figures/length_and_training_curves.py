@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from attnlab.config.report_schema import Picture
+from attnlab.config.report_block import Picture
 from attnlab.learn.metric_units import SHARE, label, problem, scaled, unit_of
 from attnlab.plots.style import logarithmic, row_lines, save
 from attnlab.report.build_table import row_name

@@ -1,0 +1,71 @@
+"""A configuration as the compatibility rules read it: its classes, its attentions in use, its kind of task."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.capabilities import Unknown, signature_of
+from attnlab.config.dotted_keys import MISSING, value_at
+from attnlab.config.layer_plan import filled_shares
+from attnlab.config.signatures import Signature
+from attnlab.config.target_validation import attention_nodes
+
+NEEDS = {
+    "encoder_decoder": {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]},
+    "classification": {"encoder": ["bidirectional"]},
+    "language_model": {"decoder": ["causal"]},
+    "masked_language_model": {"encoder": ["bidirectional"]},
+}
+"""slots of attention in the network of each kind of task, and the forms that an attention needs there"""
+
+
+class View:
+    """A configuration for the rules: `view["backbone.d_model"]`; a missing or wrong value raises `Unknown`."""
+
+    def __init__(self, config: Mapping[str, Any], broken: set[str], conf: Path) -> None:
+        self.config, self.broken, self.conf = config, broken, conf
+
+    def __getitem__(self, key: str) -> Any:
+        if any(wrong == key or wrong.startswith(f"{key}.") or key.startswith(f"{wrong}.") for wrong in self.broken):
+            raise Unknown(key)
+        value = value_at(self.config, key)
+        if value is MISSING:
+            raise Unknown(key)
+        return value
+
+    @property
+    def task(self) -> Signature:
+        """The class of the task."""
+        return signature_of(self["task"])
+
+    @property
+    def kind(self) -> str:
+        """The kind of the task, a key of `NEEDS`."""
+        return self.task.attributes.get("kind") or "encoder_decoder"
+
+    @property
+    def slots(self) -> list[str]:
+        """Slots of attention in the network of this task."""
+        return list(NEEDS[self.kind])
+
+    @property
+    def positions(self) -> tuple[str, str]:
+        """Key and value of the positional encoding in use: the model's, else the backbone's."""
+        key = "model.positions" if self["model.positions"] else "backbone.positions"
+        return key, self[key]
+
+    def attentions(self, *slots: str) -> Iterator[tuple[str, str, Signature]]:
+        """Key, slot and class of every attention in use, in the given slots or, without any, in all."""
+        model = {slot: self[f"model.{slot}"] for slot in self.slots}
+        unused = set(_unused(model))
+        for key, slot, node in attention_nodes(model):
+            if (not slots or slot in slots) and key not in unused:
+                yield key, slot, signature_of(node)
+
+
+def _unused(model: Mapping[str, Any]) -> Iterator[str]:
+    """Keys of attentions whose group has no layer."""
+    for slot, groups in model.items():
+        if isinstance(groups, list):
+            shares = filled_shares([group["share"] for group in groups])
+            yield from (f"model.{slot}.{i}.attention" for i, share in enumerate(shares) if share == 0)
