@@ -1,17 +1,39 @@
 """Networks built from a configuration: what the backbone, the model and one attention's section set."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.model_cases import SPECS, backbone_of, config_of, network_of
 from support.small_runs import checked
 from torch import nn
 
+from attnlab.attention.base import AttentionOptions
+from attnlab.config.capabilities import can
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
-from attnlab.nn.build_network import build_network
+from attnlab.config.target_validation import node_signature
+from attnlab.nn.build_network import build_network, make_attention
 from attnlab.run.build_runtime import make_network
 from attnlab.run.run_folder import RunError
+
+PLUGIN = """
+from typing import Unpack
+
+import attnlab.attention.linear as linear
+from attnlab.attention.base import AttentionOptions
+from attnlab.attention.linear import LinearAttention
+
+
+class ByAttribute(linear.LinearAttention):
+    pass
+
+
+class WithOptions(LinearAttention):
+    def __init__(self, d_model: int, n_heads: int, *, gain: float = 2.0, **options: "Unpack[AttentionOptions]") -> None:
+        super().__init__(d_model, n_heads, chunk_size=8, **options)
+        self.gain = gain
+"""
 
 
 def attentions_of(network: nn.Module) -> list[nn.Module]:
@@ -23,6 +45,23 @@ def test_attention_biases_follow_the_backbone(bias: bool) -> None:
     for attention in attentions_of(network_of("linear", "scan", attention_bias=bias)):
         for projection in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
             assert (projection.bias is not None) == bias
+
+
+@pytest.mark.parametrize("name", ["ByAttribute", "WithOptions"])
+def test_what_the_backbone_offers_reaches_a_plugin(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the check cannot read the base class from source; without its constructor, no loss is claimed."""
+    (tmp_path / "offered_attention.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "offered_attention")
+    node = {"_target_": f"offered_attention.{name}"}
+    backbone, model = backbone_of("linear", "scan", attention_bias=False), config_of("linear_l1").model
+    attention = make_attention(node, "encoder", backbone, model, 32)
+    assert attention.q_proj.bias is None and attention.chunk_size == (64 if name == "ByAttribute" else 8)
+    assert attention.k_norm.kind == ("l1" if name == "ByAttribute" else "none")
+    signature = node_signature(node)
+    assert can(signature, "supports_orthogonality") == (name == "WithOptions")
+    readable = {"d_model", "n_heads", "gain", *AttentionOptions.__annotations__}
+    assert set(signature.arguments) == (readable if name == "WithOptions" else set())
 
 
 def test_what_the_backbone_offers_reaches_the_attentions() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +22,8 @@ from attnlab.config.sweep import check_command
 from attnlab.launch import console_summary
 from attnlab.launch import run_jobs as jobs_module
 from attnlab.launch.joblib_workers import Worker, joblib_words, run_with_workers
-from attnlab.launch.train_cli import train_main
+from attnlab.launch.run_jobs import Jobs
+from attnlab.launch.train_cli import flag_value, train_main
 from attnlab.learn.training_progress import Reporter
 
 Calls = list[tuple[str, list[tuple[str, int]]]]
@@ -147,6 +149,17 @@ def test_joblib_takes_no_more_processes_than_jobs() -> None:
     options = {"n_jobs": 8, "batch_size": "auto"}
     assert joblib_words(options, 3) == ["hydra.launcher.n_jobs=3", "hydra.launcher.batch_size=1"]
     assert joblib_words(options | {"batch_size": 2}, 30) == ["hydra.launcher.n_jobs=8"]
+
+
+def test_a_worker_gets_no_jobs_but_its_own() -> None:
+    """Hydra's launchers pickle what their processes run; each process gets its job's configuration from Hydra."""
+    command = check_command(["-m", "task=scan", "model=linear", "seed=0,1"])
+    sent = pickle.loads(pickle.dumps(Jobs(command, ["-m"])))
+    assert (sent.command.jobs, sent.total, sent.command.choices) == ([], 2, command.choices)
+
+
+def test_a_command_without_words_has_no_flags() -> None:
+    assert flag_value([], "--cfg") == "" and flag_value(["--cfg", "job"], "--cfg") == "job"
 
 
 def test_a_worker_begins_nothing_after_a_signal() -> None:

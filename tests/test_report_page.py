@@ -13,6 +13,7 @@ from support.sample_report import draw, sample_report, write_report
 from support.small_runs import ROOT
 
 from attnlab.config.type_check import record_problem
+from attnlab.report.cli import report_main
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_record import ReportFile, read_report, report_text
 
@@ -218,7 +219,7 @@ def test_options_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert page_main(["mesured=x", "out", f"reports={tmp_path / 'nowhere'}"]) == 2
     said = capsys.readouterr().err
     assert "nearest: measured" in said and "expected out=<file>" in said and "no such folder" in said
-    assert page_main(["--help"]) == 0
+    assert page_main(["--help"]) == 0 and report_main(["page", "--help"]) == 0
     assert page_main([f"measured={tmp_path}", f"out={tmp_path}"]) == 2
     (tmp_path / "file").write_text("")
     assert page_main([f"measured={tmp_path}", f"reports={tmp_path}", f"out={tmp_path / 'file' / 'x.html'}"]) == 1

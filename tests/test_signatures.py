@@ -33,6 +33,35 @@ class Leaf(Middle):
 """
 
 
+OPTIONS = """
+import typing
+from typing import TypedDict, Unpack
+from attnlab.attention.core.linear_core import FeatureMapOptions
+from attnlab.attention.linear import LinearAttention
+
+
+class Options(FeatureMapOptions, total=False):
+    gain: float
+
+
+class Plain(LinearAttention):
+    def __init__(self, d_model, n_heads, **options: Unpack[Options]): ...
+
+
+class Written(LinearAttention):
+    def __init__(self, d_model, n_heads, **options: "typing.Unpack[Options]"): ...
+
+
+class Fixed(LinearAttention):
+    def __init__(self, d_model, n_heads, **options: Unpack[Options]):
+        super().__init__(d_model, n_heads, chunk_size=8, **options)
+
+
+class Untyped(LinearAttention):
+    def __init__(self, d_model, n_heads, **options): ...
+"""
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A package that must not be imported; returns its name."""
@@ -56,6 +85,18 @@ def test_signatures_are_read_through_base_classes_without_an_import(package: str
     assert signature.attributes["supports_cross"] is False
     assert signature.attributes["supports_causal"] is True
     assert package not in sys.modules
+
+
+def test_options_that_are_handed_on_are_arguments(package: str, tmp_path: Path) -> None:
+    """The keys of `Unpack[TypedDict]`, with the defaults of the base class; others than a TypedDict's are unknown."""
+    (tmp_path / package / "options.py").write_text(OPTIONS)
+    found = {name: read_signature(f"{package}.options.{name}") for name in ("Plain", "Written", "Fixed", "Untyped")}
+    given = ["bias", "initialization", "orthogonality", "normalization", "chunk_size", "gain"]
+    assert list(found["Plain"].arguments) == list(found["Written"].arguments) == ["d_model", "n_heads", *given]
+    assert found["Plain"].arguments["chunk_size"].default == 64 and found["Plain"].arguments["bias"].default is True
+    assert found["Plain"].arguments["gain"].annotation is float and not found["Plain"].arguments["gain"].required
+    assert "chunk_size" not in found["Fixed"].arguments and "bias" in found["Fixed"].arguments
+    assert list(found["Untyped"].arguments) == ["d_model", "n_heads"]
 
 
 def test_targets_that_are_not_there(package: str) -> None:

@@ -11,8 +11,6 @@ one is known only at its end. Not cross: a window needs queries and keys of one 
 
 Blocks are counted on the real positions of each sample, so padding changes nothing. In the published code lengths are
 multiples of b, the last block is the last one of the padded length, and random blocks, which depend on this length, are
-from typing import Unpack
-
 from the first 1024 positions (at 1024, 3072 and 4096) or the first 2r + 5 blocks. As there, random blocks are drawn
 without replacement, independently by head, from blocks that are neither near nor global; but from the whole sample.
 Up to `full_length` positions (448 by default) every block sees all blocks, which is softmax attention.

@@ -28,7 +28,6 @@ from attnlab.attention.core.linear_core import (
     FEATURE_MAPS,
     FeatureMap,
     FeatureMapAttention,
-    FeatureMapOptions,
     mask_keys,
 )
 from attnlab.attention.core.score_position import Lrpe
@@ -86,10 +85,12 @@ class NormAttention(FeatureMapAttention):
         feature_map: FeatureMap = "one_plus_elu",
         norm: Literal["rms_norm", "layer_norm"] = "rms_norm",
         lrpe: LrpeKind = "none",
-        **options: Unpack[FeatureMapOptions],
+        normalization: Normalization | None = None,
+        chunk_size: Count = 64,
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        normalization = replace(options.pop("normalization", None) or Normalization(), denominator=False)
-        super().__init__(d_model, n_heads, eps=0.0, normalization=normalization, **options)
+        normalization = replace(normalization or Normalization(), denominator=False)
+        super().__init__(d_model, n_heads, eps=0.0, normalization=normalization, chunk_size=chunk_size, **options)
         self.feature_map = feature_map
         self.layer_norm = nn.LayerNorm(d_model) if norm == "layer_norm" else None
         self.lrpe = lrpe_of(lrpe, self.head_width)

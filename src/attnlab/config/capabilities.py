@@ -39,7 +39,9 @@ def can(signature: Signature, capability: str) -> bool:
 
 @cache
 def _of_bases() -> dict[str, Any]:
-    return {**read_signature(TASK).attributes, **read_signature(ATTENTION).attributes}
+    # The orthogonality loss needs a constructor that takes it, which an unreadable base may lack.
+    bases = {**read_signature(TASK).attributes, **read_signature(ATTENTION).attributes}
+    return bases | {"supports_orthogonality": False}
 
 
 def all_can(signatures: list[Signature], capability: str) -> bool:

@@ -13,11 +13,12 @@ Main = Callable[..., int]
 """runs the words of a command line; returns the exit code"""
 
 
-def command(help_text: Callable[[], str], needs_words: bool = True) -> Callable[[Main], Main]:
+def command(help_text: Callable[[], str], needs_words: bool = True, prefix: str = "failed") -> Callable[[Main], Main]:
     """Decorator of the main function of a command.
 
     Args:
         needs_words: without any word it shows its help.
+        prefix: beginning of the message for an error that its user can mend.
     """
 
     def framed(main: Main) -> Main:
@@ -33,7 +34,7 @@ def command(help_text: Callable[[], str], needs_words: bool = True) -> Callable[
                 print(error, file=sys.stderr)
                 return USAGE_ERROR
             except UserError as error:
-                print(f"failed: {error}", file=sys.stderr)
+                print(f"{prefix}: {error}", file=sys.stderr)
                 return FAILED
 
         return run

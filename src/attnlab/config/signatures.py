@@ -4,16 +4,15 @@ Nothing is imported, not even parent packages: the check of a task or an attenti
 """
 
 import ast
-import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
-from attnlab.config.allowed_targets import TargetError, find_module, nearest_module, require_allowed
+from attnlab.config.allowed_targets import TargetError, nearest_module, require_allowed
 from attnlab.config.message_text import choice, hint
 from attnlab.config.moved_targets import MOVED
+from attnlab.config.parsed_module import ParsedModule, parsed_module
 
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "dict": dict, "list": list, "Any": Any, "None": None}
 _MOST_STEPS = 20  # aliases and base classes that are followed, so that a cycle ends
@@ -45,14 +44,6 @@ class Signature:
     methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Module:
-    name: str
-    classes: Mapping[str, ast.ClassDef]
-    aliases: Mapping[str, ast.expr]
-    imports: Mapping[str, tuple[str, str]]
-
-
 def read_signature(path: str) -> Signature:
     """The signature of the class at a dotted path, such as `attnlab.tasks.scan.task.Scan`.
 
@@ -68,7 +59,7 @@ def read_signature(path: str) -> Signature:
 @cache
 def _read_signature(path: str) -> Signature:
     module_name, _, name = path.rpartition(".")
-    module = _module(module_name)
+    module = parsed_module(module_name)
     if module is None:
         raise TargetError(f"no module {module_name}{hint(nearest_module(module_name))}")
     if name not in module.classes:
@@ -87,7 +78,7 @@ def _read_signature(path: str) -> Signature:
     return Signature(path, _arguments(lineage), attributes, methods)
 
 
-def _lineage(module: _Module, name: str, depth: int) -> list[tuple[_Module, str]]:
+def _lineage(module: ParsedModule, name: str, depth: int) -> list[tuple[ParsedModule, str]]:
     """A class and its bases in method resolution order; bases in other packages are left out."""
     found = [(module, name)]
     for base in module.classes[name].bases if depth else ():
@@ -98,7 +89,7 @@ def _lineage(module: _Module, name: str, depth: int) -> list[tuple[_Module, str]
     return [item for i, item in enumerate(found) if keys[i] not in keys[i + 1 :]]
 
 
-def _resolve(module: _Module, name: str) -> tuple[_Module, str] | None:
+def _resolve(module: ParsedModule, name: str) -> tuple[ParsedModule, str] | None:
     """Defining module and original name of a class in `module`; None for classes of other packages, such as torch."""
     for _ in range(_MOST_STEPS):
         if name in module.classes:
@@ -107,38 +98,52 @@ def _resolve(module: _Module, name: str) -> tuple[_Module, str] | None:
         root = source.partition(".")[0]
         if not root or root not in (module.name.partition(".")[0], "attnlab"):
             return None
-        found = _module(source)
+        found = parsed_module(source)
         if found is None:
             return None
         module = found
     return None
 
 
-def _arguments(lineage: Sequence[tuple[_Module, str]]) -> dict[str, Argument]:
-    """Arguments of the first constructor; `**options: Unpack[Options]` stands for arguments of the next ones."""
+def _arguments(lineage: Sequence[tuple[ParsedModule, str]]) -> dict[str, Argument]:
+    """Arguments of the first constructor, with the keys of `**options: Unpack[Options]`.
+
+    The default of such a key is its default in the next constructor. A key that a constructor fixes
+    (`super().__init__(..., chunk_size=8, **options)`) is no argument.
+    """
     for i, (module, name) in enumerate(lineage):
         for item in module.classes[name].body:
-            match item:
-                case ast.FunctionDef(name="__init__", args=ast.arguments(kwarg=None)):
-                    return _own_arguments(module, item)
-                case ast.FunctionDef(name="__init__", args=ast.arguments(kwarg=ast.arg(annotation=options))):
-                    names, handed_on = _option_names(module, options), _arguments(lineage[i + 1 :])
-                    own = _own_arguments(module, item)
-                    return own | {name: handed_on[name] for name in names if name in handed_on}
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+                own, inherited = _own_arguments(module, item), _arguments(lineage[i + 1 :])
+                options, fixed = _options(module, item.args.kwarg), set(_passed_on(item))
+                return own | {key: inherited.get(key, each) for key, each in options.items() if key not in fixed}
     return {}
 
 
-def _option_names(module: _Module, annotation: ast.expr | None) -> list[str]:
-    """Keys of the TypedDict in `Unpack[TypedDict]`, keys of its bases first; none for another annotation."""
-    match annotation:
-        case ast.Subscript(value=ast.Name(id="Unpack"), slice=ast.Name(id=name)) if found := _resolve(module, name):
-            lineage = reversed(_lineage(*found, _MOST_STEPS))
-            fields = (item for owner, name in lineage for item in owner.classes[name].body)
-            return [item.target.id for item in fields if isinstance(item, ast.AnnAssign)]
-    return []
+def _options(module: ParsedModule, argument: ast.arg | None) -> dict[str, Argument]:
+    """Keys of the TypedDict in `**options: Unpack[TypedDict]`; none for another annotation."""
+    node = None if argument is None else argument.annotation
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        node = ast.parse(node.value, mode="eval").body
+    match node:
+        case ast.Subscript(value=ast.Name(id="Unpack") | ast.Attribute(attr="Unpack"), slice=ast.Name(id=name)):
+            found = _resolve(module, name)
+            lineage = reversed(_lineage(*found, _MOST_STEPS) if found else [])
+            fields = [(owner, item) for owner, name in lineage for item in owner.classes[name].body]
+            keys = [(owner, item) for owner, item in fields if isinstance(item, ast.AnnAssign)]
+            return {key.target.id: Argument(_annotation(owner, key.annotation), required=False) for owner, key in keys}
+    return {}
 
 
-def _own_arguments(module: _Module, init: ast.FunctionDef) -> dict[str, Argument]:
+def _passed_on(init: ast.FunctionDef) -> Iterator[str | None]:
+    """Names of the arguments that a constructor gives to the constructor of a base class by name."""
+    for node in ast.walk(init):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="__init__"), keywords=keywords):
+                yield from (keyword.arg for keyword in keywords)
+
+
+def _own_arguments(module: ParsedModule, init: ast.FunctionDef) -> dict[str, Argument]:
     positional = [*init.args.posonlyargs, *init.args.args]
     missing = [None] * (len(positional) - len(init.args.defaults))
     defaults = [*missing, *init.args.defaults, *init.args.kw_defaults]
@@ -173,7 +178,7 @@ def _is_literal(node: ast.expr | None) -> bool:
     return _literal(node) is not None or (isinstance(node, ast.Constant) and node.value is None)
 
 
-def _annotation(module: _Module, node: ast.expr | None, depth: int = _MOST_STEPS) -> Any:
+def _annotation(module: ParsedModule, node: ast.expr | None, depth: int = _MOST_STEPS) -> Any:
     """The type of an annotation; `Any` if `conform` cannot check it."""
     match node:
         case ast.Constant(value=None):
@@ -190,7 +195,7 @@ def _annotation(module: _Module, node: ast.expr | None, depth: int = _MOST_STEPS
     return Any
 
 
-def _subscript(module: _Module, name: str, inner: ast.expr, depth: int) -> Any:
+def _subscript(module: ParsedModule, name: str, inner: ast.expr, depth: int) -> Any:
     match name, inner:
         case "Literal", _:
             return Literal[ast.literal_eval(inner)] if _is_literal(inner) else Any
@@ -203,7 +208,7 @@ def _subscript(module: _Module, name: str, inner: ast.expr, depth: int) -> Any:
     return Any
 
 
-def _alias(module: _Module, name: str, depth: int) -> Any:
+def _alias(module: ParsedModule, name: str, depth: int) -> Any:
     """A type alias of this module, or of another module of attnlab (`Placement = Literal[...]`)."""
     if depth < 0:
         return Any
@@ -212,27 +217,5 @@ def _alias(module: _Module, name: str, depth: int) -> Any:
     source, original = module.imports.get(name, ("", name))
     if not source.startswith("attnlab."):
         return Any
-    other = _module(source)
+    other = parsed_module(source)
     return Any if other is None else _alias(other, original, depth - 1)
-
-
-@cache
-def _module(name: str) -> _Module | None:
-    spec = find_module(name)
-    if spec is None or not str(spec.origin).endswith(".py"):
-        return None
-    package = name if spec.submodule_search_locations else name.rpartition(".")[0]
-    classes, aliases, imports = {}, {}, {}
-    try:
-        for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
-            match node:
-                case ast.ClassDef():
-                    classes[node.name] = node
-                case ast.Assign(targets=[ast.Name(id=alias)], value=value):
-                    aliases[alias] = value
-                case ast.ImportFrom():
-                    source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-                    imports |= {item.asname or item.name: (source, item.name) for item in node.names}
-    except (OSError, SyntaxError, ValueError, ImportError) as error:
-        raise TargetError(f"{spec.origin} cannot be read: {error}") from None
-    return _Module(name, classes, aliases, imports)

@@ -4,7 +4,7 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +22,38 @@ from attnlab.config.message_text import first_line, listed, show
 from attnlab.config.target_validation import addable_keys
 
 
-def check_command(argv: Sequence[str], conf: Path = CONF) -> "Command":
+@dataclass(frozen=True)
+class Command:
+    """A checked command line.
+
+    jobs:     in the order of their numbers.
+    launcher: name and options of the launcher that runs the jobs of a sweep.
+    choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
+    """
+
+    multirun: bool
+    jobs: list[JobConfig]
+    launcher: dict[str, Any]
+    choices: list[str]
+
+
+def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     """Check a whole command line (without the program's name) and every job of its sweep.
 
     Raises:
         ConfigError: with every problem of every argument and every job.
     """
-    command = expand(argv, conf)
-    if command.problems:
-        raise ConfigError(command.problems)
-    return command
+    found = expand(argv, conf)
+    if found.problems:
+        raise ConfigError(found.problems)
+    return Command(found.multirun, [typed_job(config, conf) for config in found.configs], found.launcher, found.choices)
 
 
-def expand(argv: Sequence[str], conf: Path) -> "Command":
+def expand(argv: Sequence[str], conf: Path) -> "Expansion":
     """Expand a command line into its jobs; problems are collected, not raised."""
     words = read_command(argv, conf)
     with hydra_session(conf) as loader:
-        return Command(words, conf, loader)
+        return Expansion(words, conf, loader)
 
 
 class _Composition:
@@ -78,14 +93,13 @@ class _Composition:
         return self.resolved[key]
 
 
-class Command:
-    """A command line and the jobs that it expands into.
+class Expansion:
+    """Expansion of a command line into jobs.
 
     Attributes:
         configs:  complete configurations, in the order of the jobs' numbers.
         problems: of the command line and of all jobs.
-        launcher: name and options of the launcher that runs the jobs of a sweep.
-        choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
+        multirun, launcher, choices: as in `Command`.
     """
 
     def __init__(self, words: Words, conf: Path, loader: Any) -> None:
@@ -95,11 +109,6 @@ class Command:
         self.composed: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
         self.compositions: dict[tuple[str, ...], _Composition] = {}
         self._expand()
-
-    @cached_property
-    def jobs(self) -> list[JobConfig]:
-        """The jobs of a command line without problems."""
-        return [typed_job(config, self.conf) for config in self.configs]
 
     def _expand(self) -> None:
         given, bad_groups = [], set()

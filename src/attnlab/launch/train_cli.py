@@ -3,6 +3,7 @@
 Nothing here imports torch, so that help and config errors are printed at once.
 """
 
+import itertools
 import sys
 from collections.abc import Sequence
 
@@ -41,7 +42,7 @@ def train_main(argv: Sequence[str]) -> int:
 
 def flag_value(argv: Sequence[str], *names: str) -> str:
     """Value of a flag, `--cfg job` or `--cfg=job`; empty if it is not given."""
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+    for word, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
         name, equals, value = word.partition("=")
         if name in names:
             return value if equals else following

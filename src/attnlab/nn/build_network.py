@@ -1,8 +1,9 @@
 """The network of a task and a model, from the configuration and the TaskSpec."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, get_args, get_origin, get_type_hints
 
 from torch import nn
 
@@ -10,7 +11,6 @@ from attnlab.attention.base import Attention
 from attnlab.config.allowed_targets import load_class
 from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
-from attnlab.config.signatures import read_signature
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.classifier import (
     ClassHead,
@@ -154,7 +154,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
         "max_length": longest,
         "orthogonality": model.ortho.weight > 0 and slot in model.ortho.where,
     }
-    accepted = read_signature(node["_target_"]).arguments
+    accepted = accepted_arguments(mechanism)
     arguments = {key: value for key, value in offers.items() if key in accepted}
     arguments |= {key: value for key, value in node.items() if key != "_target_"}
     if isinstance(arguments.get("normalization"), Mapping):
@@ -162,6 +162,18 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
     attention = mechanism(backbone.d_model, backbone.n_heads, **arguments)
     attention.ortho_form = model.ortho.form
     return attention
+
+
+def accepted_arguments(mechanism: type[Attention]) -> set[str]:
+    """Names of the arguments that a constructor takes, with the keys of `**options: Unpack[Options]`."""
+    accepted: set[str] = set()
+    for parameter in inspect.signature(mechanism).parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            accepted.add(parameter.name)
+        elif parameter.annotation is not parameter.empty:
+            options = get_type_hints(mechanism.__init__)[parameter.name]
+            accepted |= get_type_hints(*get_args(options)).keys() if get_origin(options) is Unpack else set()
+    return accepted
 
 
 def count_parameters(network: nn.Module) -> int:

@@ -76,13 +76,11 @@ Tables and figures from run folders; missing, running and failed runs are named,
 """
 
 
-@command(lambda: HELP)
 def report_main(argv: Sequence[str]) -> int:
-    """Run the command line; returns the exit code."""
-    for word in argv:
-        if (name := word.partition("=")[0]) in COMMANDS:
-            return COMMANDS[name]([one for one in argv if one != name])
-    return _report(_options(argv))
+    """Run the command line, here or by one of `COMMANDS`; returns the exit code."""
+    names = (word.partition("=")[0] for word in argv)
+    name = next((name for name in names if name in COMMANDS), None)
+    return _report(argv) if name is None else COMMANDS[name]([word for word in argv if word != name])
 
 
 def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
@@ -106,8 +104,10 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
     return line
 
 
-def _report(line: CommandLine[ReportOptions]) -> int:
+@command(lambda: HELP, prefix="report.py")
+def _report(argv: Sequence[str]) -> int:
     """Makes the report: prints it, writes its files, logs it."""
+    line = _options(argv)
     options = line.options
     selection = _selection(options, line.others)
     table = _table(selection, options)

@@ -157,8 +157,6 @@ def _joined_schedules(states: Sequence[list], groups: Sequence[Mapping[str, Any]
         return []
     joined = dict(first)
     for key in [key for key, value in first.items() if isinstance(value, list)]:
-        constant = {"lr_lambdas": lambda group: None}.get(key, lambda group: group["lr"])
-        joined[key] = [
-            state[0][key][0] if state else constant(group) for state, group in zip(states, groups, strict=True)
-        ]
+        constant = [None if key == "lr_lambdas" else group["lr"] for group in groups]
+        joined[key] = [state[0][key][0] if state else other for state, other in zip(states, constant, strict=True)]
     return [joined]

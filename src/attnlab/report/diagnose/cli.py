@@ -19,7 +19,7 @@ Figures of the attentions of a finished or stopped run, and their numbers as csv
 """
 
 
-@command(lambda: HELP)
+@command(lambda: HELP, prefix="report.py")
 def diagnose_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code. torch is imported when the words are right."""
     line = read_options(DiagnoseOptions, argv, folder_words(argv, ("diagnose", "compare")))

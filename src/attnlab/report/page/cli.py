@@ -47,7 +47,7 @@ opens from disk.
 """
 
 
-@command(lambda: HELP, needs_words=False)
+@command(lambda: HELP, needs_words=False, prefix="report.py")
 def page_main(argv: Sequence[str]) -> int:
     """Write the page; returns the exit code."""
     line = read_options(PageOptions, argv)
