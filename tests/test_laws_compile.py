@@ -10,7 +10,6 @@ from support.law_exemptions import network_exemption
 from support.model_cases import (
     distinct_for,
     network_of,
-    one_of_each_mechanism,
 )
 
 
@@ -18,13 +17,9 @@ def test_no_sequence_network_has_a_graph_break() -> None:
     check_tracing("scan", distinct_for("scan"))
 
 
+@pytest.mark.slow
 def test_no_image_network_has_a_graph_break() -> None:
     """Image networks have the layers of sequence networks, without a mask."""
-    check_tracing("sort_of_clevr", one_of_each_mechanism("sort_of_clevr"))
-
-
-@pytest.mark.slow
-def test_no_image_network_of_any_model_has_a_graph_break() -> None:
     check_tracing("sort_of_clevr", distinct_for("sort_of_clevr"))
 
 
