@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.official_layout_converters.aan import write_layout
+from support.official_layout_converters.aan_stand_in import write_layout
 
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.lra import retrieval

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attnlab.config.compose import CONF
+from attnlab.config.compose import CONF, merged_yaml, plain
+from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
 
 MODELS = sorted(file.stem for file in (CONF / "model").glob("[!_]*.yaml"))
@@ -19,13 +20,15 @@ MODELS = sorted(file.stem for file in (CONF / "model").glob("[!_]*.yaml"))
 @cache
 def composed(model: str, task: str = "scan") -> dict[str, Any]:
     """The configuration of a task with a model: task yamls and model yamls own different keys, so the model's section
-    in the task's configuration is the composition of both (test_config_check.py)."""
-    return _composed("task", task) | {"model": _composed("model", model)["model"]}
+    is its own yaml, merged as Hydra merges it (test_config_check.py, test_compose.py)."""
+    task_config = _composed_task(task)
+    model_section = plain(merged_yaml("model", model))
+    return completed(task_config | {"model": model_section})
 
 
 @cache
-def _composed(group: str, choice: str) -> dict[str, Any]:
-    return compose_config([f"{group}={choice}"])
+def _composed_task(task: str) -> dict[str, Any]:
+    return compose_config([f"task={task}"])
 
 
 def distinct(models: Sequence[str]) -> list[str]:
