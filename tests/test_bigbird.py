@@ -10,7 +10,7 @@ import torch
 from reference.bigbird import seen_by
 from support.golden_outputs import assert_golden, golden, with_weights
 from support.model_cases import apply, ignore_slow_fallback
-from support.slow_references import compare_with_reference
+from support.reference_comparison import compare_with_reference
 from support.small_runs import ROOT, environment
 from support.tensors import assert_same, gradients, masks, shaken
 from torch import Tensor

@@ -8,7 +8,7 @@ import pytest
 import torch
 from support.golden_outputs import assert_golden, golden, with_weights
 from support.model_cases import apply, config_of, network_of
-from support.slow_references import compare_with_reference
+from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
 from attnlab.attention.cosformer import CosformerAttention

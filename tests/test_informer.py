@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from support.slow_references import compare_with_reference
+from support.reference_comparison import compare_with_reference
 from support.tensors import assert_same, draw, gradients, masks, shaken
 
 from attnlab.attention.informer import DRAW_BITS, InformerAttention

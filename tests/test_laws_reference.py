@@ -3,7 +3,7 @@
 import pytest
 import torch
 from support.model_cases import Case, every_attention
-from support.slow_references import compare_with_reference
+from support.reference_comparison import compare_with_reference
 from support.tensors import masks
 from torch import Tensor
 from torch.func import functional_call

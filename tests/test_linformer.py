@@ -8,7 +8,7 @@ import torch
 from support.golden_outputs import assert_golden, golden
 from support.incremental_decoding import check_steps
 from support.model_cases import SPECS, apply, backbone_of, config_of
-from support.slow_references import compare_with_reference
+from support.reference_comparison import compare_with_reference
 from support.tensors import draw, masks, shaken
 from torch import nn
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.golden_outputs import golden, with_weights
 from support.model_cases import apply
-from support.slow_references import compare_with_reference
+from support.reference_comparison import compare_with_reference
 from support.tensors import assert_same, draw, gradients, masks, shaken
 from torch.func import functional_call, stack_module_state, vmap
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from support.model_cases import apply
-from support.slow_references import compare_with_reference
+from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
 from attnlab.attention.core.score_position import RelativePositions, sinusoid

@@ -8,7 +8,7 @@ import torch
 from support.compile_networks import arguments
 from support.golden_outputs import assert_golden, golden, with_weights
 from support.model_cases import SPECS, config_of
-from support.slow_references import compare_with_reference
+from support.reference_comparison import compare_with_reference
 from support.small_runs import checked, jobs_of
 from support.tensors import draw, masks, shaken
 from torch import Tensor

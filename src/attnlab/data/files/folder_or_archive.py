@@ -1,6 +1,6 @@
 """Reads official files from a folder, or from an archive without unpacking it.
 
-Refuses archives that are cut short, and files that claim or expand to more than `archive_safety.LARGEST` bytes.
+Refuses archives that are cut short, and files that claim or expand to more than `archive_limits.LARGEST` bytes.
 """
 
 import gzip
