@@ -4,7 +4,6 @@ import importlib
 import inspect
 import json
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -18,6 +17,7 @@ from attnlab.config.check import check_config
 from attnlab.config.compose import CONF
 from attnlab.config.run_identity import run_folder
 from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
+from attnlab.nn.build_network import accepted_arguments
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
 MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]
@@ -78,17 +78,10 @@ def minimal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "minimal_attention"
 
 
-def arguments_of(kind: type[Attention]) -> set[str]:
-    """Names of a constructor's arguments, the keys of `**options: Unpack[Options]` included."""
-    parameters = inspect.signature(kind).parameters.values()
-    unpacked = [get_args(p.annotation)[0] for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD]
-    return {p.name for p in parameters}.union(*map(get_type_hints, unpacked))
-
-
 def attention_of(kind: type[Attention]) -> Attention:
     """At tiny sizes."""
     offers = {"bias": True, "initialization": "torch", "max_length": 32}
-    accepted = arguments_of(kind)
+    accepted = accepted_arguments(kind)
     return kind(8, 2, **{name: value for name, value in offers.items() if name in accepted})
 
 
@@ -107,7 +100,7 @@ def test_the_check_reads_what_python_would(name: str) -> None:
     for claim in (claim for claim in vars(Attention) if claim.startswith("supports_")):
         assert can(signature, claim) == getattr(kind, claim), claim
     for claim, argument in NEEDED_ARGUMENTS.items():
-        assert not getattr(kind, claim) or argument in arguments_of(kind)
+        assert not getattr(kind, claim) or argument in accepted_arguments(kind)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -28,10 +28,12 @@ def parsed_module(name: str) -> ParsedModule | None:
         TargetError: it cannot be read.
     """
     spec = find_module(name)
-    # the source, also where a compiled module stands beside it
-    origin = Path(str(spec and spec.origin))
+    if spec is None or spec.origin is None:
+        return None
+    origin = Path(spec.origin)
+    # The source, also where Python would import a compiled module beside it.
     file = origin.with_name(f"{origin.name.partition('.')[0]}.py")
-    if spec is None or not file.is_file():
+    if not file.is_file():
         return None
     package = name if spec.submodule_search_locations else name.rpartition(".")[0]
     classes, aliases, imports = {}, {}, {}

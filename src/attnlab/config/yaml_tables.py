@@ -1,4 +1,4 @@
-"""Reader of the tables of facts in yaml files, each beside the module that uses it under the same name."""
+"""Reader of the tables of facts in yaml files, each in the folder of the module that uses it."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,12 @@ import yaml
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def table_beside(module: str) -> dict[str, Any]:
-    """The table of a module.
+def table_beside(module: str, name: str | None = None) -> dict[str, Any]:
+    """A table in the folder of a module.
 
     Args:
         module: its `__file__`.
+        name: of the yaml file; None = the name of the module.
     """
-    return yaml.load(Path(module).with_suffix(".yaml").read_text(encoding="utf-8"), LOADER)
+    file = Path(module).with_name(name or f"{Path(module).stem}.yaml")
+    return yaml.load(file.read_text(encoding="utf-8"), LOADER)

@@ -12,7 +12,7 @@ from attnlab.config.compose import CONF
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.user_error import UserError
-from attnlab.run.read_run_files import LOADER
+from attnlab.config.yaml_tables import LOADER
 
 FOLDER = CONF.parent / "experiments" / "published"
 

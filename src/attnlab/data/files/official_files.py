@@ -3,11 +3,9 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
+from attnlab.config.yaml_tables import table_beside
 from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 from attnlab.data.files.folder_or_archive import DataSource
@@ -94,7 +92,7 @@ def read_table(module: str, kind: type[Entry] = OfficialFiles) -> dict[str, Entr
         module: `__file__` of the module.
         kind: `OfficialFiles`, or a subclass with more fields.
     """
-    table = yaml.safe_load(Path(module).with_name("official_files.yaml").read_text(encoding="utf-8"))
+    table = table_beside(module, "official_files.yaml")
     return {name: kind(**{key: _value(key, value) for key, value in entry.items()}) for name, entry in table.items()}
 
 

@@ -11,12 +11,11 @@ uniform over a range (easy, medium and hard are thirds of the range), `interpola
 import math
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from random import Random
 
-import yaml
+from attnlab.config.yaml_tables import table_beside
 
-SENTENCES = yaml.safe_load(Path(__file__).with_name("sentences.yaml").read_text(encoding="utf-8"))
+SENTENCES = table_beside(__file__, "sentences.yaml")
 PLACES = (
     "units",
     "tens",
