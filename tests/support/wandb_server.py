@@ -43,6 +43,9 @@ class Arrived:
             project = {"id": "p", "name": given.get("project"), "entity": {"id": "e", "name": "me"}}
             bucket = {"id": "x", "name": given["name"], "config": "{}", "historyLineCount": 0, "project": project}
             return {"upsertBucket": {"bucket": bucket, "inserted": True}}
+        if "viewer" in query:
+            viewer = {"id": "v", "username": "me", "entity": "me", "flags": "{}", "teams": {"edges": []}}
+            return {"viewer": viewer | {"apiKeys": {"edges": []}}, "serverInfo": None}
         if "createRunFiles" in query:
             self.files += given["files"]
             files = [{"name": name, "uploadUrl": f"{self.url}/file"} for name in given["files"]]

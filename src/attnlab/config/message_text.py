@@ -1,11 +1,13 @@
 """Parts of error messages: short lists of choices, values as a user types them."""
 
+import contextlib
 import difflib
 import os
 import re
 import shlex
 from collections.abc import Iterable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from attnlab.config.nearest_word import nearest
@@ -24,6 +26,13 @@ def command_line(program: str, *words: str) -> str:
     plugins = os.environ.get(PLUGINS, "") if program.startswith("python ") else ""
     allowed = f"{PLUGINS}={shlex.quote(plugins)} " if plugins else ""
     return allowed + shlex.join([*program.split(), *words])
+
+
+def short_path(path: Path | str) -> str:
+    """A path for the console: relative to the current folder where it lies below it."""
+    with contextlib.suppress(ValueError, OSError):
+        return str(Path(path).absolute().relative_to(Path.cwd()))
+    return str(path)
 
 
 def hint(word: str | None) -> str:

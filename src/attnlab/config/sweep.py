@@ -27,12 +27,14 @@ class Command:
     """A checked command line.
 
     jobs:     in the order of their numbers.
+    names:    of the jobs: the values that vary in the sweep, as `model=linear seed=0`.
     launcher: name and options of the launcher that runs the jobs of a sweep.
     choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
     """
 
     multirun: bool
     jobs: list[JobConfig]
+    names: list[str]
     launcher: dict[str, Any]
     choices: list[str]
 
@@ -46,7 +48,8 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     found = expand(argv, conf)
     if found.problems:
         raise ConfigError(found.problems)
-    return Command(found.multirun, [typed_job(config, conf) for config in found.configs], found.launcher, found.choices)
+    jobs = [typed_job(config, conf) for config in found.configs]
+    return Command(found.multirun, jobs, found.names, found.launcher, found.choices)
 
 
 def expand(argv: Sequence[str], conf: Path) -> "Expansion":
@@ -98,6 +101,7 @@ class Expansion:
 
     Attributes:
         configs:  complete configurations, in the order of the jobs' numbers.
+        names: of these jobs.
         problems: of the command line and of all jobs.
         multirun, launcher, choices: as in `Command`.
     """
@@ -108,6 +112,7 @@ class Expansion:
         self.problems = words.problems + problems
         self.composed: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
         self.compositions: dict[tuple[str, ...], _Composition] = {}
+        self.names: list[str] = []
         self._expand()
 
     def _expand(self) -> None:
@@ -178,6 +183,7 @@ class Expansion:
             config, problems = self._job(pairs)
             if config is not None:
                 jobs.append(completed(config))
+                self.names.append(_job_name(pairs, jobs[-1]))
                 problems = problems + check_config(jobs[-1], self.conf) + overruled_by_model(pairs, jobs[-1])
             for problem in dict.fromkeys(problems):
                 found[problem] += 1
@@ -209,6 +215,12 @@ class Expansion:
                 write = f"++{item.text.lstrip('+')}"
                 problems.append(f"{item.text}: not known to the default {listed(swept)}; in this sweep write {write}")
         return problems
+
+
+def _job_name(pairs: Sequence[Pair], config: Mapping[str, Any]) -> str:
+    """The swept values of a job; its model and seed if nothing is swept."""
+    swept = " ".join(as_text(item, value) for item, value in pairs if item.swept)
+    return swept or f"model={config['model']['name']} seed={config['seed']}"
 
 
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:

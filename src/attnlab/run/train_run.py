@@ -85,7 +85,7 @@ def record_start(folder: RunFolder, reporter: Reporter) -> None:
     status, now = folder.status(), provenance.git_state()
     commits = status.get("commits", [])
     if folder.checkpoint.exists():
-        reporter.say(f"resuming {folder.path}")
+        reporter.say(f"resuming from step {status.get('step', 0):,}")
         if commits and commits[-1] != now:
             reporter.say(f"note: last trained under commit {commits[-1]}, now under {now}; both are recorded")
     if not commits or commits[-1] != now:
