@@ -27,11 +27,15 @@ def without_dashes(word: str, conf: Path = CONF) -> str:
     They write Python's values: `None` stands for null.
     """
     key, equals, value = word.removeprefix("--").partition("=")
-    sections = {*group_choices(conf), "hydra", *(each.partition(".")[0] for each in schema_keys())}
     first = re.split(r"[./]", key)[0]
-    if not (word.startswith("--") and equals) or first not in sections:
+    if not (word.startswith("--") and equals) or first not in sections(conf):
         return word
     return f"{key}={'null' if value == 'None' else value}"
+
+
+def sections(conf: Path = CONF) -> set[str]:
+    """First words of keys: sections and groups of the configuration, and Hydra's own."""
+    return {*group_choices(conf), "hydra", *(key.partition(".")[0] for key in schema_keys())}
 
 
 def quoted_folder(word: str) -> str:

@@ -19,7 +19,12 @@ from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.message_text import first_line, listed, show
+from attnlab.config.run_identity import bookkeeping
+from attnlab.config.search import Search, read_search
 from attnlab.config.target_validation import addable_keys
+
+NO_SETTINGS = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}}
+"""settings of Hydra where a composition fails"""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Command:
     jobs:     in the order of their numbers.
     names:    of the jobs: the values that vary in the sweep, as `model=linear seed=0`.
     launcher: name and options of the launcher that runs the jobs of a sweep.
+    search:   how jobs are chosen if not by all combinations; `jobs` are then corners of the search space.
     choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
     """
 
@@ -36,6 +42,7 @@ class Command:
     jobs: list[JobConfig]
     names: list[str]
     launcher: dict[str, Any]
+    search: Search | None
     choices: list[str]
 
 
@@ -49,7 +56,7 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     if found.problems:
         raise ConfigError(found.problems)
     jobs = [typed_job(config, conf) for config in found.configs]
-    return Command(found.multirun, jobs, found.names, found.launcher, found.choices)
+    return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices)
 
 
 def expand(argv: Sequence[str], conf: Path) -> "Expansion":
@@ -133,10 +140,17 @@ class Expansion:
         self.launcher = settings["launcher"]
         self.problems += launcher_problems(self.launcher)
         self.configs = self._jobs(items)
+        self.search, problems = self._search(settings["sweeper"], items) if self.multirun else (None, [])
+        self.problems += problems
         if self.multirun and master is not None:
             self.problems += self._master_problems(master, given)
+        self.problems += [
+            f"{item.text}: {item.key} changes no number, so these jobs would be one run; give one value"
+            for item in items
+            if item.swept and self.configs and all(item.key in bookkeeping(config) for config in self.configs)
+        ]
         self.choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
-        self.problems = list(dict.fromkeys(self.problems))
+        self.problems = [self.words.as_written(problem) for problem in dict.fromkeys(self.problems)]
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices (None if it does not compose) and Hydra's settings."""
@@ -146,7 +160,7 @@ class Expansion:
                 self.composed[choices] = unresolved(node), settings
             except (HydraException, OmegaConfBaseException) as error:
                 self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {first_line(error)}")
-                self.composed[choices] = None, {"mode": None, "params": {}, "launcher": {"name": "basic"}}
+                self.composed[choices] = None, NO_SETTINGS
         return self.composed[choices]
 
     def _with_sweeper_params(self, params: Mapping[str, str], given: list[Item]) -> list[Item]:
@@ -167,6 +181,10 @@ class Expansion:
                 del by_key[item.key]
         self.problems += problems
         return list(by_key.values())
+
+    def _search(self, sweeper: Mapping[str, Any], items: Sequence[Item]) -> tuple[Search | None, list[str]]:
+        of_hydra = [item for item in self.words.items if item.is_hydra]
+        return read_search(sweeper, self.launcher["name"], [*items, *of_hydra], self.configs)
 
     def _has_sweep(self, experiment: str | None) -> bool:
         if experiment is None:

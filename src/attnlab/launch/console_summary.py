@@ -65,26 +65,27 @@ def _comparison(model: str) -> str:
     return command_line("python train.py", *sweep)
 
 
-def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str]) -> int:
+def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequence[str] | None = None) -> int:
     """Print a row for every job of a sweep, from the files of its run folder.
 
     Args:
         names: of the jobs (`config.sweep.Command`).
+        values: shown instead of test metrics, as what a search selects by.
 
     Returns:
         exit code: 0 if all are finished.
     """
-    by_folder: dict[Path, tuple[str, Mapping[str, Any]]] = {}
-    for job, name in zip(jobs, names, strict=True):
-        by_folder.setdefault(job.folder, (name, job.raw))
+    by_folder: dict[Path, tuple[str, Mapping[str, Any], str | None]] = {}
+    for job, name, value in zip(jobs, names, values or [None] * len(jobs), strict=True):
+        by_folder.setdefault(job.folder, (name, job.raw, value))
     runs = "1 run" if len(by_folder) == 1 else f"{len(by_folder):,} runs"
     title = f"{runs} in {short_path(jobs[0].typed.paths.runs)}"
-    columns = [Column(name, overflow="fold") for name in ("run", "state", "tested")]
+    columns = [Column(name, overflow="fold") for name in ("run", "state", "tested" if values is None else "validated")]
     table = Table(*columns, title=title, box=SIMPLE_HEAD, title_justify="left")
     reasons = []
-    for folder, (name, job) in by_folder.items():
+    for folder, (name, job, value) in by_folder.items():
         state, said = _outcome(folder, job)
-        table.add_row(name, state, said if state == "finished" else "")
+        table.add_row(name, state, (said if value is None else value) if state == "finished" else "")
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")
     # rich would take [encoder] for markup

@@ -74,6 +74,10 @@ def job_text(job: JobConfig, package: str) -> str:
 def _run(command: Command, argv: Sequence[str]) -> int:
     from attnlab.launch.run_jobs import Jobs
 
+    if command.search is not None:
+        from attnlab.launch.search_jobs import run_search
+
+        return run_search(command, argv)
     jobs, name = Jobs(command, argv), command.launcher["name"]
     if command.multirun and name not in OWN_LAUNCHERS:
         from attnlab.launch.hydra_launchers import run_with_hydra

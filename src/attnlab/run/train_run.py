@@ -4,7 +4,7 @@ Runs that are trained together (`launch.pack`) use the same steps.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,7 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any]:
     seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
     status, spec = run.folder.status(), run.prepared.spec
     commits = status["commits"]
+    selected |= _last_validation(run, selected)
     result = {
         "metrics": found.metrics,
         "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
@@ -204,6 +205,14 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any]:
     run.sinks.mirrored(lambda mirror: mirror.summarise(result))
     run.folder.write_result(result)
     return result
+
+
+def _last_validation(run: RunContext, selected: Mapping[str, Any]) -> dict[str, float]:
+    """The main validation metric of the last step, if its weights are tested and the run has validations."""
+    if selected["rule"] != "last_step" or run.config.train.validate_every is None:
+        return {}
+    place = selected["step"], f"val/{run.evaluator.metric}"
+    return {name: value for step, name, value in run.sinks.file.rows() if (step, name) == place}
 
 
 def _open_mirror(

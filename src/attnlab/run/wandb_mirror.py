@@ -11,6 +11,7 @@ import attnlab
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import run_tag
 from attnlab.learn.metric_units import lower_is_better
+from attnlab.run.objective import objective
 from attnlab.run.read_run_files import read_rows
 from attnlab.run.wandb_agent import shown_config
 from attnlab.run.wandb_run import open_run
@@ -85,6 +86,9 @@ class WandbMirror:
             "device": hardware["gpu"] or hardware["cpu"],
             "code": attnlab.__version__,
         }
+        if (aim := objective(result)) is not None:
+            # What `wandb sweep` optimises: a number of its own, since the summary of val/... is a maximum or minimum.
+            own["objective"] = aim[1]
         self.run.summary.update(result["metrics"] | {key: result[key] for key in SUMMARY} | own)
 
     def finish(self, exit_code: int) -> None:
