@@ -87,7 +87,8 @@ def record_start(folder: RunFolder, reporter: Reporter) -> None:
     if folder.checkpoint.exists():
         reporter.say(f"resuming from step {status.get('step', 0):,}")
         if commits and commits[-1] != now:
-            reporter.say(f"note: last trained under commit {commits[-1]}, now under {now}; both are recorded")
+            before, here = (provenance.commit_text(commit) for commit in (commits[-1], now))
+            reporter.say(f"note: last trained under commit {before}, now under {here}; both are recorded")
     if not commits or commits[-1] != now:
         commits = [*commits, now]
     started = status.get("started", time.strftime("%Y-%m-%dT%H:%M:%S%z"))
