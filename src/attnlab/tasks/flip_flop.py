@@ -20,7 +20,7 @@ set (99.7 % of `test/iid` at 16 tokens and the default number of sequences, none
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -35,9 +35,19 @@ from attnlab.data.files.cache import load_arrays, write_header
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
+from attnlab.data.user_inputs import language_batch
+from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared, Task
 
-WORDS = ("<pad>", "<end>", "w", "r", "i", "0", "1")
+
+class _Symbols(Vocabulary):
+    """Instructions and bits; no start token."""
+
+    special = ("<pad>", "<end>")
+
+
+SYMBOLS = _Symbols(("w", "r", "i", "0", "1"))
+WORDS = SYMBOLS.words
 PAD, END, WRITE, READ, IGNORE, ZERO, ONE = range(len(WORDS))
 INSTRUCTIONS = (WRITE, READ, IGNORE)
 TOKENS = np.array([(instruction, bit) for instruction in INSTRUCTIONS for bit in (ZERO, ONE)])
@@ -174,6 +184,13 @@ class FlipFlop(Task):
         pairs = [instruction + bit for instruction, bit in zip(words[::2], words[1::2], strict=True)]
         read = " ".join(pair[1] for pair in pairs if pair[0] == "r")
         return f"sequence  {' '.join(pairs)}\nread      {read}"
+
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
+        """Inputs are sequences such as `w1 i0 r`, to be continued."""
+        return language_batch([SYMBOLS.encode(text.replace(" ", "")) for text in inputs], PAD)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
+        return [WORDS[token] for (token,) in outputs]
 
     def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return WORDS, WORDS
