@@ -169,8 +169,8 @@ class FlipFlop(Task):
         }
         self.data_seed = data_seed
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
-        words = [WORDS[token] for token in prepared.subsets[subset].tokens([number])[0]]
+    def example(self, prepared: Prepared[FlipFlopSequences], subset: str, number: int) -> str:
+        words = [WORDS[token] for token in prepared.subsets[subset].tokens(np.array([number]))[0]]
         pairs = [instruction + bit for instruction, bit in zip(words[::2], words[1::2], strict=True)]
         read = " ".join(pair[1] for pair in pairs if pair[0] == "r")
         return f"sequence  {' '.join(pairs)}\nread      {read}"
@@ -178,7 +178,7 @@ class FlipFlop(Task):
     def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return WORDS, WORDS
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[FlipFlopSequences]:
         _require_even(length=self.length, eval_length=self.eval_length)
         spec = self.task_spec(
             input_vocabulary=len(WORDS),
@@ -219,23 +219,25 @@ class FlipFlop(Task):
         """All options that the sequences of a subset depend on."""
         return {
             "sequences": self.sequences[subset],
-            "length": self.length if subset == "train" else self.eval_length,
+            "length": self._length(subset),
             "ignore_probability": float(self.probabilities[subset]),
             "data_seed": self.data_seed,
         }
 
-    def _build(self, subset: str, cache: Path) -> Path:
-        options = self._options(subset)
+    def _length(self, subset: str) -> int:
+        return self.length if subset == "train" else self.eval_length
 
+    def _build(self, subset: str, cache: Path) -> Path:
         def build(folder: Path) -> None:
             with (folder / "codes.npy").open("wb") as file:
-                shape = options["sequences"], options["length"] // 2
+                shape = self.sequences[subset], self._length(subset) // 2
                 write_header(file, np.dtype(np.uint8), shape)
-                chunks = generate(subset, **options)
+                probability = float(self.probabilities[subset])
+                chunks = generate(subset, self.sequences[subset], self._length(subset), probability, self.data_seed)
                 for codes in track(chunks, f"drawing flip-flop {subset}", -(-shape[0] // CHUNK)):
                     file.write(codes.data)
 
-        return self.cached(cache, f"flip_flop_{subset.replace('/', '_')}", options, build)
+        return self.cached(cache, f"flip_flop_{subset.replace('/', '_')}", self._options(subset), build)
 
 
 def _require_even(**lengths: int) -> None:
