@@ -8,7 +8,7 @@ import numpy as np
 
 from attnlab.data.byte_pair import BytePair
 from attnlab.run.loaded_run import Run
-from attnlab.tasks.flip_flop import WORDS
+from attnlab.tasks.flip_flop.sequences import WORDS
 from attnlab.tasks.lra.listops_generator import TOKENS
 from attnlab.tasks.sort_of_clevr.task import COLOURS, KINDS
 from attnlab.tasks.wikitext.tokens import SPECIAL, load_vocabulary

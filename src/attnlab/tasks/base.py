@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -25,10 +25,12 @@ from attnlab.data.task_spec import SEQUENCE_METRICS, Kind, Modality, TaskSpec
 from attnlab.data.user_inputs import sequence_batch
 from attnlab.data.vocabulary import Vocabulary
 
+ExamplesT_co = TypeVar("ExamplesT_co", bound=Examples, covariant=True)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """The data of a task, ready for training.
+class Prepared(Generic[ExamplesT_co]):
+    """The data of a task, ready for training; `Prepared[X]` has subsets of class X.
 
     spec:    properties that a model depends on.
     subsets: `train`, and any of `val`, `test`, `test/iid`, `test/ood`; test subsets are read only after training.
@@ -39,7 +41,7 @@ class Prepared:
     """
 
     spec: TaskSpec
-    subsets: Mapping[str, Examples]
+    subsets: Mapping[str, ExamplesT_co]
     decode_limits: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
     keep: Mapping[str, Path] = field(default_factory=dict)
@@ -160,7 +162,7 @@ class SequenceTask(Task):
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
         return [self.separator.join(self.outputs.decode(ids)) for ids in outputs]
 
-    def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared:
+    def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared[SequencePairs]:
         """The task with its TaskSpec and the longest target of each test subset as its decode limit."""
         spec = self.task_spec(
             input_vocabulary=len(self.inputs),

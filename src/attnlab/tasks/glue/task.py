@@ -111,7 +111,7 @@ class Glue(Task):
     def sources(self) -> list[DataSource]:
         return [self.data_set]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[LabelledSequences], subset: str, number: int) -> str:
         part, tokens = prepared.subsets[subset], BytePair.load(prepared.keep[TOKENIZER])
         ids, answer = part.inputs[number], part.answers[number]
         pieces = np.split(ids, np.flatnonzero(ids == BytePair.end_id))
@@ -134,7 +134,7 @@ class Glue(Task):
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[float]) -> list[str | float]:
         return [self.data_set.classes[int(output)] if self.data_set.classes else output for output in outputs]
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
         rows, given = open_rows(self.dataset, self.source, folders), self._given()
         vocabulary = hashlib.sha256(given.read_bytes()).hexdigest() if given else self.vocabulary_size
         options = {"rows": rows.identity, "vocabulary": vocabulary, "max_length": self.max_length}

@@ -16,14 +16,16 @@ The official files were drawn at random without a recorded seed; `source=generat
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Literal
 
 from attnlab.data.batch import LabelledBatch
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.progress import track
+from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.user_inputs import labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
@@ -38,7 +40,7 @@ HEADER = "Source\tTarget"
 LENGTH_BINS = (*range(0, 2000, 100), *range(2000, 8000, 500), 8000)
 
 
-def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[Row]:
+def parse(file: BufferedIOBase, where: str, max_length: int) -> Iterator[Row]:
     """The expressions of an official file, each evaluated, cut to `max_length`, and their values.
 
     Raises:
@@ -111,7 +113,7 @@ class LraListops(LraTask):
             return []
         return [common.release_source("LRA's ListOps", FOLDER, "lra_listops", "listops")]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[LabelledSequences], subset: str, number: int) -> str:
         part = prepared.subsets[subset]
         expression = " ".join(TOKENS.decode(part.inputs[number].tolist()))
         return f"{common.shortened(expression)}  ->  {part.answers[number]}"
@@ -123,7 +125,7 @@ class LraListops(LraTask):
     def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return TOKENS.words, TOKENS.words
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
         spec = self.task_spec(
             input_vocabulary=len(TOKENS),
             n_classes=len(DIGITS),

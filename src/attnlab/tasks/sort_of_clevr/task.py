@@ -180,7 +180,7 @@ class SortOfClevr(Task):
         self.images = {"train": train_images, "val": val_images, "test": test_images}
         self.questions_per_kind, self.data_seed = questions_per_kind, data_seed
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[ImageQuestions], subset: str, number: int) -> str:
         part = prepared.subsets[subset]
         picture = number // part.per_image
         colour, other, kind, subtype = part.questions[number].tolist()
@@ -207,7 +207,7 @@ class SortOfClevr(Task):
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
         return [ANSWERS[output] for output in outputs]
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[ImageQuestions]:
         spec = self.task_spec(
             n_classes=N_ANSWERS,
             image_shape=(SIZE, SIZE, 3),

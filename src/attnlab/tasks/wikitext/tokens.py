@@ -191,7 +191,7 @@ def _encode(
 ) -> dict[str, int | bool]:
     """Writes the tokens of a part; returns facts for `_about`."""
     lines = track(text.lines(part), f"encoding {text.corpus.name} {part}", text.corpus.sizes[part])
-    facts, end = Counter(), (vocabulary.end_id,)
+    facts, end = Counter[str](), (vocabulary.end_id,)
     unknown = getattr(vocabulary.spellings, "unknown", 0)
     with ExitStack() as stack:
         tokens = stack.enter_context(RaggedWriter(folder, part, len(vocabulary) - 1))

@@ -60,7 +60,7 @@ class Wikitext103(WikitextTask):
         self.length, self.eval_length, self.eval_context = length, eval_length or length, eval_context
         self.source = source
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[TextBlocks], subset: str, number: int) -> str:
         batch = prepared.subsets[subset].batch(np.array([number]))
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
         inputs, targets = (spell(vocabulary, row.tolist()) for row in (batch.inputs[0], batch.targets[0]))
@@ -77,7 +77,7 @@ class Wikitext103(WikitextTask):
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
         return [spell(vocabulary, ids) for ids in outputs]
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[TextBlocks]:
         if self.tokens == "words" and self.tokenizer is not None:
             raise DataError("task.tokenizer is for task.tokens=byte_pairs; with task.tokens=words there is none to use")
         read = self.read(folders, self.tokens, count_words=self.tokens == "byte_pairs")

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from attnlab.data.batch import LanguageBatch
+from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import MaskedBlocks, line_bounds
@@ -62,7 +63,7 @@ class Wikitext103Masked(WikitextTask):
         self.length, self.eval_length = length, eval_length or length
         self.mask_share, self.source, self.data_seed = mask_share, source, data_seed
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[MaskedBlocks], subset: str, number: int) -> str:
         batch = prepared.subsets[subset].batch(np.array([number]))
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
         hidden = batch.targets[0, :SHOWN][batch.scored[0, :SHOWN]].tolist()
@@ -84,11 +85,11 @@ class Wikitext103Masked(WikitextTask):
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
         return [[spell(vocabulary, [token]) for token in ids] for ids in outputs]
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[MaskedBlocks]:
         read = self.read(folders, "byte_pairs")
         longest, vocabulary = max(self.length, self.eval_length), read.vocabulary
         special = range(vocabulary.n_special)
-        return self.prepared(read, longest, special, mask_id=vocabulary.mask_id, mask_share=self.mask_share)
+        return self.prepared(read, longest, special, mask_id=BytePair.mask_id, mask_share=self.mask_share)
 
     def blocks(self, read: Tokens, part: str, spec: TaskSpec) -> MaskedBlocks:
         length = self.length if part == "train" else self.eval_length
