@@ -11,10 +11,10 @@ from support.small_runs import SMALL_CLEVR, config_of, run_command, run_job, set
 from support.written_runs import a_run
 
 from attnlab.config.command_line_words import Item, read_override
-from attnlab.config.compose import CONF
 from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.search import Search, read_search, sweeper_problem
+from attnlab.config.shipped_files import CONF
 from attnlab.launch import search_jobs
 from attnlab.run.objective import objective
 from attnlab.run.run_folder import RunFolder

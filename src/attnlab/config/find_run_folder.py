@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.compose import CONF
 from attnlab.config.run_identity import cut_tag, run_folder, tag_parts
+from attnlab.config.shipped_files import CONF
 
 _CONFIG_FILE = "config.yaml"
 

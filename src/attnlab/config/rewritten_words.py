@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.compose import CONF, group_choices
+from attnlab.config.compose import group_choices
+from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import schema_keys, task_yaml
 
 

@@ -8,17 +8,18 @@ folder, and different ones never do: every folder name belongs to one configurat
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
+from attnlab.config.compose import choice_named, compose_node, hydra_session, plain, unresolved
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import class_defaults, defaults, filled
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
+from attnlab.config.own_conf import cached_per_folder
+from attnlab.config.shipped_files import CONF
 from attnlab.config.unique_text import unique_text
 from attnlab.config.yaml_tables import table_beside
 
@@ -165,7 +166,7 @@ def _text(values: Mapping[str, Any], key: str) -> str:
     return unique_text(values[key]) if key in values else ""
 
 
-@cache
+@cached_per_folder
 def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The plain composition with unresolved interpolations, and the short forms of its keys.
 
@@ -180,7 +181,7 @@ def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any
     return raw, suffixes
 
 
-@cache
+@cached_per_folder
 def _unresolved(choice: str, conf: Path) -> dict[str, Any]:
     """The composition with one group choice, its interpolations unresolved."""
     with hydra_session(conf):
