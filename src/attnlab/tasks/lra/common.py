@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from attnlab.config.message_text import listed
+from attnlab.data.batch import LabelledBatch
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
@@ -22,6 +23,7 @@ from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.picture_sequences import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.task_spec import Modality
+from attnlab.data.user_inputs import pictures
 from attnlab.tasks.base import Prepared, Task
 
 RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz (7.7 GB, a tar archive, read as it is"
@@ -71,6 +73,15 @@ class LraPictures(LraTask):
 
     def example(self, prepared: Prepared[GreyPictures], subset: str, number: int) -> str:
         return prepared.subsets[subset].example(number, self.classes)
+
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[np.ndarray]) -> LabelledBatch:
+        """Inputs are grey pictures, uint8 [32, 32]."""
+        images = pictures(inputs, (SIDE, SIDE))
+        rows = np.arange(len(images))
+        return GreyPictures(images, np.zeros(len(images), dtype=np.uint8), rows).batch(rows)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
+        return [self.classes[output] for output in outputs]
 
     def prepared(
         self, arrays: Mapping[str, np.ndarray], rows: Mapping[str, np.ndarray], about: str

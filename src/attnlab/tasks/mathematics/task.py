@@ -93,6 +93,7 @@ class Mathematics(SequenceTask):
     """
 
     version = 1
+    separator = ""
     inputs, outputs, longest = CHARACTERS, CHARACTERS, (LONGEST_QUESTION, generator.LONGEST_ANSWER)
     subsets = ("train", "test/iid", "test/ood")
     published = "a module: train 1,999,998 (666,666 easy, medium, hard), test/iid 10,000, test/ood 10,000"
