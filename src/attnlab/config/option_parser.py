@@ -51,6 +51,16 @@ class CommandLine(Generic[T]):
     others: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
+    def complete(self) -> T:
+        """The options of a command line without problems.
+
+        Raises:
+            ValueError: a required option is missing.
+        """
+        if self.options is None:
+            raise ValueError("; ".join(self.problems))
+        return self.options
+
 
 def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] | None = None) -> CommandLine[T]:
     """Reads the words of a command line.
