@@ -16,7 +16,7 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.search import Search, read_search, sweeper_problem
 from attnlab.config.shipped_files import CONF
 from attnlab.launch import search_jobs
-from attnlab.run.objective import objective
+from attnlab.learn.selected_validation import objective
 from attnlab.run.run_folder import RunFolder
 
 OPTUNA = {"name": "optuna", "n_trials": 5, "sampler": {"seed": None}}

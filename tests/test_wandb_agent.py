@@ -17,9 +17,9 @@ from wandb.wandb_agent import Agent
 
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.run_identity import run_folder
+from attnlab.config.wandb_agent import given_id
 from attnlab.launch.train_cli import train_main
 from attnlab.run.run_folder import MetricsFile, RunFolder
-from attnlab.run.wandb_agent import given_id
 
 SMALL = (*SMALL_CLEVR, "train.max_steps=2", "train.validate_every=1")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from attnlab.run import memory_use
+from attnlab.learn import memory_use
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of mallopt(3)
 

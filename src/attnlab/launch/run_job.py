@@ -7,9 +7,9 @@ from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import short_path
 from attnlab.config.user_error import UserError
+from attnlab.config.wandb_agent import given_id, offline_note
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import recorded_result
-from attnlab.run.wandb_agent import given_id, offline_note
 
 
 def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:

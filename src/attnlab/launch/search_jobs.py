@@ -21,8 +21,8 @@ from attnlab.config.sweep import Command
 from attnlab.launch.hydra_launchers import hydra_main
 from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import lower_is_better, text
+from attnlab.learn.selected_validation import objective
 from attnlab.run.finished_run import is_finished
-from attnlab.run.objective import objective
 from attnlab.run.run_folder import RunFolder
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import yaml
 
+from attnlab.config import wandb_agent
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
@@ -18,7 +19,6 @@ from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import Command, check_command
 from attnlab.config.train_help import help_text
-from attnlab.run import wandb_agent
 from attnlab.run.warm_start_check import from_run_problems
 
 OWN_LAUNCHERS = ("basic", "packed")

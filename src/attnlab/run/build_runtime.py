@@ -14,9 +14,9 @@ from attnlab.config.schema import Config, Paths
 from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
+from attnlab.learn import memory_use
 from attnlab.nn.build_network import build_network
 from attnlab.nn.output_head import Network
-from attnlab.run import memory_use
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
 

@@ -14,13 +14,14 @@ import torch
 from attnlab.config.job_config import JobConfig
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
+from attnlab.learn import memory_use
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
-from attnlab.run import memory_use, provenance
+from attnlab.run import provenance
 from attnlab.run.build_runtime import choose_device, make_network, place_data, prepared_task, require_compilation
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import final_test

@@ -10,10 +10,10 @@ from typing import Any
 import attnlab
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import run_tag
+from attnlab.config.wandb_agent import shown_config
 from attnlab.learn.metric_units import lower_is_better
-from attnlab.run.objective import objective
+from attnlab.learn.selected_validation import objective
 from attnlab.run.read_run_files import read_rows
-from attnlab.run.wandb_agent import shown_config
 from attnlab.run.wandb_run import open_run
 
 SUMMARY = ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnlab.config.schema import LoggerOptions
+from attnlab.config.wandb_agent import given_id
 from attnlab.run.read_run_files import Unreadable, plain_bytes
 from attnlab.run.run_folder import write_text
-from attnlab.run.wandb_agent import given_id
 
 if TYPE_CHECKING:
     from wandb import Run

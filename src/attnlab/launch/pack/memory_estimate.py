@@ -11,9 +11,9 @@ from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import Examples
 from attnlab.launch.pack.microbatch import pieces
 from attnlab.launch.pack.network_stack import NetworkStack
+from attnlab.learn import memory_use
 from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import objective_for
-from attnlab.run import memory_use
 from attnlab.run.build_runtime import make_network
 from attnlab.tasks.base import Prepared
 
