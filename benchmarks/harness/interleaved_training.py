@@ -11,10 +11,10 @@ import pytorch_lightning as pl
 import torch
 
 from attnlab.data.batch import Batch
+from attnlab.learn import memory_use
 from attnlab.learn.lightning_trainer import make_trainer
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
-from attnlab.learn import memory_use
 from benchmarks.harness.model_flops import flops_per_position
 from benchmarks.harness.timing import settle
 from benchmarks.harness.workload import Workload, make_workload
