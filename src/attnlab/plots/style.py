@@ -20,8 +20,8 @@ from attnlab.plots.png_caption import KEY
 
 STRONG = "#0072B2"
 """blue, the darkest in grey: the row of interest"""
-COLOURS = ("#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
-"""orange, green, purple, vermillion, sky blue, black: other rows; Okabe & Ito's yellow is too pale for lines"""
+COLOURS = ("#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#808080")
+"""orange, green, purple, vermillion, sky blue, grey: other rows; their yellow is too pale, their black too strong"""
 PALE, EDGE = "0.84", "0.35"
 """greys of bars and their edges"""
 SHADES = LinearSegmentedColormap.from_list("white_to_blue", ["#FFFFFF", "#56B4E9", "#0072B2", "#00263D"])

@@ -119,16 +119,11 @@ def _report(argv: Sequence[str]) -> int:
     out = options.out or _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
-    lines = {
-        "Hypotheses": [sentence(answer) for answer in answers(table)],
-        "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
-        "Without a number": [*problems(table, selection.skipped), *undrawn],
-        "To know": [*filter(None, [selection.left_out]), *notes(table)],
-    }
+    lines = _sentences(table, selection, comparisons, undrawn)
     print_report(table, lines)
     # without the options that say where it goes
-    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
-    again = command_line("python report.py", *words, *line.others)
+    kept = [word for word in line.words if not word.startswith(("out=", "logger="))]
+    again = command_line("python report.py", *kept, *line.others)
     more = {
         "experiment": selection.name,
         "train_command": selection.command,
@@ -156,6 +151,18 @@ def _report(argv: Sequence[str]) -> int:
         # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
         print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
     return 0
+
+
+def _sentences(
+    table: Table, selection: RunSelection, comparisons: Sequence[records.Comparison], undrawn: Sequence[str]
+) -> dict[str, list[str]]:
+    """The sentences below a table, by their headings."""
+    return {
+        "Hypotheses": [sentence(answer) for answer in answers(table)],
+        "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
+        "Without a number": [*problems(table, selection.skipped), *undrawn],
+        "To know": [*filter(None, [selection.left_out]), *notes(table)],
+    }
 
 
 def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:

@@ -68,8 +68,8 @@ def best_rows(table: Table, columns: list[Column]) -> str:
         rows = [cell.row for cell in cells if sign * cell.mean == best]
         if len(cells) > 1:
             named = "all rows" if len(rows) == len(cells) else listed(rows, 3)
-            found.append(f"{column.name} {named} ({number(sign * best, column.unit)})")
-    return f"Best mean: {'; '.join(found)}" if found else ""
+            found.append(f"in {column.name}: {named} ({number(sign * best, column.unit)})")
+    return f"Best mean {'; '.join(found)}" if found else ""
 
 
 def _bars(axis: Axes, table: Table, column: Column, names: Mapping[str, str]) -> None:

@@ -64,16 +64,26 @@ class RunLine:
 
 
 def run_lines(report: ReportFile) -> list[RunLine]:
-    """Every run behind a report, row by row; a mean of columns stands on a line of its own where tasks differ."""
-    lines: dict[tuple[int, int | str, str], RunLine] = {}
+    """Every run behind a report, row by row."""
+    lines: list[RunLine] = []
     for at, row in enumerate(report.rows):
         for cell in row.cells:
             for seed in cell.seeds:
-                folder = seed.folder or ""
-                line = lines.setdefault((at, seed.seed, folder), RunLine(row.name, at, seed.seed, folder, {}, []))
+                line = _line(lines, RunLine(row.name, at, seed.seed, seed.folder or "", {}, []))
                 if seed.value is not None:
                     line.values[cell.column] = seed.value
                 else:
                     remark = f"{seed.named_state}{f': {seed.reason}' if seed.reason else ''}"
                     line.remarks += [remark] if remark not in line.remarks else []
-    return sorted(lines.values(), key=lambda line: line.at)
+    return lines
+
+
+def _line(lines: list[RunLine], new: RunLine) -> RunLine:
+    """The line of the same run, else the new one, which is added; a run without a folder is any of its row and seed."""
+    alike = [line for line in lines if (line.at, line.seed) == (new.at, new.seed)]
+    found = [line for line in alike if not new.folder or line.folder in ("", new.folder)]
+    if not found:
+        lines.append(new)
+        return new
+    found[0].folder = found[0].folder or new.folder
+    return found[0]
