@@ -19,6 +19,7 @@ from attnlab.plots.style import (
     legend_lines,
     line_looks,
     logarithmic,
+    panel_title,
     panels,
 )
 
@@ -49,7 +50,7 @@ def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str
     figure, axes = panels(len(parts), columns, 2.2, legend_lines([*names, UNIFORM_LABEL]) + 2, sharey=True, sharex=True)
     for number, (axis, (part, curves)) in enumerate(zip(axes, parts, strict=True)):
         _shares(axis, curves, looks)
-        axis.set_title(part)
+        axis.set_title(panel_title(part, columns))
         if number + columns >= len(parts):
             axis.set_xlabel("neighbourhood, share of the length")
             axis.tick_params(labelbottom=True)

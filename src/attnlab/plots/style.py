@@ -83,6 +83,11 @@ def beside(number: int) -> int:
     return number if number <= 3 else 2 if number == 4 else 3
 
 
+def panel_title(text: str, columns: int) -> str:
+    """A title broken into lines that fit one of so many columns."""
+    return textwrap.fill(text, max(12, int(0.85 * WIDTH / columns * LETTERS_AN_INCH)))
+
+
 def legend_below(figure: Figure, columns: int = 2, **options: Any) -> None:
     """One legend for all panels, below them, where it covers no data; each label once."""
     entries = {

@@ -11,7 +11,17 @@ from matplotlib.lines import Line2D
 
 from attnlab.config.report_block import Picture
 from attnlab.learn.metric_units import SHARE, label, number, problem, scaled, unit_of
-from attnlab.plots.style import LINES, beside, empty_panel, legend_below, legend_lines, line_looks, logarithmic, panels
+from attnlab.plots.style import (
+    LINES,
+    beside,
+    empty_panel,
+    legend_below,
+    legend_lines,
+    line_looks,
+    logarithmic,
+    panel_title,
+    panels,
+)
 from attnlab.report.build_table import row_name
 from attnlab.report.figures.finished_picture import finished
 from attnlab.report.read_runs import FoundRun
@@ -49,7 +59,7 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
     columns = beside(len(table.cells))
     figure, axes = panels(len(table.cells), columns, 2.3, legend_lines(names), sharey=True, sharex=True)
     for axis, (row, look) in zip(axes, line_looks(list(table.cells), table.highlight).items(), strict=True):
-        axis.set_title(row, fontweight="bold" if row == table.highlight else "normal")
+        axis.set_title(panel_title(row, columns), fontweight="bold" if row == table.highlight else "normal")
         look |= {"linestyle": "-"}
         if row not in rows:
             empty_panel(axis, f"no finished run has {subset} by length")
@@ -86,7 +96,7 @@ def _falls(rows: ByLength, condition: str) -> str:
         below = next((length for length in sorted(lengths) if mean(lengths[length]) < HALF), None)
         last = max(lengths)
         found.append(f"{row} at length {below}" if below is not None else f"{row} at none up to {last}")
-    return f"First mean below {HALF:.0f} %{condition}: {', '.join(found)}"
+    return f"First mean below {HALF:.0f} %{condition}: {'; '.join(found)}"
 
 
 def _values(table: Table, subset: str, metric: str) -> ByLength:
@@ -136,8 +146,11 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
     figure, axes = panels(number_of, columns, 2.9 if together else 2.0, legend, sharey=True, sharex=True)
     for at, (row, look) in enumerate(line_looks(list(rows), table.highlight).items()):
         axis = axes[0 if together else at]
-        axis.set(xlabel="optimiser step", title="" if together else row)
-        _training_lines(axis, rows[row], look | {"label": row})
+        axis.set(title="" if together else panel_title(row, columns))
+        _training_lines(axis, rows[row], look | {"label": row} | ({} if together else {"linestyle": "-"}))
+    for axis in axes[-columns:]:
+        axis.set_xlabel("optimiser step")
+        axis.tick_params(labelbottom=True)
     figure.supylabel(label(metric, unit_of(metric).name), fontsize=9)
     for axis in axes if metric.endswith("loss") else ():
         logarithmic(axis)
@@ -153,7 +166,7 @@ def _ends(rows: Mapping[str, Sequence[Mapping[int, float]]], metric: str) -> str
     unit = unit_of(metric).name
     last = {row: statistics.median(points[max(points)] for points in runs) for row, runs in rows.items()}
     named = [f"{row} {number(value, unit)}" for row, value in list(last.items())[:MOST_NAMED]]
-    return f"Median of the last values: {', '.join(named)}"
+    return f"Median of the last values: {'; '.join(named)}"
 
 
 def _training_lines(axis: Axes, runs: Sequence[Mapping[int, float]], look: dict[str, Any]) -> None:
