@@ -13,11 +13,12 @@ from support.composed_configs import composed
 from support.small_runs import checked, jobs_of
 
 from attnlab.config.check import ConfigError, check_config
-from attnlab.config.compose import CONF, group_choices
+from attnlab.config.compose import group_choices
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import apply_values, compose_config
 from attnlab.config.nearest_word import OTHER_NAMES
 from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
+from attnlab.config.shipped_files import CONF
 from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
 from attnlab.config.target_validation import attention_nodes, attention_options, schema_keys, task_yaml
@@ -174,7 +175,7 @@ WRONG = {
     "train.paper_rule=best_validation_per_group": ["task scan has no groups", "task scan has no validation set"],
     "task=sort_of_clevr train.validate_every=null": ["with train.validate_every=null: needs validations"],
     "task=sort_of_clevr backbone.tied_output=true": ["backbone.tied_output=true: task sort_of_clevr"],
-    "task=flip_flop model=linformer": ["LinformerAttention: has no causal form", "threshold_relative"],
+    "task=flip_flop model=linformer": ["Linformer: has no causal form", "threshold_relative"],
     "task=wikitext103_masked model=threshold_relative": ["has no bidirectional form", "bigbird"],
     "task=flip_flop backbone.n_decoder_layers=2": ["task flip_flop (language_model) has no second stack; write null"],
     "+backbone.pooling=first": ["backbone.pooling=first: task scan (encoder_decoder)", "write mean"],

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attnlab.config.compose import CONF, merged_yaml, plain
+from attnlab.config.compose import merged_yaml, plain
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
+from attnlab.config.shipped_files import CONF
 
 MODELS = sorted(file.stem for file in (CONF / "model").glob("[!_]*.yaml"))
 

@@ -40,7 +40,7 @@ from attnlab.config.schema import Count, Natural
 PRIME = 2**31 - 1
 
 
-class BigBirdAttention(Attention):
+class BigBird(Attention):
     """Block-sparse attention: window, global and random blocks.
 
     Args:
@@ -58,6 +58,8 @@ class BigBirdAttention(Attention):
 
     supports_causal = False
     supports_cross = False
+
+    coefficients: Tensor
 
     def __init__(
         self,

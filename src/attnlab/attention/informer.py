@@ -38,7 +38,7 @@ DRAW_BITS = 31
 LONGEST_LOG = 32
 
 
-class InformerAttention(Attention):
+class Informer(Attention):
     """Softmax attention for the queries whose scores vary most, the mean of the values for the others.
 
     Args:
@@ -54,6 +54,8 @@ class InformerAttention(Attention):
 
     supports_causal = False
     supports_cross = False
+
+    draws: Tensor
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ def draw_projection(
     return lengths * blocks.flatten(0, 1)[:n_features]
 
 
-class PerformerAttention(FeatureMapAttention):
+class Performer(FeatureMapAttention):
     """Linear attention on random features.
 
     Args:
@@ -85,6 +85,8 @@ class PerformerAttention(FeatureMapAttention):
 
     # In the causal form every key would depend on later keys.
     limits: ClassVar = {"key_stabilizer": {"sequence": ["supports_causal"]}}
+
+    projection: Tensor
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ def unit(x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
     return x * (x.square().sum(-1, keepdim=True) + x.shape[-1] * EPS).rsqrt()
 
 
-class ReformerAttention(Attention):
+class Reformer(Attention):
     """Attention among tokens of similar hashes.
 
     Args:
@@ -63,6 +63,8 @@ class ReformerAttention(Attention):
 
     supports_causal = False
     supports_cross = False
+
+    rotations: Tensor
 
     def __init__(
         self,

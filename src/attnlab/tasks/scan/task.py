@@ -95,12 +95,12 @@ class Scan(SequenceTask):
             return []
         return [replace(OFFICIAL, what=f"SCAN's official split {self.split}")]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[SequencePairs], subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
         command, actions = INPUTS.decode(pairs.inputs[number]), OUTPUTS.decode(pairs.targets[number])
         return f"IN: {' '.join(command)} OUT: {' '.join(actions)}"
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
         if self.split == "length_cutoff":
             parts = self._cut()
         else:
