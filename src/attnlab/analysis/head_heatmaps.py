@@ -1,8 +1,8 @@
 """Maps (heat maps) of a matrix for every head of every attention: similarity of values, attention weights."""
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def draw_maps(found: ByRun, shown: Mapping[str, str], title: str, scale: Scale) 
     width = WIDTH if columns <= 4 else WIDE
     size = min(2.4, (width - 1.0) / columns)
     extra = 1 + len(fitted(title + cut_off(lines), Figure(figsize=(width, 1))).splitlines())
-    ends = [_ends(line, below) for line, below in itertools.pairwise([*lines, None])]
+    ends = [_ends(line, below) for line, below in zip(lines, [*lines[1:], None], strict=True)]
     around = sum(0.2 + 0.2 * bool(line.title) + _below(line) * end for line, end in zip(lines, ends, strict=True))
     figure, axes = panels(len(lines) * columns, columns, size + around / len(lines), extra + 4, width)
     norm, colours, beyond = _norm(scale, [line.heads for line in lines])
@@ -128,7 +128,7 @@ def _draw_line(row: Sequence[Axes], line: _Line, norm: Normalize, colours: Color
     for axis in row[len(line.heads) :]:
         axis.set_visible(False)
     if line.title:
-        style = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 9, "fontweight": "bold"}
+        style: Any = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 9, "fontweight": "bold"}
         title = row[0].annotate(line.title, (0, 1), (0, 18), parse_math=False, **style)
         # it goes on over the next maps
         title.set_in_layout(False)
@@ -146,9 +146,9 @@ def _norm(scale: Scale, heads: Sequence[np.ndarray]) -> tuple[Normalize, Colorma
     low = min(0.0, float(entries.min(initial=0.0)))
     high = max(2.0, float(np.quantile(entries, 0.99)) if len(entries) else 0.0)
     beyond = "max" if (entries > high).any() else "neither"
-    values, shades = (low, 0.0, 1.0, high), (0.0, 0.25, 0.5, 1.0)
+    values, shades = [low, 0.0, 1.0, high], [0.0, 0.25, 0.5, 1.0]
     if low == 0:
-        values, shades = values[1:], (0.0, 1 / 3, 1.0)
+        values, shades = values[1:], [0.0, 1 / 3, 1.0]
     functions = (lambda x: np.interp(x, values, shades), lambda y: np.interp(y, shades, values))
     return FuncNorm(functions, low, high), (SIGNED_SHADES if low < 0 else SHADES), beyond
 
@@ -169,7 +169,9 @@ def _bar(figure: Figure, shades: ScalarMappable, axes: Sequence[Axes], scale: Sc
     bar.set_label(scale.meaning, fontsize=8)
 
 
-def _ticks(axis: Axes, side: str, names: Sequence[str] | None, size: int, inches: float, wanted: bool) -> None:
+def _ticks(
+    axis: Axes, side: Literal["x", "y"], names: Sequence[str] | None, size: int, inches: float, wanted: bool
+) -> None:
     """Labels of positions where there is room, else numbers of the first, middle and last position."""
     which = getattr(axis, f"{side}axis")
     if not wanted:

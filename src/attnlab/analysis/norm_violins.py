@@ -68,8 +68,8 @@ def _panel(axis: Axes, runs: Sequence[Sequence[np.ndarray]]) -> list[float]:
         if not drawn:
             continue
         xs, samples = zip(*drawn, strict=True)
-        side = ("low", "high")[number] if n == 2 else "both"
-        parts = axis.violinplot(samples, xs, widths=width, side=side, showextrema=False, showmedians=True)
+        side: Any = ("low", "high")[number] if n == 2 else "both"
+        parts: Any = axis.violinplot(samples, xs, widths=width, side=side, showextrema=False, showmedians=True)
         for body in parts["bodies"]:
             body.set(**_look(number), alpha=1.0)
         parts["cmedians"].set(color="1.0" if number % 2 == 0 else "0.0", linewidth=1.6)

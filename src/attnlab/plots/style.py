@@ -32,7 +32,7 @@ SIGNED_SHADES = LinearSegmentedColormap.from_list(
 """of maps with negative entries"""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "*")
-LINES = ((0, (5, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (7, 2, 1, 2, 1, 2)))
+LINES: Any = ((0, (5, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (7, 2, 1, 2, 1, 2)))
 DOTS_PER_INCH = 150
 WIDTH = 6.4
 """inches of a figure"""
@@ -40,7 +40,7 @@ LETTERS_AN_INCH = 15
 """letters of 9 points per inch"""
 LINE = 0.18
 """height of one line of a legend or a title, in inches"""
-_SETTINGS = {
+_SETTINGS: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.labelsize": 9,

@@ -56,16 +56,16 @@ def sentence(answer: HypothesisAnswer) -> str:
 
 def _answer(table: Table, asked: Hypothesis, column: Column) -> tuple[str, str]:
     """Verdict and reason."""
-    cells = [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)]
-    lacking = [row for row, cell in zip((asked.row, asked.than), cells, strict=True) if not (cell and cell.values)]
-    if lacking:
+    cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)}
+    values = {row: cell.values if cell else {} for row, cell in cells.items()}
+    if lacking := [row for row, found in values.items() if not found]:
         return NOT_MEASURED, f"no number of {' and '.join(lacking)}"
-    ours, theirs = (cell.values for cell in cells)
+    ours, theirs = values[asked.row], values[asked.than]
     seeds = ours.keys() & theirs.keys()
-    found = paired(ours, theirs)
-    if found is None:
+    differences = paired(ours, theirs)
+    if differences is None:
         return OPEN, f"{len(seeds)} common seed{'' if len(seeds) == 1 else 's'}, two are needed for a spread"
-    mean, low, high, method = found
+    mean, low, high, method = differences
     ends = [number(value, column.unit, signed=True) for value in (mean, low, high)]
     sign = -1 if lower_is_better(column.metric) else 1
     reason = f"difference {ends[0]}, from {ends[1]} to {ends[2]}: {method}"

@@ -62,13 +62,12 @@ def best_rows(table: Table, columns: list[Column]) -> str:
     """The row with the best mean of each column, in words."""
     found = []
     for column in columns[:MOST_NAMED]:
-        cells = [cell for cell in table.each(column) if cell.mean is not None]
-        sign = -1 if lower_is_better(column.metric) else 1
-        best = max((sign * cell.mean for cell in cells), default=0.0)
-        rows = [cell.row for cell in cells if sign * cell.mean == best]
-        if len(cells) > 1:
-            named = "all rows" if len(rows) == len(cells) else listed(rows, 3)
-            found.append(f"in {column.name}: {named} ({number(sign * best, column.unit)})")
+        means = {cell.row: cell.mean for cell in table.each(column) if cell.mean is not None}
+        if len(means) > 1:
+            best = (min if lower_is_better(column.metric) else max)(means.values())
+            rows = [row for row, mean in means.items() if mean == best]
+            named = "all rows" if len(rows) == len(means) else listed(rows, 3)
+            found.append(f"in {column.name}: {named} ({number(best, column.unit)})")
     return f"Best mean {'; '.join(found)}" if found else ""
 
 
@@ -78,15 +77,15 @@ def _bars(axis: Axes, table: Table, column: Column, names: Mapping[str, str]) ->
         cell = cells.get(column.name)
         if cell is None or cell.mean is None:
             reason = "no run" if cell is None else ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
-            style = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8, "color": EDGE}
+            style: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8, "color": EDGE}
             axis.annotate(f" {reason}", (0, y), **style)
         else:
             colour = STRONG if row == table.highlight else PALE
             axis.barh(y, cell.mean, height=0.7, color=colour, edgecolor=EDGE, linewidth=0.6, zorder=1)
             _dots(axis, cell, y)
         if cell and cell.published_number is not None:
-            style = {"color": COLOURS[3], "linewidth": 2.4, "zorder": 4, "solid_capstyle": "butt"}
-            axis.plot([cell.published_number] * 2, [y - 0.45, y + 0.45], **style)
+            look: Any = {"color": COLOURS[3], "linewidth": 2.4, "zorder": 4, "solid_capstyle": "butt"}
+            axis.plot([cell.published_number] * 2, [y - 0.45, y + 0.45], **look)
     axis.set_yticks(range(len(names)), list(names.values()))
     axis.set_ylim(len(names) - 0.4, -0.6)
     for label, row in zip(axis.get_yticklabels(), names, strict=False):
@@ -158,12 +157,14 @@ def _positions(values: set[Any]) -> dict[Any, float]:
 
 def _curve(axis: Axes, cells: Mapping[float, Cell | None], look: Mapping[str, Any]) -> None:
     """One line: means with standard deviations, seeds, and published values as short lines."""
-    drawn = {x: cells[x] for x in sorted(cells) if cells[x] and cells[x].values}
+    drawn = {x: cell for x, cell in sorted(cells.items()) if cell and cell.values}
     if drawn:
-        means, spreads = [cell.mean for cell in drawn.values()], [cell.sd or 0.0 for cell in drawn.values()]
+        means, spreads = [cell.mean or 0.0 for cell in drawn.values()], [cell.sd or 0.0 for cell in drawn.values()]
         axis.errorbar(list(drawn), means, yerr=spreads, capsize=3, elinewidth=0.8, **look)
     for x, cell in drawn.items():
         axis.plot([x] * len(cell.values), list(cell.values.values()), ".", color="0.45", markersize=5, zorder=1)
-    for x, cell in cells.items():
-        if cell and cell.published_number is not None:
-            axis.plot([x], [cell.published_number], "_", color=COLOURS[3], markersize=16, markeredgewidth=2.4, zorder=4)
+    for x, any_cell in cells.items():
+        if any_cell and any_cell.published_number is not None:
+            axis.plot(
+                [x], [any_cell.published_number], "_", color=COLOURS[3], markersize=16, markeredgewidth=2.4, zorder=4
+            )

@@ -1,6 +1,5 @@
 """Drawing of any figure of a report, by its kind."""
 
-import itertools
 from pathlib import Path
 
 from attnlab.config.report_block import Picture
@@ -33,15 +32,15 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     names = [column.name for column in table.columns]
     if picture.metric not in (None, *names):
         raise TableError(f"figures: best and worst by {picture.metric}: no such column; columns: {', '.join(names)}")
-    metric, chosen = picture.metric or names[0], {}
-    numbered = [cell for cell in table.each() if cell.column.name == metric and cell.values]
-    for cell, best in itertools.product(numbered, (True, False)):
-        number, _ = cell.extreme(best)
-        folder = Path(next(seed.folder for seed in cell.seeds if seed.seed == number))
-        only = cell.extreme(True)[0] == cell.extreme(False)[0]
-        which = "" if only else f"{'best' if best else 'worst'} "
-        label = f"{cell.row}, {which}seed {number}"
-        chosen.setdefault(folder, NamedRun(label, folder, f"{cell.row}_seed{number}"))
+    metric = picture.metric or names[0]
+    chosen: dict[Path, NamedRun] = {}
+    for cell in (cell for cell in table.each() if cell.column.name == metric):
+        seeds = {which: found[0] for which, best in (("best", True), ("worst", False)) if (found := cell.extreme(best))}
+        for which, number in seeds.items():
+            folder = Path(next(seed.folder or "" for seed in cell.seeds if seed.seed == number))
+            words = f"{which} seed" if len(set(seeds.values())) > 1 else "seed"
+            label = f"{cell.row}, {words} {number}"
+            chosen.setdefault(folder, NamedRun(label, folder, f"{cell.row}_seed{number}"))
     if not chosen:
         raise TableError("there is no number to draw")
     quantity = picture.quantity or "norms"

@@ -131,7 +131,8 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
         TableError: no run has logged the metric.
     """
     metric = picture.metric or "train/loss"
-    rows, left_out = {}, 0
+    rows: dict[str, list[dict[int, float]]] = {}
+    left_out = 0
     for run in table.finished():
         logged = run.logged((metric,))
         points = {step: scaled(metric, value) for step, _, value in logged if not problem(metric, value)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from attnlab.report.hypothesis_answers import VERDICTS
 from attnlab.report.report_record import HypothesisAnswer, ReportFile
@@ -57,9 +58,9 @@ class RunLine:
 
     row: str
     at: int
-    seed: int | str
+    seed: Integral | str
     folder: str
-    values: dict[str, float]
+    values: dict[str, Real]
     remarks: list[str]
 
 
