@@ -36,7 +36,7 @@ def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
         code = exit_code(error, job.folder)
         stop.pass_on()
         return code
-    if not quiet:
+    if not quiet and result is not None:
         from attnlab.launch.console_summary import print_run
 
         print_run(job, result, shown)
@@ -71,7 +71,7 @@ def _failed(folder: Path, reason: str) -> int:
     return FAILED
 
 
-def lacks_memory(error: Exception) -> bool:
+def lacks_memory(error: BaseException) -> bool:
     """Whether an allocation failed: in numpy or Python, on a GPU, or in torch on the CPU (known by its message)."""
     import torch
 
