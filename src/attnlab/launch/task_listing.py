@@ -75,7 +75,7 @@ def _draw(task: Task, prepared: Prepared, path: Path) -> None:
     """Write a sheet of pictures with their labels.
 
     Raises:
-        DataError: the task has no pictures, or torchvision is not installed.
+        DataError: the task has no pictures.
     """
     numbers = np.arange(min(SHEET, len(prepared.subsets["train"])))
     images = prepared.subsets["train"].pictures(numbers)
