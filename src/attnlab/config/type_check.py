@@ -211,8 +211,9 @@ def _build(kind: Any, value: Any) -> Any:
     section = section_of(kind)
     if section is not None:
         return build(section, value)
-    if get_origin(kind) is list:
-        return [_build(get_args(kind)[0], item) for item in value]
+    lists = [one for one in (kind, *get_args(kind)) if get_origin(one) is list]
+    if lists and isinstance(value, list):
+        return [_build(get_args(lists[0])[0], item) for item in value]
     if float in _leaves(kind) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return value
