@@ -6,7 +6,15 @@ from math import isqrt
 
 from attnlab.analysis.summary_types import MOST_POSITIONS
 from attnlab.config.schema import Backbone
-from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
+from attnlab.data.batch import (
+    Batch,
+    ImageQuestionBatch,
+    InputBatch,
+    LabelledBatch,
+    LabelledPairBatch,
+    LanguageBatch,
+    SequenceBatch,
+)
 
 _NAME = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(attention|cross)(?:\.attentions\.(\d+))?(?:#(\d+))?$")
 """names of attentions (`nn.attention_observer`)"""
@@ -50,7 +58,7 @@ class PositionLabels:
     def __init__(self, names: tuple[Sequence[str], Sequence[str]] | None, batch: Batch, backbone: Backbone) -> None:
         self.read: dict[str, list[str]] = {}
         self.patches = isinstance(batch, ImageQuestionBatch)
-        if names is None or self.patches or isinstance(batch, LabelledPairBatch):
+        if names is None or isinstance(batch, LabelledPairBatch) or not isinstance(batch, InputBatch | LanguageBatch):
             return
         inputs, outputs = names
         tokens = [inputs[token] for token in batch.inputs[0].tolist()]

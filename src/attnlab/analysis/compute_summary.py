@@ -128,7 +128,7 @@ class _Sums:
         """Add one attention's tensors for a piece."""
         keys = item.mask
         queries = piece.target_mask if is_cross(name) and isinstance(piece, SequenceBatch) else keys
-        if item.query_norms is not None:
+        if item.query_norms is not None and item.key_norms is not None:
             new = Norms(_by_head(item.query_norms, queries), _by_head(item.key_norms, keys))
             self.norms[name] = self.norms[name].joined(new) if name in self.norms else new
         if item.values is not None:

@@ -46,7 +46,7 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
         code = exit_code(error, f"{label} {name}".strip() or short_path(job.folder))
         stop.pass_on()
         return code
-    if not quiet:
+    if not quiet and result is not None:
         from attnlab.launch.console_summary import print_run
 
         print_run(job, result, shown)
@@ -91,7 +91,7 @@ def _failed(name: str, reason: str) -> int:
     return FAILED
 
 
-def lacks_memory(error: Exception) -> bool:
+def lacks_memory(error: BaseException) -> bool:
     """Whether an allocation failed: in numpy or Python, on a GPU, or in torch on the CPU (known by its message)."""
     import torch
 

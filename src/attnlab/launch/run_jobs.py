@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from attnlab.config.command_frame import FAILED
+from attnlab.config.compose import plain
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.pack_grouping import describe, packs, ranges
 from attnlab.config.sweep import Command
@@ -84,7 +85,7 @@ class Jobs:
         number = HydraConfig.get().job.num
         if os.getpid() == self.process:
             return self._run_here(number)
-        job = job_config(OmegaConf.to_container(config, resolve=True))
+        job = job_config(plain(config))
         if is_finished(job):
             # A worker imports torch before its first job, which takes seconds.
             self.say([number], f"{self.names[number]}, finished before")

@@ -54,7 +54,7 @@ def _with_the_rest(runs: Sequence[PendingRun]) -> list[int]:
         if run.code is None:
             run.code = stopped
         stopped = max(stopped, run.code if run.code > 128 else 0)
-    return [run.code for run in runs]
+    return [code for run in runs if (code := run.code) is not None]
 
 
 def _train_all(runs: Sequence[PendingRun], max_packed: int | None, stop: StopRequest) -> None:

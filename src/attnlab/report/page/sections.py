@@ -82,7 +82,7 @@ class Page:
         for folder in folders.values():
             self._add(folder)
         # experiments of one paper follow each other
-        self.reports.sort(key=lambda section: section.report.experiment)
+        self.reports.sort(key=lambda section: section.report.experiment if section.report else "")
         ids: set[str] = set()
         for section in self.reports + self.others:
             names = chain([section.id], (f"{section.id}-{at}" for at in count(2)))
@@ -98,8 +98,8 @@ class Page:
             self._owners[folder], first = None, self._first.setdefault(repr(report), folder)
             if first == folder:
                 shown = [(folder / one.file, one.caption or one.file) for one in report.figures]
-                self._owners[folder] = self._section(folder, report, report.title, text, shown)
-                self.reports.append(self._owners[folder])
+                self._owners[folder] = made = self._section(folder, report, report.title, text, shown)
+                self.reports.append(made)
             else:
                 self.skipped.append(f"skipped {folder}: its report is that of {first}")
         elif text is not None or with_numbers:

@@ -92,7 +92,7 @@ def torchvision_batches(tree: FileTree) -> Batches | None:
     except RuntimeError:
         # not all files are the official ones
         return None
-    found = {}
+    found: Batches = {}
     for part, names in ((train, TRAINING), (test, [name for name in BATCHES if name not in TRAINING])):
         pixels = np.moveaxis(part.data, -1, 1).reshape(len(part.data), -1)
         classes = np.split(np.array(part.targets, dtype=np.uint8), len(names))
