@@ -114,8 +114,8 @@ def _bad_flag(word: str, following: str) -> str:
         near = key or nearest(name, [*schema_keys(), *sections()]) or name
         return f"{text}: unknown flag; nearest: {near}={value or following or '...'}"
     flags = [flag for flag in FLAGS if flag.startswith("--")]
-    near = nearest(name, [flag.lstrip("-") for flag in flags])
-    return f"{word}: unknown flag{hint(near and '--' + near)}; flags: {listed(flags)}; options are written key=value"
+    flag = nearest(name, [flag.lstrip("-") for flag in flags])
+    return f"{word}: unknown flag{hint(flag and '--' + flag)}; flags: {listed(flags)}; options are written key=value"
 
 
 def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[str]]:

@@ -61,13 +61,14 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
 
     node = compose("config", overrides=list(overrides), return_hydra_config=True)
     mode, params = node.hydra.mode, OmegaConf.select(node, "hydra.sweeper.params")
+    launcher = unresolved(node.hydra.launcher)
+    launcher.pop("_target_", None)
     settings = {
         "mode": None if mode is None else mode.name,
         "params": {} if params is None else OmegaConf.to_container(params, resolve=True),
-        "launcher": {"name": node.hydra.runtime.choices["hydra/launcher"], **unresolved(node.hydra.launcher)},
+        "launcher": {"name": node.hydra.runtime.choices["hydra/launcher"], **launcher},
         "sweeper": {"name": node.hydra.runtime.choices["hydra/sweeper"], **unresolved(node.hydra.sweeper)},
     }
-    settings["launcher"].pop("_target_", None)
     with open_dict(node):
         del node["hydra"]
         _remove_missing(node)

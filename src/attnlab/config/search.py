@@ -73,7 +73,7 @@ def read_search(
     direction = getattr(sweeper.get("direction"), "name", sweeper.get("direction"))
     if f"{_SECTION}.direction" in given and direction != _direction(minimize):
         problems.append(f"{_SECTION}.direction={direction}: this task's metric is one to {_direction(minimize)}")
-    words = {f"{_SECTION}.direction": _direction(minimize)}
+    words: dict[str, str | int] = {f"{_SECTION}.direction": _direction(minimize)}
     # One trial after the other, each with the results of all earlier ones.
     words[f"{_SECTION}.n_jobs"] = 1
     if "seed" in (sweeper.get("sampler") or {}) and sweeper["sampler"]["seed"] is None:

@@ -76,15 +76,16 @@ def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequenc
         exit code: 0 if all are finished.
     """
     by_folder: dict[Path, tuple[str, Mapping[str, Any], str | None]] = {}
-    for job, name, value in zip(jobs, names, values or [None] * len(jobs), strict=True):
+    shown: Sequence[str | None] = values or [None] * len(jobs)
+    for job, name, value in zip(jobs, names, shown, strict=True):
         by_folder.setdefault(job.folder, (name, job.raw, value))
     runs = "1 run" if len(by_folder) == 1 else f"{len(by_folder):,} runs"
     title = f"{runs} in {short_path(jobs[0].typed.paths.runs)}"
     columns = [Column(name, overflow="fold") for name in ("run", "state", "tested" if values is None else "validated")]
     table = Table(*columns, title=title, box=SIMPLE_HEAD, title_justify="left")
     reasons = []
-    for folder, (name, job, value) in by_folder.items():
-        state, said = _outcome(folder, job)
+    for folder, (name, raw, value) in by_folder.items():
+        state, said = _outcome(folder, raw)
         table.add_row(name, state, (said if value is None else value) if state == "finished" else "")
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")

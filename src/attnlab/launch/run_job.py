@@ -30,7 +30,7 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
         note_former_name(job)
         if said := offline_note(job.typed.logger.name):
             print(said, file=sys.stderr)
-        if shown and given_id() and job.typed.logger.name != "csv":
+        if result is not None and given_id() and job.typed.logger.name != "csv":
             from attnlab.run.wandb_mirror import log_finished_run
 
             if said := log_finished_run(job, result):

@@ -17,7 +17,6 @@ from attnlab.config.command_frame import FAILED, USAGE_ERROR
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.message_text import short_path
 from attnlab.config.search import Search
-from attnlab.config.sweep import Command
 from attnlab.launch.hydra_launchers import hydra_main
 from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import lower_is_better, text
@@ -97,14 +96,18 @@ class SearchJobs:
         return code or max(self.codes, default=0)
 
 
-def run_search(command: Command, argv: Sequence[str]) -> int:
-    """Run a search with the sweeper of Hydra; returns the exit code."""
+def run_search(search: Search, choices: Sequence[str], argv: Sequence[str]) -> int:
+    """Run a search with the sweeper of Hydra; returns the exit code.
+
+    Args:
+        choices: as in `config.sweep.Command`.
+    """
     import optuna
 
     # Our own lines say what each job is and what it reached.
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    jobs = SearchJobs(command.search, argv)
-    run = hydra_main(jobs, [*argv, *command.choices, *command.search.words])
+    jobs = SearchJobs(search, argv)
+    run = hydra_main(jobs, [*argv, *choices, *search.words])
     try:
         run()
     except ValueError:

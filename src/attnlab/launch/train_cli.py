@@ -77,7 +77,7 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     if command.search is not None:
         from attnlab.launch.search_jobs import run_search
 
-        return run_search(command, argv)
+        return run_search(command.search, command.choices, argv)
     jobs, name = Jobs(command, argv), command.launcher["name"]
     if command.multirun and name not in OWN_LAUNCHERS:
         from attnlab.launch.hydra_launchers import run_with_hydra

@@ -51,7 +51,7 @@ class WandbMirror:
             config={**shown_config(config), "setting": f"{group}/{tag}"},
         )
         self.shown_best: set[str] = set()
-        past = {step: {} for step in sorted({row[0] for row in rows} | figures.keys())}
+        past: dict[int, dict[str, float]] = {step: {} for step in sorted({row[0] for row in rows} | figures.keys())}
         for step, name, value in rows:
             past[step][name] = value
         for step, metrics in past.items():
