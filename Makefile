@@ -5,7 +5,7 @@ DONE := $(VENV)/.done
 RUN := $(VENV)/bin/python
 PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto
 
-.PHONY: help setup train test test-all bench report lint clean
+.PHONY: help setup train test test-all model-named laws bench report lint clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,12 @@ test: setup  ## the tests, under 10 minutes on two cores
 
 test-all: setup  ## also the slow ones, under 30 minutes on two cores: long sequences, compiled steps, benchmarks
 	$(PYTEST) $(ARGS)
+
+model-named:
+	@test -n "$(MODEL)" || { echo "name a model of conf/model, such as: make laws MODEL=linear"; exit 2; }
+
+laws: model-named setup  ## the laws for one model, in half a minute: make laws MODEL=linear
+	OMP_NUM_THREADS=1 $(RUN) -m pytest --model=$(MODEL) -m "not slow" $(ARGS)
 
 bench: setup  ## speed and memory, short form; tables on the screen, csv in benchmarks/results
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[bench]' || \
