@@ -43,9 +43,10 @@ bench: setup  ## speed and memory, short form; tables on the screen, csv in benc
 report: setup  ## one HTML page of everything measured: experiments/report.html
 	$(RUN) report.py page $(ARGS)
 
-lint: setup  ## ruff
+lint: setup  ## ruff and mypy
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
 
 clean:  ## remove .venv; run folders and data stay
 	rm -rf $(VENV)

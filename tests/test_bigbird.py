@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attnlab.attention.base import Attention
-from attnlab.attention.bigbird import BigBirdAttention
+from attnlab.attention.bigbird import BigBird
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
@@ -35,10 +35,10 @@ OPTIONS = (
 )
 
 
-def make(seed: int = 0, **options) -> BigBirdAttention:
+def make(seed: int = 0, **options) -> BigBird:
     """In blocks of 2 it is full attention up to 14 positions."""
     torch.manual_seed(seed)
-    return shaken(BigBirdAttention(8, 2, **({"block_size": 2} | options)).double().eval())
+    return shaken(BigBird(8, 2, **({"block_size": 2} | options)).double().eval())
 
 
 def draw(*shape: int) -> Tensor:
@@ -99,7 +99,7 @@ def test_equals_hugging_face() -> None:
     """
     given = golden("bigbird_bidirectional")
     n_heads, inner, random_blocks = given["random_blocks"].shape
-    attention = BigBirdAttention(8, n_heads, block_size=int(given["block_size"]), random_blocks=random_blocks)
+    attention = BigBird(8, n_heads, block_size=int(given["block_size"]), random_blocks=random_blocks)
     attention = with_weights(attention, given)
     attention.out_proj.load_state_dict({"weight": torch.eye(8), "bias": torch.zeros(8)})
     drawn = torch.zeros(n_heads, inner + 2, inner + 2, dtype=torch.int64)
@@ -163,7 +163,7 @@ def test_every_block_sees_its_share_of_random_blocks(lengths: tuple[int, int]) -
 
 def test_random_blocks_are_spread_evenly() -> None:
     """Over heads every block that is free is drawn equally often, and so is every pair of blocks with each other."""
-    attention, generator = BigBirdAttention(100, 100, redraw_every=1), torch.Generator().manual_seed(0)
+    attention, generator = BigBird(100, 100, redraw_every=1), torch.Generator().manual_seed(0)
     free, draws = [1, 2, 3, 4, 5, 9, 10, 11, 12, 13], []
     for _ in range(80):
         draws.append(attention.sees(15, torch.tensor([15 * 64]))[0, :, 7, free].float())
@@ -245,8 +245,8 @@ def test_the_sparse_form_has_no_graph_break() -> None:
     """In a process without shape checks, as in tests/support/compile_networks.py."""
     code = """
 import torch
-from attnlab.attention.bigbird import BigBirdAttention
-attention, x = BigBirdAttention(8, 2, block_size=2).double(), torch.randn(2, 40, 8, dtype=torch.float64)
+from attnlab.attention.bigbird import BigBird
+attention, x = BigBird(8, 2, block_size=2).double(), torch.randn(2, 40, 8, dtype=torch.float64)
 compiled = torch.compile(attention, fullgraph=True, backend="eager")
 for mask in (None, torch.arange(40) < torch.tensor([[40], [21]])):
     torch.testing.assert_close(compiled(x, None, mask, False)[0], attention(x, None, mask, False)[0])
@@ -264,12 +264,12 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 def test_what_it_cannot_do_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match="BigBirdAttention has no causal form"):
+    with pytest.raises(NotImplementedError, match="BigBird has no causal form"):
         apply(make(), "causal", draw(2, 4, 8), None, None)
     with pytest.raises(ValueError, match="window_blocks=4: expected an odd number"):
         make(window_blocks=4)
     found = check_config(compose_config(["task=scan", "model=bigbird"]))
     assert [problem.partition(", which")[0] for problem in found] == [
-        "model.decoder.0.attention=BigBirdAttention: has no causal and no step form",
-        "model.cross=BigBirdAttention: has no cross and no step form",
+        "model.decoder.0.attention=BigBird: has no causal and no step form",
+        "model.cross=BigBird: has no cross and no step form",
     ]

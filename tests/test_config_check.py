@@ -174,7 +174,7 @@ WRONG = {
     "train.paper_rule=best_validation_per_group": ["task scan has no groups", "task scan has no validation set"],
     "task=sort_of_clevr train.validate_every=null": ["with train.validate_every=null: needs validations"],
     "task=sort_of_clevr backbone.tied_output=true": ["backbone.tied_output=true: task sort_of_clevr"],
-    "task=flip_flop model=linformer": ["LinformerAttention: has no causal form", "threshold_relative"],
+    "task=flip_flop model=linformer": ["Linformer: has no causal form", "threshold_relative"],
     "task=wikitext103_masked model=threshold_relative": ["has no bidirectional form", "bigbird"],
     "task=flip_flop backbone.n_decoder_layers=2": ["task flip_flop (language_model) has no second stack; write null"],
     "+backbone.pooling=first": ["backbone.pooling=first: task scan (encoder_decoder)", "write mean"],

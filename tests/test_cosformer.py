@@ -11,7 +11,7 @@ from support.model_cases import apply, config_of, network_of
 from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
-from attnlab.attention.cosformer import CosformerAttention
+from attnlab.attention.cosformer import CosFormer
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Normalization
@@ -19,9 +19,9 @@ from attnlab.config.schema import Normalization
 MODES = ("bidirectional", "causal", "cross")
 
 
-def make(max_length: int | None = 20, **options) -> CosformerAttention:
+def make(max_length: int | None = 20, **options) -> CosFormer:
     torch.manual_seed(0)
-    return shaken(CosformerAttention(8, 2, max_length=max_length, **options).double())
+    return shaken(CosFormer(8, 2, max_length=max_length, **options).double())
 
 
 @pytest.mark.parametrize("form", [{"length_from": "config"}, {"length_from": "batch", "max_length": None}])
@@ -33,7 +33,7 @@ def test_equals_the_published_code(mode: str, form: dict[str, str]) -> None:
     """
     given = golden(f"cosformer_{mode}")
     options = {"max_length": int(given["max_length"])} | form
-    attention = with_weights(CosformerAttention(given["x"].shape[2], int(given["heads"]), **options), given)
+    attention = with_weights(CosFormer(given["x"].shape[2], int(given["heads"]), **options), given)
     out, _ = apply(attention, mode, given["x"], given["memory"], None)
     assert_golden(out, given)
 
@@ -63,7 +63,7 @@ def test_switches_equal_the_reference(options: dict) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_weights_are_the_relu_products_times_the_cosine(mode: str) -> None:
     """Distances from 0 to M - 1, in a single head of width 1 whose features are all 1."""
-    length, attention = 12, CosformerAttention(1, 1, max_length=12).double()
+    length, attention = 12, CosFormer(1, 1, max_length=12).double()
     ones = torch.ones(1, 1, length, 1, dtype=torch.float64)
     scores: list[torch.Tensor] = []
     attention.weights(ones, ones, None, mode == "causal", lambda found: scores.append(found) or found)
@@ -130,7 +130,7 @@ def test_steps_beyond_the_length_are_refused() -> None:
 
 def test_a_length_is_needed() -> None:
     with pytest.raises(ValueError, match="max_length is missing"):
-        CosformerAttention(8, 2)
+        CosFormer(8, 2)
 
 
 def test_the_published_length_has_no_step_form() -> None:
@@ -146,7 +146,7 @@ def test_the_published_length_has_no_step_form() -> None:
 @pytest.mark.parametrize(("task", "length"), [("scan", 100), ("sort_of_clevr", 5)])
 def test_networks_take_the_longest_sequence_of_the_task(task: str, length: int) -> None:
     """100 tokens by tests/support/model_cases.py; the class token and four patches of a 30 x 30 image."""
-    found = [m for m in network_of("cosformer", task).modules() if isinstance(m, CosformerAttention)]
+    found = [m for m in network_of("cosformer", task).modules() if isinstance(m, CosFormer)]
     assert found and {attention.max_length for attention in found} == {length}
 
 

@@ -8,13 +8,13 @@ from support.model_cases import network_of
 from support.small_runs import SMALL_CLEVR, assert_same_run, config_of, run_job
 from torch import Tensor, nn
 
-from attnlab.attention.performer import PerformerAttention
+from attnlab.attention.performer import Performer
 from attnlab.config.run_identity import run_folder
 from attnlab.learn.feature_redraw import redraw, redrawn_modules
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.read_checkpoints import network_weights
 
-EVERY_TWO = "{_target_: attnlab.attention.performer.PerformerAttention, redraw_every: 2}"
+EVERY_TWO = "{_target_: attnlab.attention.performer.Performer, redraw_every: 2}"
 RUN = (
     *SMALL_CLEVR,
     "model=performer",
@@ -28,12 +28,12 @@ RUN = (
 
 def make(*every: int | None, d_model: int = 8) -> nn.ModuleList:
     """Attentions with these intervals, the first one twice."""
-    attentions = [PerformerAttention(d_model, 2, redraw_every=steps) for steps in every]
+    attentions = [Performer(d_model, 2, redraw_every=steps) for steps in every]
     return nn.ModuleList([*attentions, attentions[0]])
 
 
 def projections(network: nn.Module) -> list[Tensor]:
-    return [module.projection.clone() for module in network.modules() if isinstance(module, PerformerAttention)]
+    return [module.projection.clone() for module in network.modules() if isinstance(module, Performer)]
 
 
 def test_each_is_redrawn_when_it_is_due_and_once() -> None:

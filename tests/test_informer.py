@@ -7,13 +7,13 @@ import torch
 from support.reference_comparison import compare_with_reference
 from support.tensors import assert_same, draw, gradients, masks, shaken
 
-from attnlab.attention.informer import DRAW_BITS, InformerAttention
+from attnlab.attention.informer import DRAW_BITS, Informer
 from attnlab.attention.softmax import SoftmaxAttention
 
 
-def make(seed: int = 0, **options) -> InformerAttention:
+def make(seed: int = 0, **options) -> Informer:
     torch.manual_seed(seed)
-    return shaken(InformerAttention(8, 2, **options).double().eval())
+    return shaken(Informer(8, 2, **options).double().eval())
 
 
 @pytest.mark.parametrize(

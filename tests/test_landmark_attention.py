@@ -12,10 +12,10 @@ from support.tensors import draw, masks, shaken
 from attnlab.attention.base import Attention
 from attnlab.attention.core.landmarks import segments
 from attnlab.attention.core.softmax_core import fused_softmax
-from attnlab.attention.nystromformer import NystromAttention
-from attnlab.attention.skyformer import SkyformerAttention
+from attnlab.attention.nystromformer import Nystromformer
+from attnlab.attention.skyformer import Skyformer
 
-BOTH = (NystromAttention, SkyformerAttention)
+BOTH = (Nystromformer, Skyformer)
 
 
 def make(mechanism: type[Attention], **options) -> Attention:
@@ -27,7 +27,7 @@ def make(mechanism: type[Attention], **options) -> Attention:
 def test_nystromformer_equals_the_reference(options: dict) -> None:
     """More positions than landmarks, as many, and fewer; a convolution wider than the shortest sequences."""
     attention = make(
-        NystromAttention, **options, pinv_iterations=4, orthogonality=True, bias=options["n_landmarks"] > 1
+        Nystromformer, **options, pinv_iterations=4, orthogonality=True, bias=options["n_landmarks"] > 1
     )
     compare_with_reference(attention, "bidirectional", 10)
     compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
@@ -37,17 +37,17 @@ def test_nystromformer_equals_the_reference(options: dict) -> None:
 @pytest.mark.parametrize(("n_landmarks", "ridge"), [(2, 0.1), (6, 0.01), (16, 1.0)])
 def test_skyformer_equals_the_reference(n_landmarks: int, ridge: float, sampling: str) -> None:
     options = {"n_landmarks": n_landmarks, "ridge": ridge, "sampling": sampling, "inverse_iterations": 4}
-    attention = make(SkyformerAttention, **options, orthogonality=True, bias=n_landmarks > 2)
+    attention = make(Skyformer, **options, orthogonality=True, bias=n_landmarks > 2)
     compare_with_reference(attention, "bidirectional", 10)
     compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
 
 
 def test_nystromformer_equals_the_package() -> None:
-    """nystrom-attention 0.0.14, NystromAttention: one sample and one head, because its inverse starts from a maximum
+    """nystrom-attention 0.0.14, Nystromformer: one sample and one head, because its inverse starts from a maximum
     over both; segments of equal length without padding, where its landmarks are ours."""
     given = golden("nystromformer_bidirectional")
     conv = given["conv_weight"]
-    attention = NystromAttention(6, 1, n_landmarks=int(given["n_landmarks"]), conv_kernel=conv.shape[2])
+    attention = Nystromformer(6, 1, n_landmarks=int(given["n_landmarks"]), conv_kernel=conv.shape[2])
     attention = with_weights(attention, given)
     with torch.no_grad():
         attention.conv.weight.copy_(conv)
@@ -58,14 +58,14 @@ def test_nystromformer_equals_the_package() -> None:
 
 def test_nystromformer_with_every_token_a_landmark_is_softmax_attention() -> None:
     """As far as the iterations have converged; also of a sequence that padding makes longer than the landmarks."""
-    attention = make(NystromAttention, n_landmarks=7, pinv_iterations=40, conv_kernel=None)
+    attention = make(Nystromformer, n_landmarks=7, pinv_iterations=40, conv_kernel=None)
     q, k, v, mask = draw(2, 2, 9, 4), draw(2, 2, 9, 4), draw(2, 2, 9, 3), masks([7, 4], 9)
     found = attention.attend(q, k, v, mask, False)
     torch.testing.assert_close(found, fused_softmax(q, k, v, mask, False), rtol=1e-8, atol=1e-8)
 
 
 def test_skyformer_with_every_token_a_landmark_is_kernelized_attention() -> None:
-    attention = make(SkyformerAttention, sampling="segments", n_landmarks=14, ridge=1e-9, inverse_iterations=60)
+    attention = make(Skyformer, sampling="segments", n_landmarks=14, ridge=1e-9, inverse_iterations=60)
     q, k, v, mask = draw(2, 2, 9, 4), draw(2, 2, 9, 4), draw(2, 2, 9, 3), masks([7, 4], 9)
     kernel = torch.exp(-torch.cdist(q, k).square() / (2 * math.sqrt(4))) * mask[:, None, None, :]
     torch.testing.assert_close(attention.attend(q, k, v, mask, False), kernel @ v, rtol=1e-6, atol=1e-6)
@@ -77,7 +77,7 @@ def test_more_landmarks_come_closer(mechanism: type[Attention]) -> None:
     q, k, v = draw(4, 2, 64, 4), draw(4, 2, 64, 4), draw(4, 2, 64, 4)
     number = (
         {"n_landmarks": 64, "conv_kernel": None}
-        if mechanism is NystromAttention
+        if mechanism is Nystromformer
         else {"n_landmarks": 128, "sampling": "segments"}
     )
     whole = make(mechanism, **number).attend(q, k, v, None, False)
@@ -101,7 +101,7 @@ def test_segments_hold_every_real_position_once() -> None:
 @pytest.mark.parametrize("sampling", ["segments", "uniform"])
 def test_samples_are_real_positions(sampling: str) -> None:
     """By segments, none twice."""
-    attention, lengths = make(SkyformerAttention, n_landmarks=10, sampling=sampling), torch.tensor([30, 7, 5, 2, 1])
+    attention, lengths = make(Skyformer, n_landmarks=10, sampling=sampling), torch.tensor([30, 7, 5, 2, 1])
     positions, real = attention._positions(lengths, 30)
     for b, n in enumerate(lengths.tolist()):
         for half in positions[b].tolist():
@@ -113,7 +113,7 @@ def test_samples_are_real_positions(sampling: str) -> None:
 
 def test_redrawing_changes_the_sample_of_long_sequences() -> None:
     """The generator alone decides; a sequence with every token as a landmark is unchanged."""
-    attention, long, short = make(SkyformerAttention, n_landmarks=8, sampling="segments"), draw(1, 30, 8), draw(1, 4, 8)
+    attention, long, short = make(Skyformer, n_landmarks=8, sampling="segments"), draw(1, 30, 8), draw(1, 4, 8)
     assert attention.redraw_every == 1
     before, before_short, draws = attention(long)[0], attention(short)[0], attention.draws.clone()
     attention.redraw(torch.Generator().manual_seed(1))
@@ -130,7 +130,7 @@ def test_redrawing_changes_the_sample_of_long_sequences() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_computes_in_float32(mechanism: type[Attention], dtype: torch.dtype) -> None:
     """The inverse magnifies rounding: the result is all the same as good as its own rounding, also under autocast."""
-    options = {"n_landmarks": 16} | ({"conv_kernel": None} if mechanism is NystromAttention else {})
+    options = {"n_landmarks": 16} | ({"conv_kernel": None} if mechanism is Nystromformer else {})
     q, k, v = (torch.randn(1, 2, 500, 4).to(dtype) for _ in range(3))
     expected = make(mechanism, **options).attend(q.double(), k.double(), v.double(), None, False)
     with torch.autocast("cpu", dtype):
@@ -160,8 +160,8 @@ def test_other_forms_are_refused(mechanism: type[Attention]) -> None:
 
 def test_errors_name_the_argument() -> None:
     with pytest.raises(ValueError, match="conv_kernel=4: expected an odd number"):
-        NystromAttention(8, 2, conv_kernel=4)
+        Nystromformer(8, 2, conv_kernel=4)
     with pytest.raises(ValueError, match="n_landmarks=0: expected at least 1"):
-        NystromAttention(8, 2, n_landmarks=0)
+        Nystromformer(8, 2, n_landmarks=0)
     with pytest.raises(ValueError, match="n_landmarks=5: expected an even number"):
-        SkyformerAttention(8, 2, n_landmarks=5)
+        Skyformer(8, 2, n_landmarks=5)

@@ -12,18 +12,18 @@ from support.reference_comparison import compare_with_reference
 from support.tensors import draw, masks, shaken
 from torch import nn
 
-from attnlab.attention.linformer import LinformerAttention
+from attnlab.attention.linformer import Linformer
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.nn.build_network import build_network
 
-TARGET = "attnlab.attention.linformer.LinformerAttention"
+TARGET = "attnlab.attention.linformer.Linformer"
 
 
-def make(**options) -> LinformerAttention:
+def make(**options) -> Linformer:
     torch.manual_seed(0)
-    return shaken(LinformerAttention(8, 2, **({"max_length": 12, "projected_length": 3} | options)).double())
+    return shaken(Linformer(8, 2, **({"max_length": 12, "projected_length": 3} | options)).double())
 
 
 @pytest.mark.parametrize("mode", ["bidirectional", "cross"])
@@ -44,7 +44,7 @@ def test_equals_nystromformers_code() -> None:
     given = golden("linformer_padded_keys")
     heads, projected_length, length = given["e_proj"].shape
     sizes = {"projected_length": projected_length, "max_length": length}
-    attention = LinformerAttention(
+    attention = Linformer(
         heads * given["q"].shape[3], heads, **sizes, share_heads=False, share_key_value=True
     ).double()
     attention.load_state_dict({"e_proj": given["e_proj"]}, strict=False)
@@ -54,7 +54,7 @@ def test_equals_nystromformers_code() -> None:
 
 def test_projections_have_the_shapes_and_the_start_of_the_papers_code() -> None:
     """Xavier-uniform with gain 1/sqrt(2): between +-sqrt(3 / (k + longest length))."""
-    attention = LinformerAttention(8, 2, projected_length=100, max_length=200)
+    attention = Linformer(8, 2, projected_length=100, max_length=200)
     assert attention.e_proj.shape == attention.f_proj.shape == (1, 100, 200)
     for projection in (attention.e_proj.detach(), attention.f_proj.detach()):
         assert projection.abs().max() == pytest.approx(0.1, rel=1e-3)
@@ -89,7 +89,7 @@ def test_a_sequence_uses_the_first_columns() -> None:
 
 def test_a_longer_sequence_is_refused_and_more_padding_is_not() -> None:
     attention, x = make(max_length=5), draw(2, 9, 8)
-    message = r"9 positions is longer than LinformerAttention's max_length=5.* such as linear"
+    message = r"9 positions is longer than Linformer's max_length=5.* such as linear"
     for mask in (None, masks([6, 2], 9)):
         for mode in ("bidirectional", "cross"):
             with pytest.raises(ValueError, match=message):
@@ -102,7 +102,7 @@ def test_a_longer_sequence_is_refused_and_more_padding_is_not() -> None:
 
 
 def test_it_has_no_causal_form() -> None:
-    with pytest.raises(NotImplementedError, match="LinformerAttention has no causal form"):
+    with pytest.raises(NotImplementedError, match="Linformer has no causal form"):
         apply(make(), "causal", draw(2, 4, 8), None, None)
     with pytest.raises(NotImplementedError, match="no steps in self-attention"):
         make().init_state(2)
@@ -131,7 +131,7 @@ def test_it_is_cross_attention_beside_another_decoder() -> None:
 def test_the_config_check_refuses_it_as_decoder() -> None:
     found = check_config(compose_config(["task=scan", "model=linformer"]))
     assert len(found) == 1
-    assert found[0].startswith("model.decoder.0.attention=LinformerAttention: has no causal form")
+    assert found[0].startswith("model.decoder.0.attention=Linformer: has no causal form")
 
 
 def test_dropout_acts_in_training_only() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnlab.attention.performer import (
     MAX_EXPONENT,
-    PerformerAttention,
+    Performer,
     default_features,
     draw_projection,
 )
@@ -29,10 +29,10 @@ DETACHED = ({"detach_stabilizer": True}, {"detach_stabilizer": True, "key_stabil
 
 def make(
     kind: str = "none", placement: str = "after_feature_map", denominator: bool = True, **options
-) -> PerformerAttention:
+) -> Performer:
     torch.manual_seed(0)
     normalization = Normalization(kind=kind, placement=placement, denominator=denominator)
-    return shaken(PerformerAttention(8, 2, normalization=normalization, **options).double())
+    return shaken(Performer(8, 2, normalization=normalization, **options).double())
 
 
 def generator(seed: int) -> torch.Generator:
@@ -76,8 +76,8 @@ def test_sizes_and_eps_equal_the_reference(options: dict[str, float]) -> None:
 
 def test_features_by_default_are_those_of_performer_pytorch() -> None:
     assert [default_features(width) for width in (64, 32, 16, 2, 1)] == [266, 110, 44, 1, 1]
-    assert PerformerAttention(64, 2).projection.shape == (110, 32)
-    assert PerformerAttention(64, 2, n_features=7).projection.shape == (7, 32)
+    assert Performer(64, 2).projection.shape == (110, 32)
+    assert Performer(64, 2, n_features=7).projection.shape == (7, 32)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -87,7 +87,7 @@ def test_equals_performer_pytorch(kernel: str, causal: bool) -> None:
     positions (key_stabilizer=sequence; relu features have no shift); eps in the key sum in the causal form only."""
     given = golden(f"performer_{kernel}_kernel_{'causal' if causal else 'bidirectional'}")
     _, heads, _, width = given["q"].shape
-    attention = PerformerAttention(
+    attention = Performer(
         heads * width,
         heads,
         kernel=kernel,
@@ -99,7 +99,7 @@ def test_equals_performer_pytorch(kernel: str, causal: bool) -> None:
     assert_golden(attention.attend(given["q"], given["k"], given["v"], None, causal), given)
 
 
-def slopes(attention: PerformerAttention, mode: str) -> tuple[Tensor, list[Tensor]]:
+def slopes(attention: Performer, mode: str) -> tuple[Tensor, list[Tensor]]:
     """Output on padded sequences, and the gradients of one number made of it by all projections."""
     torch.manual_seed(1)
     x, memory, mask = draw(3, 6, 8), draw(3, 6, 8), masks([6, 4, 1], 6)
@@ -162,7 +162,7 @@ def test_rows_are_standard_normal(orthogonal: bool) -> None:
     torch.testing.assert_close(drawn.pow(4).mean((0, 2)), torch.full((4,), 3.0).double(), rtol=0.1, atol=0)
 
 
-def estimates(attention: PerformerAttention, q: Tensor, k: Tensor) -> Tensor:
+def estimates(attention: Performer, q: Tensor, k: Tensor) -> Tensor:
     """What each block of four features says of exp(q . k / sqrt(D)), the query's shift undone: [pairs, blocks]."""
     shift = (attention.projection @ q[..., None] / 2**0.5).amax((-1, -2))
     terms = (attention.query_map(q) * attention.key_map(k, None))[0, 0] * shift.exp()[0, 0, :, None]
@@ -173,7 +173,7 @@ def estimates(attention: PerformerAttention, q: Tensor, k: Tensor) -> Tensor:
 def test_the_kernel_is_unbiased(orthogonal: bool) -> None:
     """Many features without eps: their mean is exp(q . k / sqrt(D)) up to its own standard error."""
     torch.manual_seed(1)
-    attention = PerformerAttention(4, 1, n_features=80_000, feature_eps=0.0, orthogonal=orthogonal).double()
+    attention = Performer(4, 1, n_features=80_000, feature_eps=0.0, orthogonal=orthogonal).double()
     q, k = draw(1, 1, 6, 4) / 2, draw(1, 1, 6, 4) / 2
     found, expected = estimates(attention, q, k), (q * k).sum(-1).div(2).exp()[0, 0]
     error = found.std(-1) * found.shape[-1] ** -0.5
@@ -186,13 +186,13 @@ def test_orthogonal_rows_lower_the_variance() -> None:
     q, k = draw(1, 1, 6, 4) / 2, draw(1, 1, 6, 4) / 2
     variances = []
     for orthogonal in (True, False):
-        attention = PerformerAttention(4, 1, n_features=200_000, feature_eps=0.0, orthogonal=orthogonal).double()
+        attention = Performer(4, 1, n_features=200_000, feature_eps=0.0, orthogonal=orthogonal).double()
         variances.append(estimates(attention, q, k).var(-1))
     assert (variances[0] / variances[1]).mean() < 0.99
 
 
 def test_many_features_come_close_to_softmax() -> None:
-    attention = PerformerAttention(4, 1, n_features=40_000, feature_eps=0.0).double()
+    attention = Performer(4, 1, n_features=40_000, feature_eps=0.0).double()
     q, k, v = draw(1, 1, 5, 4), draw(1, 1, 9, 4), draw(1, 1, 9, 4)
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
     torch.testing.assert_close(attention.attend(q, k, v, None, False), expected, rtol=0, atol=0.05)
@@ -297,7 +297,7 @@ def test_the_seed_decides_the_first_draw() -> None:
     one, same = make(), make()
     assert torch.equal(one.projection, same.projection)
     torch.manual_seed(1)
-    assert not torch.isclose(PerformerAttention(8, 2).double().projection, one.projection).any()
+    assert not torch.isclose(Performer(8, 2).double().projection, one.projection).any()
 
 
 def test_saved_weights_hold_the_projection() -> None:
@@ -305,7 +305,7 @@ def test_saved_weights_hold_the_projection() -> None:
     one = make()
     one.redraw(generator(5))
     torch.manual_seed(1)
-    other = PerformerAttention(8, 2).double()
+    other = Performer(8, 2).double()
     other.load_state_dict(one.state_dict())
     assert torch.equal(other.projection, one.projection)
     x = draw(2, 5, 8)

@@ -11,22 +11,22 @@ from support.reference_comparison import compare_with_reference
 from support.tensors import assert_same, draw, gradients, masks, shaken
 from torch.func import functional_call, stack_module_state, vmap
 
-from attnlab.attention.reformer import ReformerAttention
+from attnlab.attention.reformer import Reformer
 
 COMPILED = """
 import torch
-from attnlab.attention.reformer import ReformerAttention
-attention, x = ReformerAttention(8, 2, max_length=10, chunk_size=4), torch.randn(2, 10, 8)
+from attnlab.attention.reformer import Reformer
+attention, x = Reformer(8, 2, max_length=10, chunk_size=4), torch.randn(2, 10, 8)
 mask = torch.arange(10) < torch.tensor([[10], [7]])
 found, _ = torch.compile(attention, fullgraph=True, backend="eager")(x, None, mask)
 torch.testing.assert_close(found, attention(x, None, mask)[0])
 """
 
 
-def make(seed: int = 0, **options) -> ReformerAttention:
+def make(seed: int = 0, **options) -> Reformer:
     torch.manual_seed(seed)
     options = {"max_length": 24, "chunk_size": 4} | options
-    return shaken(ReformerAttention(8, 2, **options).double().eval())
+    return shaken(Reformer(8, 2, **options).double().eval())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_equals_hugging_face() -> None:
     """
     given = golden("reformer_lsh_padded_keys")
     options = {"bias": False, "chunk_size": int(given["chunk_size"]), "n_buckets": 2 * given["rotations"].shape[2]}
-    attention = with_weights(ReformerAttention(8, 2, **options), given)
+    attention = with_weights(Reformer(8, 2, **options), given)
     attention.rotations.copy_(given["rotations"])
     mask = masks(given["key_lengths"].tolist(), given["x"].shape[1])
     q = attention.queries(given["x"])

@@ -40,7 +40,7 @@ from attnlab.config.schema import Count, Natural
 PRIME = 2**31 - 1
 
 
-class BigBirdAttention(Attention):
+class BigBird(Attention):
     """Block-sparse attention: window, global and random blocks.
 
     Args:

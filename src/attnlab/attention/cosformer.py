@@ -35,7 +35,7 @@ from attnlab.attention.core.tensor_types import KeyMask, Keys, Memory, Queries
 from attnlab.config.schema import Count
 
 
-class CosformerAttention(FeatureMapAttention):
+class CosFormer(FeatureMapAttention):
     """Linear attention with cosine re-weighting.
 
     Args:

@@ -38,7 +38,7 @@ DRAW_BITS = 31
 LONGEST_LOG = 32
 
 
-class InformerAttention(Attention):
+class Informer(Attention):
     """Softmax attention for the queries whose scores vary most, the mean of the values for the others.
 
     Args:

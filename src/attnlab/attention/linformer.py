@@ -29,7 +29,7 @@ from attnlab.attention.core.tensor_types import Attended, KeyMask, Keys, Memory,
 from attnlab.config.schema import Count
 
 
-class LinformerAttention(Attention):
+class Linformer(Attention):
     """Softmax attention over a fixed number of mixtures of the keys.
 
     Args:
@@ -90,7 +90,7 @@ class LinformerAttention(Attention):
             return
         if mask is None or torch.compiler.is_compiling() or mask[:, self.max_length :].any():
             raise TooLong(
-                f"a sequence of {length} positions is longer than LinformerAttention's max_length={self.max_length}, "
+                f"a sequence of {length} positions is longer than Linformer's max_length={self.max_length}, "
                 "the longest of the task it was built for: its projections have no columns for more; build it with a "
                 "larger max_length, or take a mechanism without a fixed length, such as linear"
             )
@@ -98,7 +98,7 @@ class LinformerAttention(Attention):
     def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> KeyValueState:
         """The projected keys and values of a memory; self-attention has no state."""
         if memory is None:
-            raise NotImplementedError("LinformerAttention has no causal form, so no steps in self-attention")
+            raise NotImplementedError("Linformer has no causal form, so no steps in self-attention")
         k, v = self.projected(*self.memory_keys_values(memory, mask), mask)
         return KeyValueState(0, k, v, None, cross=True)
 

@@ -29,7 +29,7 @@ from attnlab.attention.core.tensor_types import Attended, Queries, SelfKeys, Sel
 from attnlab.config.schema import Count
 
 
-class NystromAttention(Attention):
+class Nystromformer(Attention):
     """Nystromformer's attention.
 
     With at least as many landmarks as real positions, every token is a landmark, and the result is softmax attention up

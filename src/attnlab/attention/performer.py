@@ -63,7 +63,7 @@ def draw_projection(
     return lengths * blocks.flatten(0, 1)[:n_features]
 
 
-class PerformerAttention(FeatureMapAttention):
+class Performer(FeatureMapAttention):
     """Linear attention on random features.
 
     Args:

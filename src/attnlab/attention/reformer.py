@@ -43,7 +43,7 @@ def unit(x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
     return x * (x.square().sum(-1, keepdim=True) + x.shape[-1] * EPS).rsqrt()
 
 
-class ReformerAttention(Attention):
+class Reformer(Attention):
     """Attention among tokens of similar hashes.
 
     Args:

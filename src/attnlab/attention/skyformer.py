@@ -27,7 +27,7 @@ from attnlab.config.schema import Count
 RANDOM_BITS = 31
 
 
-class SkyformerAttention(Attention):
+class Skyformer(Attention):
     """Skyformer's attention.
 
     Half of the landmarks are queries, half are keys, at the same positions for every head, drawn with replacement as in
