@@ -134,7 +134,7 @@ def test_the_bases_of_tasks_and_models_say_the_defaults_of_the_schema() -> None:
     of_schema = dict(defaults({**task, "model": model}))
     differing = {key for key in written.keys() & of_schema.keys() if written[key] != of_schema[key]}
     assert differing == {"model.ortho.where", "model.decoder"}, (
-        "where: what shipped models can do, a class that the schema does not know may not; decoder: the encoder's groups"
+        "where: what shipped models can do, another class may not; decoder: the encoder's groups"
     )
     assert written["model.decoder"] == "${.encoder}"
     others = {value for key, value in written.items() if key not in of_schema}

@@ -26,9 +26,7 @@ def make(mechanism: type[Attention], **options) -> Attention:
 @pytest.mark.parametrize("options", [{"n_landmarks": m, "conv_kernel": c} for m, c in product((1, 3, 8), (None, 1, 5))])
 def test_nystromformer_equals_the_reference(options: dict) -> None:
     """More positions than landmarks, as many, and fewer; a convolution wider than the shortest sequences."""
-    attention = make(
-        Nystromformer, **options, pinv_iterations=4, orthogonality=True, bias=options["n_landmarks"] > 1
-    )
+    attention = make(Nystromformer, **options, pinv_iterations=4, orthogonality=True, bias=options["n_landmarks"] > 1)
     compare_with_reference(attention, "bidirectional", 10)
     compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
 

@@ -44,9 +44,7 @@ def test_equals_nystromformers_code() -> None:
     given = golden("linformer_padded_keys")
     heads, projected_length, length = given["e_proj"].shape
     sizes = {"projected_length": projected_length, "max_length": length}
-    attention = Linformer(
-        heads * given["q"].shape[3], heads, **sizes, share_heads=False, share_key_value=True
-    ).double()
+    attention = Linformer(heads * given["q"].shape[3], heads, **sizes, share_heads=False, share_key_value=True).double()
     attention.load_state_dict({"e_proj": given["e_proj"]}, strict=False)
     mask = masks(given["key_lengths"].tolist(), length)
     assert_golden(attention.attend(given["q"], given["k"], given["v"], mask, False), given)

@@ -27,9 +27,7 @@ FORMS = ({"kernel": "relu"}, {"key_stabilizer": "none"}, {"key_stabilizer": "seq
 DETACHED = ({"detach_stabilizer": True}, {"detach_stabilizer": True, "key_stabilizer": "sequence"})
 
 
-def make(
-    kind: str = "none", placement: str = "after_feature_map", denominator: bool = True, **options
-) -> Performer:
+def make(kind: str = "none", placement: str = "after_feature_map", denominator: bool = True, **options) -> Performer:
     torch.manual_seed(0)
     normalization = Normalization(kind=kind, placement=placement, denominator=denominator)
     return shaken(Performer(8, 2, normalization=normalization, **options).double())

@@ -127,7 +127,7 @@ def _validation(view: View) -> Iterator[str]:
     task, name = view.task, view["task.name"]
     wanting = {f"train.selection={selection}": "last_step"} if selection == "best_validation" else {}
     wanting |= {f"train.paper_rule={paper}": "null"} if paper else {}
-    if not can(task, "has_validation"):
+    if "val" not in (task.attributes.get("subsets") or ()):
         wanting |= {f"train.validate_every={every}": "null"} if every is not None else {}
         for claim, instead in wanting.items():
             yield f"{claim}: task {name} has no validation set; write {instead}"

@@ -36,7 +36,6 @@ class LraTask(Task):
 
     kind = "classification"
     modality = "tokens"
-    has_validation = True
     subsets = ("train", "val", "test")
 
     def read_once(
