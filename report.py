@@ -2,7 +2,7 @@
 
 import sys
 
-from attnlab.run_script import run_script
+from attnlab.run_script import report
 
 if __name__ == "__main__":
-    sys.exit(run_script("attnlab.report.cli:report_main"))
+    sys.exit(report())

@@ -2,7 +2,7 @@
 
 import sys
 
-from attnlab.run_script import run_script
+from attnlab.run_script import train
 
 if __name__ == "__main__":
-    sys.exit(run_script("attnlab.launch.train_cli:train_main"))
+    sys.exit(train())

@@ -14,8 +14,8 @@ from attnlab.attention.base import Attention
 from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.config.capabilities import can
 from attnlab.config.check import check_config
-from attnlab.config.compose import CONF
 from attnlab.config.run_identity import run_folder
+from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
 from attnlab.nn.build_network import accepted_arguments
 

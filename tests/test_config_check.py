@@ -13,11 +13,12 @@ from support.composed_configs import composed
 from support.small_runs import checked, jobs_of
 
 from attnlab.config.check import ConfigError, check_config
-from attnlab.config.compose import CONF, group_choices
+from attnlab.config.compose import group_choices
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import apply_values, compose_config
 from attnlab.config.nearest_word import OTHER_NAMES
 from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
+from attnlab.config.shipped_files import CONF
 from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
 from attnlab.config.target_validation import attention_nodes, attention_options, schema_keys, task_yaml

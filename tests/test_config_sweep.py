@@ -9,9 +9,10 @@ from support.small_runs import jobs_of
 
 from attnlab.config import sweep
 from attnlab.config.check import ConfigError
-from attnlab.config.compose import CONF, compose_node, compose_with_hydra
+from attnlab.config.compose import compose_node, compose_with_hydra
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
+from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 
 SWEEP = """# @package _global_

@@ -13,8 +13,8 @@ import yaml
 from support.real_data import real_data
 from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, run_job
 
-from attnlab.config.compose import CONF
 from attnlab.config.run_identity import run_folder
+from attnlab.config.shipped_files import CONF
 from attnlab.launch import evaluate_cli
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main

@@ -205,15 +205,6 @@ def test_no_path_of_a_machine_and_no_data_is_committed() -> None:
                 assert not machine.search(file.read_text()), f"{name} names a path of a machine"
 
 
-def test_files_beside_the_code_are_installed() -> None:
-    text = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    patterns = text["tool"]["setuptools"]["package-data"]["*"]
-    packages = [file.parent for file in SOURCE.rglob("__init__.py")]
-    installed = {file for package in packages for pattern in patterns for file in package.glob(pattern)}
-    there = {file for file in SOURCE.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
-    assert there and there == installed
-
-
 def test_the_version_is_one() -> None:
     text = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert text["project"]["version"] == attnlab.__version__

@@ -12,13 +12,14 @@ from support.written_runs import a_run
 from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import run_folder
+from attnlab.config.shipped_files import PUBLISHED
 from attnlab.launch.console_summary import print_run, print_sweep
 from attnlab.launch.evaluate_cli import _show
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, number, problem, same_unit, text, unit_of
 from attnlab.learn.metrics import METRICS, improves
 from attnlab.report.build_table import columns_of, make_table
 from attnlab.report.page.render_templates import MINUS, templates
-from attnlab.report.published_numbers import FOLDER, Published, Value, published_table
+from attnlab.report.published_numbers import Published, Value, published_table
 from attnlab.report.run_selection import select_glob
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import details, latex, markdown, record
@@ -105,7 +106,7 @@ def test_published_numbers_are_in_the_unit_of_their_columns() -> None:
                 if columns[column].unit == "percent":
                     assert value.value == 0 or value.value > 1, "a share, and no percentage?"
                 compared += 1
-    assert compared > 100 and FOLDER.is_dir()
+    assert compared > 100 and PUBLISHED.is_dir()
 
 
 def test_another_unit_is_no_comparison(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from support.small_runs import ROOT, environment, jobs_of, run_command, run_job,
 from support.tiny_data import TINY, trained
 
 from attnlab.config.capabilities import can, models_that_can
-from attnlab.config.compose import CONF, group_choices
+from attnlab.config.compose import group_choices
+from attnlab.config.shipped_files import CONF
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main
 

@@ -10,10 +10,11 @@ import pytest
 import yaml
 from support.small_runs import jobs_of
 
-from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
+from attnlab.config.compose import compose_node, hydra_session, unresolved
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import _plain_composition, comparable, differences, run_folder, run_label, run_tag
+from attnlab.config.shipped_files import CONF
 
 
 def composed(*argv: str) -> dict[str, Any]:

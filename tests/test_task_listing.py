@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from support.small_runs import ROOT, environment
 
-from attnlab.config.compose import CONF, group_choices
+from attnlab.config.compose import group_choices
 from attnlab.config.job_config import compose_config
+from attnlab.config.shipped_files import CONF
 from attnlab.data.files.fetch import Folders, OfficialFile
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.launch.task_listing import choices, example

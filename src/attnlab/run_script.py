@@ -1,4 +1,4 @@
-"""Start of every script of the repository: runs a command, and ends quietly on Ctrl-C and on a closed output.
+"""Start of the commands: runs one, and ends quietly on Ctrl-C and on a closed output.
 
 The imports here are cheap, so that Ctrl-C is handled during the seconds that a command's own imports take.
 """
@@ -16,6 +16,21 @@ UNREAD = 128 + signal.SIGPIPE
 """exit code of a command whose output is no longer read, as a shell counts it"""
 LOSING = ("importlib._bootstrap", "omegaconf")
 """modules in which an exception of a signal handler may be lost or replaced by another one"""
+
+
+def train() -> int:
+    """`python train.py` and `attnlab-train`."""
+    return run_script("attnlab.launch.train_cli:train_main")
+
+
+def evaluate() -> int:
+    """`python evaluate.py` and `attnlab-evaluate`."""
+    return run_script("attnlab.launch.evaluate_cli:evaluate_main")
+
+
+def report() -> int:
+    """`python report.py` and `attnlab-report`."""
+    return run_script("attnlab.report.cli:report_main")
 
 
 def run_script(command: str) -> int:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.config.compose import CONF
 from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import Config
+from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 from attnlab.launch import run_job as one_job
 from attnlab.launch.pack import run_pack as many_jobs

@@ -9,6 +9,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.message_text import listed
+from attnlab.config.own_conf import cached_per_folder
 from attnlab.config.signatures import Signature, TargetError, read_signature
 from attnlab.config.target_validation import ATTENTION, TASK, attention_nodes, node_signature
 
@@ -65,7 +66,7 @@ def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
     return f"models that can: {listed(names)}"
 
 
-@cache
+@cached_per_folder
 def _model_classes(name: str, conf: Path) -> dict[str, Any]:
     """The classes of a shipped model by slot, and its `ortho.where`; empty if its yaml or a class is broken."""
     found: dict[str, Any] = {"encoder": [], "decoder": [], "cross": []}

@@ -7,9 +7,9 @@ from typing import Any
 
 from attnlab.config.allowed_targets import foreign_targets
 from attnlab.config.compatibility_rules import rule_problems
-from attnlab.config.compose import CONF
 from attnlab.config.rule_view import View
 from attnlab.config.schema import Config
+from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import model_problems, task_problems
 from attnlab.config.type_check import conform
 from attnlab.config.user_error import UserError

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any
 
 from attnlab.config.check import ConfigError
+from attnlab.config.message_text import as_started
 from attnlab.config.user_error import UserError
 
 FAILED, USAGE_ERROR = 1, 2
@@ -26,15 +27,15 @@ def command(help_text: Callable[[], str], needs_words: bool = True, prefix: str 
         def run(argv: Sequence[str], *more: Any) -> int:
             empty = needs_words and not argv
             if empty or any(word in ("--help", "-h") for word in argv):
-                print(help_text())
+                print(as_started(help_text()))
                 return USAGE_ERROR if empty else 0
             try:
                 return main(argv, *more)
             except ConfigError as error:
-                print(error, file=sys.stderr)
+                print(as_started(str(error)), file=sys.stderr)
                 return USAGE_ERROR
             except UserError as error:
-                print(f"{prefix}: {error}", file=sys.stderr)
+                print(as_started(f"{prefix}: {error}"), file=sys.stderr)
                 return FAILED
 
         return run

@@ -1,27 +1,28 @@
-"""Hydra's compose API for the repository's `conf/`, also inside a running Hydra job."""
+"""Hydra's compose API for the shipped `conf/` and the user's own, also inside a running Hydra job."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-CONF = Path(__file__).resolve().parents[3] / "conf"
-"""The repository's configuration folder."""
+from attnlab.config.own_conf import cached_per_folder, conf_folders, join_search_path
+from attnlab.config.shipped_files import CONF
 
 
-@cache
+@cached_per_folder
 def group_choices(conf: Path = CONF) -> Mapping[str, list[str]]:
     """Every configuration group and its choices; choices in subfolders as `folder/name`.
 
     Files that begin with an underscore are no choices, but parts of other files' defaults lists.
     """
     groups = {}
-    for folder in sorted(path for path in conf.iterdir() if path.is_dir()):
-        files = sorted(file for file in folder.rglob("*.yaml") if not file.name.startswith("_"))
-        groups[folder.name] = [file.relative_to(folder).with_suffix("").as_posix() for file in files]
+    for group in sorted(path.name for path in conf.iterdir() if path.is_dir()):
+        folders = [folder / group for folder in conf_folders(conf)]
+        files = [file.relative_to(folder) for folder in folders for file in folder.rglob("*.yaml")]
+        names = {file.with_suffix("").as_posix() for file in files if not file.name.startswith("_")}
+        groups[group] = sorted(names, key=lambda name: name.split("/"))
     return groups
 
 
@@ -41,6 +42,7 @@ def hydra_session(conf: Path = CONF) -> Iterator[Any]:
     from hydra.core.global_hydra import GlobalHydra
 
     running, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
+    join_search_path()
     try:
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             yield GlobalHydra.instance().config_loader()
@@ -97,18 +99,24 @@ def unresolved(node: DictConfig) -> dict[str, Any]:
     return cast("dict[str, Any]", OmegaConf.to_container(node, resolve=False))
 
 
-@cache
+@cached_per_folder
 def merged_yaml(group: str, name: str, conf: Path = CONF) -> DictConfig:
     """A choice's yaml file merged with the files of its defaults list, much faster than a composition by Hydra.
 
     A missing file of the list is left out here; the composition reports it.
     """
-    own = cast("DictConfig", OmegaConf.load(conf / group / f"{name}.yaml"))
+    own = cast("DictConfig", OmegaConf.load(_choice_file(group, name, conf)))
     entries, found = list(own.pop("defaults", [])), []
     for entry in entries if "_self_" in entries else ["_self_", *entries]:
         parent = str(entry).partition("@")[0].removeprefix(f"/{group}/")
         if entry == "_self_":
             found.append(own)
-        elif (conf / group / f"{parent}.yaml").is_file():
+        elif _choice_file(group, parent, conf).is_file():
             found.append(merged_yaml(group, parent, conf))
     return cast("DictConfig", OmegaConf.merge(*found))
+
+
+def _choice_file(group: str, name: str, conf: Path) -> Path:
+    """The yaml file of a choice; the one that the shipped folder would have if there is none."""
+    files = [folder / group / f"{name}.yaml" for folder in conf_folders(conf)]
+    return next((file for file in files if file.is_file()), files[0])

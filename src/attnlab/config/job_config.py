@@ -12,11 +12,12 @@ from attnlab.config.apply_overrides import Setter, list_advice
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.command_line_words import read_overrides
 from attnlab.config.compatibility_rules import ignored_options
-from attnlab.config.compose import CONF, compose_with_hydra
+from attnlab.config.compose import compose_with_hydra
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import listed, show
 from attnlab.config.run_identity import run_folder, run_label
 from attnlab.config.schema import Config
+from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import addable_keys, task_problems
 from attnlab.config.type_check import build
 

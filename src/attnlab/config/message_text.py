@@ -4,8 +4,10 @@ import difflib
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from attnlab.config.nearest_word import nearest
@@ -23,7 +25,14 @@ def command_line(program: str, *words: str) -> str:
     """
     plugins = os.environ.get(PLUGINS, "") if program.startswith("python ") else ""
     allowed = f"{PLUGINS}={shlex.quote(plugins)} " if plugins else ""
-    return allowed + shlex.join([*program.split(), *words])
+    return allowed + shlex.join([*as_started(program).split(), *words])
+
+
+def as_started(text: str) -> str:
+    """A text with the names of commands as the user starts them: `attnlab-train` instead of `python train.py`."""
+    if not Path(sys.argv[0]).name.startswith("attnlab-"):
+        return text
+    return re.sub(r"(?:python )?\b(train|evaluate|report)\.py\b", r"attnlab-\1", text)
 
 
 def hint(word: str | None) -> str:

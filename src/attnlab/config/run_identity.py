@@ -9,18 +9,19 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from omegaconf import OmegaConf
 
-from attnlab.config.compose import CONF, choice_named, compose_node, hydra_session, plain, unresolved
+from attnlab.config.compose import choice_named, compose_node, hydra_session, plain, unresolved
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_decoder
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
+from attnlab.config.own_conf import cached_per_folder
+from attnlab.config.shipped_files import CONF
 
 NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "debug", "report")
 """sections that do not change the trained network; the seed has its own folder level, and debug=... sets other
@@ -113,7 +114,7 @@ def _text(values: Mapping[str, Any], key: str) -> str:
     return _written(values[key]) if key in values else ""
 
 
-@cache
+@cached_per_folder
 def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The plain composition with unresolved interpolations, and the short forms of its keys.
 
@@ -128,7 +129,7 @@ def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any
     return raw, suffixes
 
 
-@cache
+@cached_per_folder
 def _unresolved(choice: str, conf: Path) -> dict[str, Any]:
     """The composition with one group choice, its interpolations unresolved."""
     with hydra_session(conf):

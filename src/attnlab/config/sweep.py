@@ -14,11 +14,12 @@ from omegaconf.errors import OmegaConfBaseException
 from attnlab.config.apply_overrides import Pair, Setter, followed_names, list_advice, overruled_by_model, resolve
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.command_line_words import Item, Words, as_text, group_problems, read_command, read_overrides
-from attnlab.config.compose import CONF, compose_node, hydra_session, unresolved
+from attnlab.config.compose import compose_node, hydra_session, unresolved
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.message_text import first_line, listed, show
+from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import addable_keys
 
 

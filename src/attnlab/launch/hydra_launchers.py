@@ -8,7 +8,8 @@ from typing import Any
 import hydra
 
 from attnlab.config.command_line_words import flags_first, readable
-from attnlab.config.compose import CONF
+from attnlab.config.own_conf import join_search_path
+from attnlab.config.shipped_files import CONF
 from attnlab.launch.joblib_workers import joblib_words, run_with_workers
 from attnlab.launch.run_jobs import Jobs
 
@@ -36,4 +37,5 @@ def hydra_main(task: Callable[[Any], Any], argv: Sequence[str]) -> Callable[[], 
     # Without it, Hydra hides the traceback of our errors.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     sys.argv[1:] = flags_first(readable(argv, CONF))
+    join_search_path()
     return hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)

@@ -8,13 +8,11 @@ from typing import Any
 
 import yaml
 
-from attnlab.config.compose import CONF
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
+from attnlab.config.shipped_files import PUBLISHED
 from attnlab.config.user_error import UserError
 from attnlab.config.yaml_tables import LOADER
-
-FOLDER = CONF.parent / "experiments" / "published"
 
 
 class PublishedError(UserError):
@@ -55,7 +53,7 @@ class Published:
 
 
 @cache
-def published_table(name: str, folder: Path = FOLDER) -> Published:
+def published_table(name: str, folder: Path = PUBLISHED) -> Published:
     """A table by `<file>/<table>`.
 
     Raises:

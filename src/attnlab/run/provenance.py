@@ -66,12 +66,19 @@ def _cpu_name() -> str:
     return platform.processor()
 
 
+def _command() -> str:
+    """The command line of this process, to paste into a shell."""
+    program = Path(sys.argv[0]).name
+    # a console script of the installed package, or a file for Python
+    return command_line(*([program] if program.startswith("attnlab-") else ["python", sys.argv[0]]), *sys.argv[1:])
+
+
 def origin(device: "torch.device") -> dict[str, Any]:
     """Versions, commit, hardware, command (quoted for a shell) and time of a result."""
     return {
         "versions": versions(),
         "git": git_state(),
         "hardware": hardware(device),
-        "command": command_line("python", *sys.argv),
+        "command": _command(),
         "written": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
