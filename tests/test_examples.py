@@ -1,4 +1,4 @@
-"""The commands of docs/extending.md, with the examples copied into place: in a copy of this repository, and outside it."""
+"""The commands of docs/extending.md, with the examples in place: in a copy of this repository, and outside it."""
 
 import re
 import shutil
@@ -21,8 +21,8 @@ from attnlab.launch.train_cli import train_main
 
 for line in sys.argv[1:]:
     kind, *words = shlex.split(line)
-    runs = [str(file.parent) for file in sorted(Path("experiments/runs").rglob("result.json"), key=lambda file: file.stat().st_mtime)]
-    words = [word.replace("<run folder>", runs[-1] if runs else "no run") for word in words]
+    results = sorted(Path("experiments/runs").rglob("result.json"), key=lambda file: file.stat().st_mtime)
+    words = [word.replace("<run folder>", str(results[-1].parent) if results else "no run") for word in words]
     main = {"train": train_main, "evaluate": evaluate_main, "tasks": tasks_main}[kind]
     assert main(words) == 0, line
 """
