@@ -10,7 +10,9 @@ import torch
 from support.model_cases import distinct_for
 from support.small_runs import checked, run_command, run_job, settings, stop_after
 from support.tiny_data import TINY, raw_of, trained
+from support.user_inputs import require_true_predictions
 
+from attnlab import load_run
 from attnlab.config.compose import group_choices
 from attnlab.config.run_identity import run_folder
 from attnlab.config.signatures import read_signature
@@ -59,6 +61,8 @@ def test_every_task_trains_and_is_evaluated(task: str, model: str, tiny_data: Pa
     assert result["data"]["about"]
     losses = [value for _, name, value in MetricsFile(folder / "metrics.csv").rows() if name == "train/loss"]
     assert len(losses) == 2 and all(0 < loss < 50 for loss in losses)
+    run = load_run(folder)
+    require_true_predictions(run, next(name for name in run.data.subsets if name.startswith("test")))
 
 
 @pytest.mark.parametrize("task", TINY)

@@ -19,7 +19,7 @@ from attnlab.learn.example_scores import score_function
 from attnlab.learn.greedy_decoding import greedy
 from attnlab.learn.objectives import objective_for
 from attnlab.nn.build_network import build_network
-from attnlab.tasks.flip_flop import FlipFlop
+from attnlab.tasks.flip_flop.task import FlipFlop
 from attnlab.tasks.scan.task import Scan
 
 NEVER = {

@@ -14,7 +14,8 @@ from attnlab.config.target_validation import TASK_KEYS
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks import flip_flop
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.flip_flop import CHUNK, STREAMS, WORDS, FlipFlop, FlipFlopSequences, generate
+from attnlab.tasks.flip_flop.sequences import CHUNK, STREAMS, WORDS, FlipFlopSequences, generate
+from attnlab.tasks.flip_flop.task import FlipFlop
 
 TINY = {"length": 16, "train_sequences": 30, "test_sequences": 8}
 

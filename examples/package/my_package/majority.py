@@ -2,7 +2,7 @@
 
 One example, number 0 of `train` at data_seed 0:
 
-    input  b b b a a a a a a b b b b b b
+    input  bbbaaaaaabbbbbb
     class  more_b
 """
 
@@ -27,6 +27,7 @@ class Majority(ClassificationTask):
     subsets = ("train", "val", "test/iid", "test/ood")
     inputs = Vocabulary("ab")
     classes = ("more_a", "more_b")
+    separator = ""
 
     def __init__(self, length: Annotated[int, "[9, 999]"] = 15, data_seed: Annotated[int, "[0, inf)"] = 0) -> None:
         self.length, self.data_seed = length, data_seed

@@ -16,7 +16,7 @@ Letters: B batch, N queries, M keys, H heads, D head width, C value width, E mod
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, TypedDict
+from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -37,17 +37,18 @@ class TooLong(UserError, ValueError):
 
 @dataclass(frozen=True)
 class State:
-    """State of incremental decoding; every tensor field is batch first.
-
-    position: number of tokens read.
-    """
+    """State of incremental decoding, after `position` tokens; every tensor field is batch first."""
 
     position: int
 
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> "State":
         """The state of some rows of the batch, in the order given."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: value[rows] for name, value in values.items() if isinstance(value, Tensor)})
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        chosen: dict[str, Any] = {name: value[rows] for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **chosen)
+
+
+StateT = TypeVar("StateT", bound=State)
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,12 @@ class AttentionOptions(TypedDict, total=False):
     orthogonality: bool
 
 
-class Attention(nn.Module, ABC):
+class Attention(nn.Module, ABC, Generic[StateT]):
     """Multi-head attention with projections `q_proj, k_proj, v_proj, out_proj` of E x E.
 
-    A subclass implements `attend`; for incremental decoding also `init_state`, `step` and `state_size`, and it declares
-    `supports_step`. The config check reads these declarations without importing the module, and refuses the rest:
+    A subclass implements `attend`; for incremental decoding with a state S (`class Mechanism(Attention[S])`) also
+    `init_state`, `step` and `state_size`, and it declares `supports_step`. The config check reads these declarations
+    without importing the module, and refuses the rest:
 
     supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
 
@@ -127,11 +129,10 @@ class Attention(nn.Module, ABC):
         self.orthogonality = orthogonality
         self.make_projections(d_model, bias)
         if initialization == "xavier":
-            for proj in self.children():
-                if isinstance(proj, nn.Linear):
-                    nn.init.xavier_uniform_(proj.weight)
-                    if proj.bias is not None:
-                        nn.init.zeros_(proj.bias)
+            for proj in (child for child in self.children() if isinstance(child, nn.Linear)):
+                nn.init.xavier_uniform_(proj.weight)
+                if proj.bias is not None:
+                    nn.init.zeros_(proj.bias)
 
     def make_projections(self, d_model: int, bias: bool) -> None:
         """Make the projections from and to the residual stream; a mechanism with other ones overrides this."""
@@ -216,11 +217,11 @@ class Attention(nn.Module, ABC):
         """Concatenation of the heads: inverse of `split_heads`."""
         return x.transpose(1, 2).flatten(-2)
 
-    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> State:
+    def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> StateT:
         """State before the first position: empty for self-attention, made from the memory for cross-attention."""
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
-    def step(self, x: Float[Tensor, "B 1 E"], state: State) -> tuple[Float[Tensor, "B 1 E"], State]:
+    def step(self, x: Float[Tensor, "B 1 E"], state: StateT) -> tuple[Float[Tensor, "B 1 E"], StateT]:
         """One position: equals the same row of `forward(causal=True)`, or of cross-attention over the memory."""
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 

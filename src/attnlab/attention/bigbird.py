@@ -59,6 +59,8 @@ class BigBird(Attention):
     supports_causal = False
     supports_cross = False
 
+    coefficients: Tensor
+
     def __init__(
         self,
         d_model: int,

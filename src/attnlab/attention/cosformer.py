@@ -87,8 +87,8 @@ class CosFormer(FeatureMapAttention):
         self, q: Queries, k: Keys, mask: KeyMask | None
     ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
         longest = max(q.shape[2], k.shape[2])
+        self._require_room(longest, mask)
         if self.max_length is not None:
-            self._require_room(longest, mask)
             return super().features(q, k, mask)
         q, k = super().features(q, k, mask)
         return _reweighted(q, 0, longest), _reweighted(k, 0, longest)
@@ -106,10 +106,11 @@ class CosFormer(FeatureMapAttention):
 
     def _require_room(self, longest: int, mask: Tensor | None) -> None:
         # The mask is read in this rare case only: a condition on data cannot be traced in one graph.
-        if longest <= self.max_length or (mask is not None and _only_padding(mask, self.max_length, longest)):
+        limit = self.max_length
+        if limit is None or longest <= limit or (mask is not None and _only_padding(mask, limit, longest)):
             return
         raise TooLong(
-            f"a sequence of {longest} positions with max_length={self.max_length}: cosFormer's weights turn negative "
+            f"a sequence of {longest} positions with max_length={limit}: cosFormer's weights turn negative "
             "at distances above max_length; train with a larger max_length (a key of the model's attention nodes), "
             "or with length_from=batch where nothing is decoded"
         )

@@ -23,10 +23,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.base import Attention, AttentionOptions, State, StateT
 from attnlab.attention.core.linear_core import chunks, key_value_sum
 from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
-from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
+from attnlab.attention.core.softmax_core import CachedAttention, KeyValueState, dropped, kept
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
 from attnlab.config.schema import Count
@@ -41,7 +41,7 @@ class GatedAttentionOptions(AttentionOptions, total=False):
     position_bias: DistanceBias
 
 
-class GatedAttentionUnit(Attention):
+class GatedAttentionUnit(Attention[StateT]):
     """Base class of both forms: projections, copies of z, bias, gate.
 
     Args:
@@ -90,8 +90,9 @@ class GatedAttentionUnit(Attention):
         mask: KeyMask | None,
         causal: bool,
     ) -> Float[Tensor, "B 1 N C"]:
-        with full_precision(q, k, v) as full:
-            return saturated(self.mix(*full, mask, causal), v.dtype)
+        dtype = v.dtype
+        with full_precision(q, k, v) as (q, k, v):
+            return saturated(self.mix(q, k, v, mask, causal), dtype)
 
     @abstractmethod
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
@@ -111,7 +112,8 @@ class GatedAttentionUnit(Attention):
     def query_heads(self, q: Float[Tensor, "B 1 N Q"]) -> Float[Tensor, "B P N S"]:
         return q.squeeze(1).unflatten(-1, (-1, self.query_width)).transpose(1, 2)
 
-    key_heads = query_heads
+    def key_heads(self, k: Float[Tensor, "B 1 M K"]) -> Float[Tensor, "B P M S"]:
+        return self.query_heads(k)
 
     def project_output(self, out: Float[Tensor, "B 1 N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         """Output gated by u and projected."""
@@ -121,7 +123,7 @@ class GatedAttentionUnit(Attention):
         return projected(self.out_proj, y, gate.dtype)
 
 
-class FlashQuad(GatedAttentionUnit, CachedAttention):
+class FlashQuad(GatedAttentionUnit[KeyValueState], CachedAttention):
     """The quadratic form ("FLASH-quad").
 
     Args:
@@ -146,8 +148,9 @@ class FlashQuad(GatedAttentionUnit, CachedAttention):
         return dropped(self.weights(q, k, mask, causal, first_query=first_query), self.dropout, self.training) @ v
 
     def attend_last(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, position: int) -> Tensor:
-        with full_precision(q, k, v) as full:
-            return saturated(self.mix(*full, mask, False, position), v.dtype)
+        dtype = v.dtype
+        with full_precision(q, k, v) as (q, k, v):
+            return saturated(self.mix(q, k, v, mask, False, position), dtype)
 
     def weights(
         self,
@@ -180,7 +183,7 @@ class ChunkState(State):
     sums: Float[Tensor, "B 1 S C"]
 
 
-class Flash(GatedAttentionUnit):
+class Flash(GatedAttentionUnit[ChunkState]):
     """The mixed-chunk form ("FLASH").
 
     Args:

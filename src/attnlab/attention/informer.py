@@ -55,6 +55,8 @@ class Informer(Attention):
     supports_causal = False
     supports_cross = False
 
+    draws: Tensor
+
     def __init__(
         self,
         d_model: int,

@@ -29,7 +29,7 @@ from attnlab.attention.core.tensor_types import Attended, KeyMask, Keys, Memory,
 from attnlab.config.schema import Count
 
 
-class Linformer(Attention):
+class Linformer(Attention[KeyValueState]):
     """Softmax attention over a fixed number of mixtures of the keys.
 
     Args:

@@ -40,7 +40,7 @@ class LongShortState(State):
     global_v: Float[Tensor, "B H R D"]
 
 
-class LongShortAttention(Attention):
+class LongShortAttention(Attention[LongShortState]):
     """Windows and a dynamic low-rank projection.
 
     `attend` is not linear in v, because it normalises means of values; `weights` leaves this norm out.
@@ -143,8 +143,8 @@ class LongShortAttention(Attention):
         q = q * self.head_width**-0.5
         scores = self._tiles(q) @ self._windows(local_k, causal), self._tiles(q @ global_k.transpose(-1, -2))
         keep = self._kept_locally(q, mask, causal), self._kept_globally(q, global_k, mask, causal)
-        keep = (x.expand(*y.shape) for x, y in zip(keep, scores, strict=True))
-        return softmax_weights(torch.cat(scores, dim=-1), torch.cat(tuple(keep), dim=-1))
+        wide = tuple(x.expand(*y.shape) for x, y in zip(keep, scores, strict=True))
+        return softmax_weights(torch.cat(scores, dim=-1), torch.cat(wide, dim=-1))
 
     def _summed(self, weights: Tensor, local_v: Tensor, global_v: Tensor, causal: bool) -> Float[Tensor, "B H N C"]:
         """Weighted sum of the values of windows and the means of values."""

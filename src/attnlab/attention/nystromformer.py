@@ -77,13 +77,14 @@ class Nystromformer(Attention):
             between = with_identity(softmax_weights(scores, real[:, None, None, :]), real)
             context = pseudo_inverse(between, self.pinv_iterations) @ fused_softmax(q_means, k, v, mask, False)
             out = fused_softmax(q, k_means, context, None if mask is None else real, False)
-            return (out if self.conv is None else out + self._convolved(v, mask)).to(dtype)
+            return (out if self.conv is None else out + _convolved(v, mask, self.conv)).to(dtype)
 
-    def _convolved(self, v: Tensor, mask: Tensor | None) -> Tensor:
-        """Convolution over positions: a head is a channel, with one kernel for all columns."""
-        v = v if mask is None else v * mask[:, None, :, None]
-        weight = self.conv.weight.to(v.dtype)
-        return F.conv2d(v, weight, padding=(weight.shape[2] // 2, 0), groups=self.n_heads)
+
+def _convolved(v: Tensor, mask: Tensor | None, conv: nn.Conv2d) -> Tensor:
+    """Convolution over positions: a head is a channel, with one kernel for all columns."""
+    v = v if mask is None else v * mask[:, None, :, None]
+    weight = conv.weight.to(v.dtype)
+    return F.conv2d(v, weight, padding=(weight.shape[2] // 2, 0), groups=conv.groups)
 
 
 def segment_means(x: Float[Tensor, "B H N D"], starts: Tensor, sizes: Tensor) -> Float[Tensor, "B H L D"]:

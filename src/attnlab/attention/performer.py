@@ -86,6 +86,8 @@ class Performer(FeatureMapAttention):
     # In the causal form every key would depend on later keys.
     limits: ClassVar = {"key_stabilizer": {"sequence": ["supports_causal"]}}
 
+    projection: Tensor
+
     def __init__(
         self,
         d_model: int,

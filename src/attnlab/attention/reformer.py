@@ -64,6 +64,8 @@ class Reformer(Attention):
     supports_causal = False
     supports_cross = False
 
+    rotations: Tensor
+
     def __init__(
         self,
         d_model: int,

@@ -50,6 +50,8 @@ class Skyformer(Attention):
     supports_causal = False
     supports_cross = False
 
+    draws: Tensor
+
     def __init__(
         self,
         d_model: int,

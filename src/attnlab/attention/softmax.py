@@ -52,24 +52,25 @@ class SoftmaxAttention(CachedAttention):
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         if self.positions is None:
             return fused_softmax(q, k, v, mask, causal, self.dropout if self.training else 0.0)
-        return self._drop(self._relative_weights(q, k, mask, causal)) @ v
+        return self._drop(self._relative_weights(self.positions, q, k, mask, causal)) @ v
 
     def attend_last(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, position: int
     ) -> Float[Tensor, "B H 1 C"]:
         if self.positions is None:
             return self.attend(q, k, v, mask, False)
-        return self._drop(self._relative_weights(q, k, mask, False, first_query=position)) @ v
+        return self._drop(self._relative_weights(self.positions, q, k, mask, False, first_query=position)) @ v
 
     def weights(
         self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool, score_hook: ScoreHook | None = None
     ) -> AttentionWeights:
         if self.positions is None:
             return scaled_dot_weights(q, k, mask, causal, score_hook)
-        return self._relative_weights(q, k, mask, causal, score_hook)
+        return self._relative_weights(self.positions, q, k, mask, causal, score_hook)
 
     def _relative_weights(
         self,
+        positions: RelativePositions,
         q: Tensor,
         k: Tensor,
         mask: Tensor | None,
@@ -78,8 +79,8 @@ class SoftmaxAttention(CachedAttention):
         first_query: int = 0,
     ) -> Tensor:
         # Explicit weights: torch's fused kernels have no gradient with respect to their bias under vmap.
-        scores = (q + self.positions.content_bias) @ k.transpose(-1, -2)
-        scores = (scores + self.positions.scores(q, k.shape[2], first_query)) * self.head_width**-0.5
+        scores = (q + positions.content_bias) @ k.transpose(-1, -2)
+        scores = (scores + positions.scores(q, k.shape[2], first_query)) * self.head_width**-0.5
         scores = scores if score_hook is None else score_hook(scores)
         return softmax_weights(scores, kept(scores, mask, causal))
 

@@ -109,12 +109,13 @@ class NormAttention(FeatureMapAttention):
 
     def project_output(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         with full_precision(self.join_heads(out)) as (y,):
-            y = simple_rms_norm(y) if self.layer_norm is None else self._layer_normed(y)
+            y = simple_rms_norm(y) if self.layer_norm is None else _layer_normed(y, self.layer_norm)
         return self.out_proj(y.to(x.dtype))
 
-    def _layer_normed(self, y: Tensor) -> Tensor:
-        weight, bias = self.layer_norm.weight.to(y.dtype), self.layer_norm.bias.to(y.dtype)
-        return F.layer_norm(y, self.layer_norm.normalized_shape, weight, bias, self.layer_norm.eps)
+
+def _layer_normed(y: Tensor, norm: nn.LayerNorm) -> Tensor:
+    """A layer norm in the format of its input."""
+    return F.layer_norm(y, norm.normalized_shape, norm.weight.to(y.dtype), norm.bias.to(y.dtype), norm.eps)
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class BlockState(State):
     v: Float[Tensor, "B H W D"]
 
 
-class DiagAttention(Attention):
+class DiagAttention(Attention[BlockState]):
     """Attention within blocks of neighbouring positions, which do not overlap.
 
     Args:

@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from typing import TypeVar
+
+Slot = TypeVar("Slot", bound=str)
 
 # 0.1 * 30 is 2.9999999999999996 in floating point and means 3.
 _ROUNDING = 1e-9
@@ -41,7 +44,7 @@ def layer_plan(shares: Sequence[float | None], pattern: str, n_layers: int) -> l
     raise ValueError(f"pattern={pattern}: expected {expected}")
 
 
-def covered_slots(where: Sequence[str], slots: Sequence[str]) -> list[str]:
+def covered_slots(where: Sequence[str], slots: Sequence[Slot]) -> list[Slot]:
     """Those slots of a network (encoder, decoder, cross) that a list such as `model.ortho.where` covers.
 
     A model's yaml serves all kinds of networks: in one with a decoder only, `encoder` means the decoder.

@@ -82,6 +82,7 @@ def _lineage(module: ParsedModule, name: str, depth: int) -> list[tuple[ParsedMo
     """A class and its bases in method resolution order; bases in other packages are left out."""
     found = [(module, name)]
     for base in module.classes[name].bases if depth else ():
+        base = base.value if isinstance(base, ast.Subscript) else base  # a generic class: Attention[State]
         parent = _resolve(module, base.id) if isinstance(base, ast.Name) else None
         found += [] if parent is None else _lineage(*parent, depth - 1)
     # A shared base comes after all classes that extend it.

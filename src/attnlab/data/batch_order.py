@@ -8,6 +8,9 @@ import numpy as np
 
 from attnlab.data.files.fetch import DataError
 
+Batches = Sequence[np.ndarray] | np.ndarray
+"""batches of example numbers: arrays of any sizes, or the rows of a table"""
+
 
 @runtime_checkable
 class Order(Protocol):
@@ -55,17 +58,17 @@ class BatchOrder:
         self.batch_size = min(batch_size, *(len(group) for group in self.groups))
         self.seed, self.extents, self.window, self.tokens = seed, extents, window, tokens
         if window is not None or tokens is not None:
-            self._require_lengths()
+            self._lengths = self._required_lengths()
+            self._mean = self._lengths.mean(0)
         # number of batches before each epoch, for the epochs counted so far
         self._before = [0]
-        self._epoch, self._planned = -1, []
+        self._epoch, self._planned = -1, list[Batches]()
 
-    def _require_lengths(self) -> None:
+    def _required_lengths(self) -> np.ndarray:
         if self.extents is None:
             raise DataError(
                 "train.bucket_window and train.batch_tokens need examples with lengths; write null for both"
             )
-        self._mean = self.extents.mean(0)
         numbers = np.concatenate(self.groups)
         sizes = self.extents[numbers].sum(1)
         longest, size = numbers[sizes.argmax()], sizes.max()
@@ -74,6 +77,7 @@ class BatchOrder:
                 f"train.batch_tokens={self.tokens}: training example {longest} alone has {size} tokens (inputs and "
                 f"outputs, framing included); expected at least {size}"
             )
+        return self.extents
 
     @property
     def batches_per_epoch(self) -> int:
@@ -110,7 +114,7 @@ class BatchOrder:
         epoch = bisect_right(self._before, batch) - 1
         return epoch, batch - self._before[epoch]
 
-    def _plan(self, epoch: int) -> list[Sequence[np.ndarray]]:
+    def _plan(self, epoch: int) -> list[Batches]:
         """The batches of each group in an epoch; the last plan is kept."""
         if epoch != self._epoch:
             draw = np.random.default_rng((self.seed, epoch))
@@ -119,7 +123,7 @@ class BatchOrder:
             self._epoch = epoch
         return self._planned
 
-    def _batches(self, numbers: np.ndarray, draw: np.random.Generator) -> Sequence[np.ndarray]:
+    def _batches(self, numbers: np.ndarray, draw: np.random.Generator) -> Batches:
         """A shuffled group cut into batches."""
         if self.tokens is None:
             # the remainder is dropped before sorting; after sorting it would always be the longest examples
@@ -140,10 +144,10 @@ class BatchOrder:
         With two sequences per example, the main sort key is the larger ratio of a length to its mean, ascending. PCFG
         and Mathematics get less padding this way than with one of the lengths or their sum; SCAN gets hardly more.
         """
-        sizes = self.extents[numbers]
+        sizes = self._lengths[numbers]
         return np.lexsort((sizes.sum(1), (sizes / self._mean).max(1)))
 
-    def _cut(self, numbers: np.ndarray) -> Sequence[np.ndarray]:
+    def _cut(self, numbers: np.ndarray) -> Batches:
         """Batches of examples in this order, each as large as allowed; the last two get equal sizes if possible."""
         if self.tokens is None:
             return numbers.reshape(-1, self.batch_size)
@@ -162,4 +166,4 @@ class BatchOrder:
 
     def _padded(self, numbers: np.ndarray) -> np.ndarray:
         """Padded tokens [n] of batches of the first 1, 2, ..., n examples."""
-        return np.maximum.accumulate(self.extents[numbers]).sum(1) * np.arange(1, len(numbers) + 1)
+        return np.maximum.accumulate(self._lengths[numbers]).sum(1) * np.arange(1, len(numbers) + 1)

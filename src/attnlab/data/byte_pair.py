@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from attnlab.data.files.fetch import DataError
+
+if TYPE_CHECKING:
+    import tokenizers
 
 REMEMBERED = 2**20
 """words in the cache of spellings"""

@@ -1,13 +1,13 @@
 """Copies of arrays on a device, in their compact storage types."""
 
 import warnings
-from typing import Any
+from typing import overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.ragged_arrays import Ragged, RaggedOnDevice
 
 
 class DeviceCache:
@@ -17,10 +17,16 @@ class DeviceCache:
         self.device = device
         self._copies: dict[int, tuple[np.ndarray, Tensor]] = {}
 
-    def get(self, held: np.ndarray | Ragged) -> Any:
+    @overload
+    def get(self, held: np.ndarray) -> Tensor: ...
+
+    @overload
+    def get(self, held: Ragged) -> RaggedOnDevice: ...
+
+    def get(self, held: np.ndarray | Ragged) -> Tensor | RaggedOnDevice:
         """The tensor of an array on the device; for a `Ragged`, one with its values there."""
         if isinstance(held, Ragged):
-            return Ragged(self.get(held.values), held.offsets)
+            return RaggedOnDevice(self.get(held.values), held.offsets)
         if id(held) not in self._copies:
             # the reference to the array prevents the reuse of its id
             self._copies[id(held)] = held, self._copied(held)

@@ -3,13 +3,13 @@
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
-from attnlab.data.batch_gathering import Stored, index_tensors, padded_spans
+from attnlab.data.batch_gathering import index_tensors, padded_spans
 from attnlab.data.files.cache import save_arrays, write_header
 
 Rows = tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]
@@ -30,19 +30,19 @@ class Ragged:
     """Sequences of integers >= 0.
 
     Args:
-        values: [sum of lengths] the concatenated sequences; may be on a device.
-        offsets: [n + 1] start of each sequence, on the host; the last entry is len(values).
+        values: [sum of lengths] the concatenated sequences.
+        offsets: [n + 1] start of each sequence; the last entry is len(values).
     """
 
-    def __init__(self, values: Stored, offsets: np.ndarray) -> None:
+    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
         self.values, self.offsets = values, offsets
 
     @classmethod
     def of(cls, sequences: Iterable[Sequence[int]]) -> Self:
         """Concatenates sequences in memory."""
-        sequences = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
-        values = np.concatenate(sequences) if sequences else np.zeros(0, dtype=np.int64)
-        return cls(values.astype(smallest_dtype(int(values.max(initial=0)))), offsets_of(list(map(len, sequences))))
+        arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+        values = np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
+        return cls(values.astype(smallest_dtype(int(values.max(initial=0)))), offsets_of(list(map(len, arrays))))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], name: str) -> Self:
@@ -65,7 +65,16 @@ class Ragged:
         return [self.values, self.offsets]
 
 
-def gather_rows(numbers: np.ndarray, pad_id: int, *sides: Ragged) -> tuple[Int[Tensor, " B"], *tuple[Rows, ...]]:
+class RaggedOnDevice(NamedTuple):
+    """Sequences whose values [sum of lengths] are on a device, and their offsets [n + 1] on the host."""
+
+    values: Tensor
+    offsets: np.ndarray
+
+
+def gather_rows(
+    numbers: np.ndarray, pad_id: int, *sides: Ragged | RaggedOnDevice
+) -> tuple[Int[Tensor, " B"], *tuple[Rows, ...]]:
     """The numbers [B], and the sequences of these numbers of each side, on the device of the sequences.
 
     One copy moves all indices.

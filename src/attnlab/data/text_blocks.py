@@ -32,6 +32,8 @@ class TextBlocks(Examples):
         words: [n] number of words that begin at each token; None: each token is a word.
     """
 
+    lengths: np.ndarray
+
     def __init__(
         self, tokens: np.ndarray, length: int, spec: TaskSpec, context: int = 0, words: np.ndarray | None = None
     ) -> None:
@@ -100,6 +102,8 @@ class MaskedBlocks(Examples):
         draw: seed of the masks, together with the example's number; None: no mask.
     """
 
+    lengths: np.ndarray
+
     def __init__(
         self, tokens: np.ndarray, bounds: np.ndarray, start_id: int, spec: TaskSpec, draw: Sequence[int] | None = None
     ) -> None:
@@ -124,7 +128,7 @@ class MaskedBlocks(Examples):
         if self.draw is not None:
             inputs, scored = targets.clone(), torch.zeros_like(scored)
             for row, number in enumerate(numbers.tolist()):
-                self._mask(number, inputs[row, : sizes[row] + 1].numpy(), scored[row].numpy())
+                self._mask((*self.draw, number), inputs[row, : sizes[row] + 1].numpy(), scored[row].numpy())
         return LanguageBatch(
             index=index,
             inputs=inputs,
@@ -137,9 +141,9 @@ class MaskedBlocks(Examples):
     def extents(self) -> np.ndarray:
         return self.lengths[:, None] + 1
 
-    def _mask(self, number: int, inputs: np.ndarray, scored: np.ndarray) -> None:
+    def _mask(self, seed: Sequence[int], inputs: np.ndarray, scored: np.ndarray) -> None:
         """Masks tokens of one row of inputs in place, and marks the predicted positions in `scored`."""
-        rng = np.random.default_rng((*self.draw, number))
+        rng = np.random.default_rng(seed)
         positions = np.flatnonzero(inputs >= self.spec.n_special)
         # rounded up or down at random, so that the share is correct for short blocks too (as in fairseq)
         chosen = rng.permutation(positions)[: int(self.spec.mask_share * len(positions) + rng.random())]

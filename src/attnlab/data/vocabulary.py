@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from itertools import takewhile
+from typing import ClassVar
 
 from attnlab.data.files.fetch import DataError
 
@@ -16,7 +17,7 @@ class Vocabulary:
 
     pad_id, end_id, start_id = 0, 1, 2
     never_targets = (pad_id, start_id)
-    special = ("<pad>", "<end>", "<start>")
+    special: ClassVar[tuple[str, ...]] = ("<pad>", "<end>", "<start>")
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = (*self.special, *words)

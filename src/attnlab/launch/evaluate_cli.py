@@ -14,8 +14,8 @@ from attnlab.config.option_parser import options_help, read_options, unknown_opt
 from attnlab.config.run_identity import label_options
 from attnlab.learn.metric_units import text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
-from attnlab.run.load_run import paths_here, with_own_tokens
 from attnlab.run.named_runs import asked_config, folder_words, subset_problem
+from attnlab.run.rebuild_run import paths_here, with_own_tokens
 from attnlab.run.run_folder import RunError, read_config, require_writable, write_text
 
 HELP = f"""python evaluate.py run=<run folder> [key=value ...]

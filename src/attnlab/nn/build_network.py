@@ -78,7 +78,7 @@ class _Builder:
         encoder = self.stack("encoder", embedding.n_tokens)
         return ImageQuestionClassifier(embedding, encoder, spec.n_classes, width)
 
-    def sequence_classifier(self) -> SequenceClassifier:
+    def sequence_classifier(self) -> SequenceClassifier | PairClassifier:
         width, pooling = self.backbone.d_model, self.backbone.pooling
         embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
         longest = self.spec.max_input_length + (pooling == "class_token")
@@ -155,7 +155,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
         "orthogonality": model.ortho.weight > 0 and slot in model.ortho.where,
     }
     accepted = accepted_arguments(mechanism)
-    arguments = {key: value for key, value in offers.items() if key in accepted}
+    arguments: dict[str, Any] = {key: value for key, value in offers.items() if key in accepted}
     arguments |= {key: value for key, value in node.items() if key != "_target_"}
     if isinstance(arguments.get("normalization"), Mapping):
         arguments["normalization"] = Normalization(**arguments["normalization"])

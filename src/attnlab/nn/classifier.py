@@ -72,12 +72,16 @@ class ClassHead(nn.Sequential):
         super().__init__(*inner, nn.Dropout(dropout), nn.Linear(hidden or width, n_classes))
 
 
-class SequenceClassifier(EncoderOnly):
-    """Classifier of a token sequence."""
+class PooledClassifier(EncoderOnly):
+    """Base class of classifiers with an encoder of token sequences and a head."""
 
     def __init__(self, encoder: SequenceEncoder, head: ClassHead) -> None:
         super().__init__()
         self.sequence, self.head = encoder, head
+
+
+class SequenceClassifier(PooledClassifier):
+    """Classifier of a token sequence."""
 
     def forward(
         self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
@@ -87,7 +91,7 @@ class SequenceClassifier(EncoderOnly):
         return self.head(x), mean_penalty(penalties, x)
 
 
-class PairClassifier(SequenceClassifier):
+class PairClassifier(PooledClassifier):
     """Classifier of a pair of token sequences: one encoder gives a and b, the head reads [a, b, a * b, a - b], four
     times as wide (Nangia & Bowman 2018, as in LRA's retrieval task).
     """

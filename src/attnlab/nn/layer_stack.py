@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,7 +30,8 @@ class LayerStack(nn.Module):
     ) -> None:
         super().__init__()
         kinds = list(dict.fromkeys(plan)) if share else list(plan)
-        self.layers = nn.ModuleList(make_layer(kind) for kind in kinds)
+        # A ModuleList does not say which modules it holds.
+        self.layers = cast(Sequence[Layer], nn.ModuleList(make_layer(kind) for kind in kinds))
         self.applications = [kinds.index(kind) for kind in plan] if share else list(range(len(plan)))
         self.norm = nn.Identity() if norm is None else norm
 

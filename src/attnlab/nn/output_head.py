@@ -18,6 +18,8 @@ class Output(nn.Module):
             they have no share in a softmax, are never chosen, and get no gradient.
     """
 
+    never_mask: Tensor
+
     def __init__(
         self, width: int, vocabulary: int, tied: TokenEmbedding | None, xavier: bool, never: Sequence[int] = ()
     ) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__()
-        self.activation = {"relu": F.relu, "gelu": F.gelu, "glu": F.silu}[backbone.feed_forward]
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "glu": F.silu}
+        self.activation = activations[backbone.feed_forward]
         self.inner = nn.Linear(backbone.d_model, backbone.d_feed_forward)
         self.gate = nn.Linear(backbone.d_model, backbone.d_feed_forward) if backbone.feed_forward == "glu" else None
         self.outer = nn.Linear(backbone.d_feed_forward, backbone.d_model)
@@ -67,7 +68,8 @@ class ParallelAttention(nn.Module):
 
     def __init__(self, attentions: Sequence[Attention]) -> None:
         super().__init__()
-        self.attentions = nn.ModuleList(attentions)
+        # A ModuleList does not say which modules it holds.
+        self.attentions = cast(Sequence[Attention], nn.ModuleList(attentions))
         self.orthogonality = any(a.orthogonality for a in attentions)
         self.replaces_feed_forward = any(a.replaces_feed_forward for a in attentions)
 
@@ -105,11 +107,14 @@ class ParallelState:
 class Layer(nn.Module):
     """A layer: self-attention, optional cross-attention, and a feed-forward part unless the attention replaces it."""
 
-    def __init__(self, backbone: Backbone, attention: nn.Module, cross: Attention | None = None) -> None:
+    def __init__(
+        self, backbone: Backbone, attention: Attention | ParallelAttention, cross: Attention | None = None
+    ) -> None:
         super().__init__()
         self.attention, self.cross = attention, cross
         self.around_attention = Residual(backbone, backbone.attention_output_dropout)
-        self.around_cross = Residual(backbone, backbone.attention_output_dropout) if cross is not None else None
+        if cross is not None:
+            self.around_cross = Residual(backbone, backbone.attention_output_dropout)
         if not attention.replaces_feed_forward:
             self.feed_forward = FeedForward(backbone)
             # No second dropout: the feed-forward part ends with one.
@@ -126,9 +131,10 @@ class Layer(nn.Module):
         """The new x, and the penalties of the attentions that have one."""
         x, penalty = self.around_attention(x, lambda y: self.attention(y, None, mask, causal))
         penalties = [penalty] if self.attention.orthogonality else []
-        if self.cross is not None:
-            x, penalty = self.around_cross(x, lambda y: self.cross(y, memory, memory_mask, False))
-            penalties += [penalty] if self.cross.orthogonality else []
+        cross = self.cross
+        if cross is not None:
+            x, penalty = self.around_cross(x, lambda y: cross(y, memory, memory_mask, False))
+            penalties += [penalty] if cross.orthogonality else []
         return self._fed_forward(x), penalties
 
     def init_state(self, batch: int, memory: Tensor | None = None, memory_mask: Tensor | None = None) -> tuple:
@@ -138,11 +144,11 @@ class Layer(nn.Module):
 
     def step(self, x: Float[Tensor, "B 1 E"], state: tuple) -> tuple[Float[Tensor, "B 1 E"], tuple]:
         """One position: equals the same row of the causal forward."""
-        own, cross = state
-        x, own = self.around_attention(x, lambda y: self.attention.step(y, own))
-        if self.cross is not None:
-            x, cross = self.around_cross(x, lambda y: self.cross.step(y, cross))
-        return self._fed_forward(x), (own, cross)
+        attention, cross, (own, over_memory) = self.attention, self.cross, state
+        x, own = self.around_attention(x, lambda y: attention.step(y, own))
+        if cross is not None:
+            x, over_memory = self.around_cross(x, lambda y: cross.step(y, over_memory))
+        return self._fed_forward(x), (own, over_memory)
 
     def _fed_forward(self, x: Tensor) -> Tensor:
         if self.attention.replaces_feed_forward:

@@ -12,9 +12,9 @@ from attnlab.learn.training_progress import Reporter
 from attnlab.run import provenance
 from attnlab.run.build_runtime import choose_device, place_data, prepare
 from attnlab.run.evaluate_options import EvaluateOptions
-from attnlab.run.load_run import network_with, trained_on
 from attnlab.run.named_runs import unknown_subset
 from attnlab.run.read_checkpoints import run_weights
+from attnlab.run.rebuild_run import network_with, trained_on
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, make_task
 

@@ -10,22 +10,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from attnlab.config.allowed_targets import load_class
 from attnlab.config.target_validation import TASK_KEYS
+from attnlab.data.batch import Batch
 from attnlab.data.examples import Examples
 from attnlab.data.files.cache import build_once, cache_key
-from attnlab.data.files.fetch import Folders
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.task_spec import Kind, Modality, TaskSpec
 
+ExamplesT_co = TypeVar("ExamplesT_co", bound=Examples, covariant=True)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """The data of a task, ready for training.
+class Prepared(Generic[ExamplesT_co]):
+    """The data of a task, ready for training; `Prepared[X]` has subsets of class X.
 
     spec:    properties that a model depends on.
     subsets: `train`, and any of `val`, `test`, `test/iid`, `test/ood`; test subsets are read only after training.
@@ -36,7 +39,7 @@ class Prepared:
     """
 
     spec: TaskSpec
-    subsets: Mapping[str, Examples]
+    subsets: Mapping[str, ExamplesT_co]
     decode_limits: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
     keep: Mapping[str, Path] = field(default_factory=dict)
@@ -91,6 +94,18 @@ class Task(ABC):
     @abstractmethod
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         """Input and target of an example as text of a few lines."""
+
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[Any]) -> Batch:
+        """Inputs as a user writes them in Python, as one batch without answers; the class says what an input is.
+
+        Raises:
+            DataError: an input that the task does not know.
+        """
+        raise DataError(f"{type(self).__name__} has no encode_inputs: it does not say how inputs are written in Python")
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Any]) -> list[Any]:
+        """Outputs of `learn.predict` as a user reads them; unchanged where the task does not say more."""
+        return list(outputs)
 
     def token_names(self) -> tuple[Sequence[str], Sequence[str]] | None:
         """Names of the input ids and output ids for the axes of figures; None without short names."""

@@ -7,20 +7,23 @@ sequence is a list of words, or a `str`, whose characters are the words.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from attnlab.config.message_text import listed
+from attnlab.data.batch import Batch, LabelledBatch
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.data.user_inputs import labelled_batch, sequence_batch
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared, Task
 
 Words = Sequence[str]
+SizedT = TypeVar("SizedT", bound=Sized)
 
 
 class SequenceTask(Task):
@@ -28,6 +31,7 @@ class SequenceTask(Task):
 
     inputs, outputs: vocabularies of all splits, so that a model can be evaluated on any other split.
     longest:         longest input and output of all splits, without framing; None = of the prepared subsets.
+    separator:       between the words of a text in Python (`load_run(...).predict`); empty = a word is a character.
     """
 
     kind = "encoder_decoder"
@@ -35,6 +39,7 @@ class SequenceTask(Task):
     inputs: Vocabulary
     outputs: Vocabulary
     longest: tuple[int, int] | None = None
+    separator: ClassVar[str] = " "
 
     def pairs(self) -> Mapping[str, Sequence[tuple[Words, Words]]]:
         """Input and output of every example, by subset; the same at every call.
@@ -43,7 +48,7 @@ class SequenceTask(Task):
         """
         raise NotImplementedError(f"{type(self).__name__} gives no pairs")
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
         subsets = {name: self.framed(pairs) for name, pairs in declared(self, self.pairs()).items()}
         return self.prepared(subsets, origin(self))
 
@@ -60,12 +65,21 @@ class SequenceTask(Task):
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
         given, out = self.inputs.decode(pairs.inputs[number]), self.outputs.decode(pairs.targets[number])
-        return f"input   {' '.join(given)}\noutput  {' '.join(out)}"
+        return f"input   {self.separator.join(given)}\noutput  {self.separator.join(out)}"
 
     def token_names(self) -> tuple[Sequence[str], Sequence[str]]:
         return self.inputs.words, self.outputs.words
 
-    def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared:
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> Batch:
+        """Inputs are texts."""
+        start, end = self.inputs.start_id, self.inputs.end_id
+        rows = [[start, *self.inputs.encode(words_of(text, self.separator)), end] for text in inputs]
+        return sequence_batch(rows, self.inputs.pad_id, end)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
+        return [self.separator.join(self.outputs.decode(ids)) for ids in outputs]
+
+    def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared[SequencePairs]:
         """The task with its TaskSpec and the longest target of each test subset as its decode limit."""
         framed = (longest(pairs.inputs for pairs in subsets.values()), longest(p.targets for p in subsets.values()))
         spec = self.task_spec(
@@ -86,13 +100,15 @@ class SequenceTask(Task):
 class ClassificationTask(Task):
     """Base class of tasks from a sequence of words to a class.
 
-    inputs:  vocabulary of all splits.
-    classes: names of the classes.
+    inputs:    vocabulary of all splits.
+    classes:   names of the classes.
+    separator: as in `SequenceTask`.
     """
 
     kind = "classification"
     modality = "tokens"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    separator: ClassVar[str] = " "
     inputs: Vocabulary
     classes: Sequence[str]
 
@@ -100,7 +116,7 @@ class ClassificationTask(Task):
     def examples(self) -> Mapping[str, Sequence[tuple[Words, str]]]:
         """Words and class of every example, by subset; the same at every call (see `SequenceTask.pairs`)."""
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
         subsets = {name: self._labelled(name, rows) for name, rows in declared(self, self.examples()).items()}
         spec = self.task_spec(
             input_vocabulary=len(self.inputs),
@@ -123,15 +139,22 @@ class ClassificationTask(Task):
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part = prepared.subsets[subset]
-        return (
-            f"input  {' '.join(self.inputs.decode(part.inputs[number]))}\nclass  {self.classes[part.answers[number]]}"
-        )
+        words, name = self.inputs.decode(part.inputs[number]), self.classes[part.answers[number]]
+        return f"input  {self.separator.join(words)}\nclass  {name}"
 
     def token_names(self) -> tuple[Sequence[str], Sequence[str]]:
         return self.inputs.words, self.classes
 
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LabelledBatch:
+        """Inputs are texts."""
+        rows = [self.inputs.encode(words_of(text, self.separator)) for text in inputs]
+        return labelled_batch(rows, self.inputs.pad_id)
 
-def declared(task: Task, found: Mapping[str, Sized]) -> Mapping[str, Sized]:
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
+        return [self.classes[int(output)] for output in outputs]
+
+
+def declared(task: Task, found: Mapping[str, SizedT]) -> Mapping[str, SizedT]:
     """The subsets that a task made, checked against those that its class declares.
 
     Raises:
@@ -144,6 +167,11 @@ def declared(task: Task, found: Mapping[str, Sized]) -> Mapping[str, Sized]:
         if not len(examples):
             raise DataError(f"{type(task).__name__}: the subset {name} has no example")
     return found
+
+
+def words_of(text: str, separator: str) -> Words:
+    """The words of a text; its characters if the separator is empty."""
+    return text.split(separator) if separator else text
 
 
 def longest(tables: Iterable[Ragged]) -> int:

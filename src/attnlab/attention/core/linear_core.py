@@ -101,7 +101,7 @@ class FeatureMapOptions(AttentionOptions, total=False):
     chunk_size: Count
 
 
-class FeatureMapAttention(Attention):
+class FeatureMapAttention(Attention[LinearState]):
     """Attention by sums of features; a subclass implements the feature map.
 
     Args:

@@ -31,11 +31,11 @@ class HeadNorm(nn.Module):
         self.gain = nn.Parameter(torch.ones(width)) if kind == "rms" else None
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        if self.gain is not None:
+            return self.gain * x * (x.square().mean(-1, keepdim=True) + EPS).rsqrt()
         match self.kind:
             case "l1":
                 return x / (x.abs().sum(-1, keepdim=True) + EPS)
             case "l2":
                 return x * (x.square().sum(-1, keepdim=True) + EPS**2).rsqrt()
-            case "rms":
-                return self.gain * x * (x.square().mean(-1, keepdim=True) + EPS).rsqrt()
         return x

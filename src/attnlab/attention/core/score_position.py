@@ -90,6 +90,8 @@ class Lrpe(nn.Module):
         ValueError: width 1 has no pair.
     """
 
+    mirror: Tensor | None
+
     def __init__(self, kind: Literal["rotary", "householder_rotary"], width: int) -> None:
         super().__init__()
         if width < 2:
@@ -102,15 +104,15 @@ class Lrpe(nn.Module):
         # At least float32: half precision cannot represent positions above 256.
         dtype = torch.promote_types(x.dtype, torch.float32)
         angles = frequencies(self.n_pairs, dtype, x.device) if self.angles is None else self.angles.to(dtype)
-        y = x.to(dtype) if self.mirror is None else self._reflected(x.to(dtype))
+        y = x.to(dtype) if self.mirror is None else _reflected(x.to(dtype), self.mirror.to(dtype))
         even, odd = y[..., : 2 * self.n_pairs].unflatten(-1, (-1, 2)).unbind(-1)
         pairs = torch.stack(turned(even, odd, positions.to(dtype)[:, None] * angles), dim=-1).flatten(-2)
         rest = y[..., 2 * self.n_pairs :]
         return (torch.cat((pairs, rest), dim=-1) if rest.shape[-1] else pairs).to(x.dtype)
 
-    def _reflected(self, x: Tensor) -> Tensor:
-        mirror = self.mirror.to(x.dtype)
-        return x - 2 * (x * mirror).sum(-1, keepdim=True) * mirror
+
+def _reflected(x: Tensor, mirror: Tensor) -> Tensor:
+    return x - 2 * (x * mirror).sum(-1, keepdim=True) * mirror
 
 
 def rotated_halves(x: Float[Tensor, "*rest N D"], first: int = 0) -> Float[Tensor, "*rest N D"]:
@@ -123,7 +125,8 @@ def rotated_halves(x: Float[Tensor, "*rest N D"], first: int = 0) -> Float[Tenso
     dtype = torch.promote_types(x.dtype, torch.float32)
     positions = torch.arange(first, first + x.shape[-2], device=x.device, dtype=dtype)
     angles = positions[:, None] * frequencies(x.shape[-1] // 2, dtype, x.device)
-    return torch.cat(turned(*x.chunk(2, dim=-1), angles), dim=-1)
+    left, right = x.chunk(2, dim=-1)
+    return torch.cat(turned(left, right, angles), dim=-1)
 
 
 class TableBias(nn.Module):

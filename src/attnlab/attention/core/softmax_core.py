@@ -86,7 +86,7 @@ class KeyValueState(State):
     cross: bool
 
 
-class CachedAttention(Attention):
+class CachedAttention(Attention[KeyValueState]):
     """Base class with incremental decoding by a growing cache of keys and values: a step costs O(position)."""
 
     supports_step = True

@@ -11,9 +11,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Self
 
 from attnlab.data.files.fetch import DataError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 LARGEST = 16 * 2**30
 """bytes: limit for a file that is read in pieces; the largest file of the LRA release may have several GB"""
@@ -51,14 +54,14 @@ def reading(where: Path | str) -> Iterator[None]:
 class LimitedFile(io.RawIOBase):
     """A file inside an archive; reading raises DataErrors with its name, and stops after `LARGEST` bytes."""
 
-    def __init__(self, file: BinaryIO, where: str) -> None:
+    def __init__(self, file: io.BufferedIOBase, where: str) -> None:
         super().__init__()
         self.file, self.where, self.left = file, where, LARGEST
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: "WriteableBuffer") -> int:
         with reading(self.where):
             count = self.file.readinto(buffer)
         self.left -= count
@@ -67,7 +70,7 @@ class LimitedFile(io.RawIOBase):
         return count
 
 
-def limited(file: BinaryIO, where: str, claimed: int = 0) -> BinaryIO:
+def limited(file: io.BufferedIOBase, where: str, claimed: int = 0) -> io.BufferedReader:
     """Wraps a file in a buffered `LimitedFile`.
 
     Args:
@@ -79,7 +82,7 @@ def limited(file: BinaryIO, where: str, claimed: int = 0) -> BinaryIO:
     """
     if claimed > LARGEST:
         raise DataError(f"{where} claims {claimed} bytes, above {LARGEST}. {REPLACE}")
-    return cast(BinaryIO, io.BufferedReader(LimitedFile(file, where), 2**16))
+    return io.BufferedReader(LimitedFile(file, where), 2**16)
 
 
 class Header(tarfile.TarInfo):
@@ -89,7 +92,7 @@ class Header(tarfile.TarInfo):
     """
 
     @classmethod
-    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> Self:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         """The header in a block; raises tarfile.ReadError where tarfile itself would see the end of the archive."""
         end = len(buf) == tarfile.BLOCKSIZE and not any(buf)
         try:
@@ -117,13 +120,13 @@ def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         last = member.offset
         yield member
         # the LRA release has millions of members
-        tar.members.clear()
+        tar.members.clear()  # type: ignore[attr-defined]  # an attribute that typeshed leaves out
     # reads the padding, so that the checksum at the end of a compressed archive is checked
     while tar.fileobj.read(2**20):
         pass
 
 
-def whole(file: BinaryIO, where: str) -> bytes:
+def whole(file: io.BufferedIOBase, where: str) -> bytes:
     """The whole content of a file of at most `LARGEST_WHOLE` bytes.
 
     Raises:

@@ -130,7 +130,7 @@ def _as_written(folder: Path, manifest: Mapping[str, list]) -> bool:
         return False
     try:
         found = [(folder / name).stat() for name in sorted(manifest)]
-        state = [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
+        state: list[tuple[int, ...]] = [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
         same = _checked.get(folder) == state or all(_entry(folder / name) == manifest[name] for name in manifest)
     except OSError:
         return False

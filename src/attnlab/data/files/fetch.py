@@ -50,6 +50,11 @@ class OfficialFile:
     size: int | None = None
     sha256: str | None = None
 
+    @property
+    def size_note(self) -> str:
+        """The size in brackets, after a blank; empty if unknown."""
+        return f" ({self.size / 1e6:.1f} MB)" if self.size else ""
+
 
 @contextmanager
 def disk_errors(doing: str, folder: Path) -> Iterator[None]:

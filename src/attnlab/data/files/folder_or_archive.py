@@ -11,8 +11,9 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import cast
 
 from attnlab.data.files.archive_limits import REPLACE, Header, limited, members, reading, whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
@@ -20,7 +21,7 @@ from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 LONGEST_LINE = 2**24
 """bytes; the longest official lines, with two papers of the AAN each, have about 100,000"""
 
-Entry = tuple[str, str, BinaryIO]
+Entry = tuple[str, str, BufferedIOBase]
 """name below the top folder, location for messages, the open file"""
 
 
@@ -78,12 +79,12 @@ class Folder(FileTree):
                 raise DataError(f"{path} is no file. Put the official one in its place.")
             packed = path.endswith(".gz") and not name.endswith(".gz")
             with reading(path):
-                opened = (gzip.open if packed else open)(path, "rb")
+                opened: BufferedIOBase = (gzip.open if packed else open)(path, "rb")
             with opened:
                 yield name, path, limited(opened, path) if packed else opened
 
     def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
-        found = []
+        found: list[list[str | int]] = []
         for name, path in self._files(wanted):
             with reading(path):
                 status = os.stat(path)
@@ -124,7 +125,8 @@ class Tar(FileTree):
                 # tarfile reads nothing from devices, follows links, and may loop forever on a sparse file
                 if not member.isreg() or member.issparse():
                     raise DataError(f"{where} is a link, a device or a sparse file, not a plain one. {REPLACE}")
-                yield name, where, limited(tar.extractfile(member), where, member.size)
+                # typeshed says less: a plain file has a reader
+                yield name, where, limited(cast(BufferedIOBase, tar.extractfile(member)), where, member.size)
 
 
 class Zip(FileTree):
@@ -137,7 +139,8 @@ class Zip(FileTree):
                 if not name or member.is_dir() or not wanted(name):
                     continue
                 with archive.open(member) as opened:
-                    yield name, where, limited(opened, where, member.file_size)
+                    # typeshed says less: a ZipExtFile
+                    yield name, where, limited(cast(BufferedIOBase, opened), where, member.file_size)
 
 
 def find_trees(data: Path, paths: Sequence[str]) -> Iterator[FileTree]:
@@ -203,8 +206,7 @@ class DataSource:
         """Pairs of an address and the destination of its files; the automatic download comes first."""
         ways = [(offer, folders.data / self.paths[0]) for offer in self.offers]
         if self.archive is not None:
-            size = f" ({self.archive.size / 1e6:.1f} MB)" if self.archive.size else ""
-            ways.insert(0, (f"{self.archive.url}{size}", folders.data / self.archive.path))
+            ways.insert(0, (f"{self.archive.url}{self.archive.size_note}", folders.data / self.archive.path))
         return ways
 
     def missing(self, folders: Folders) -> str:
@@ -216,7 +218,7 @@ class DataSource:
         )
 
 
-def text_lines(file: BinaryIO, where: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+def text_lines(file: BufferedIOBase, where: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Line numbers from 1, and lines without their ends (LF or CR LF).
 
     Raises:

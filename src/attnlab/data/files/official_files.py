@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from attnlab.config.yaml_tables import table_beside
 from attnlab.data.files.archive_limits import whole
@@ -85,7 +85,15 @@ class OfficialFiles(DataSource):
 Entry = TypeVar("Entry", bound=DataSource)
 
 
-def read_table(module: str, kind: type[Entry] = OfficialFiles) -> dict[str, Entry]:
+@overload
+def read_table(module: str) -> dict[str, OfficialFiles]: ...
+
+
+@overload
+def read_table(module: str, kind: type[Entry]) -> dict[str, Entry]: ...
+
+
+def read_table(module: str, kind: type[DataSource] = OfficialFiles) -> Mapping[str, DataSource]:
     """The entries of `official_files.yaml` in the folder of a module, by name.
 
     Args:

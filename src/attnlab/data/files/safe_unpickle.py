@@ -11,7 +11,7 @@ import pickletools
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -58,11 +58,13 @@ def _bounded(content: bytes) -> bytes:
     for step, (opcode, argument, position) in enumerate(pickletools.genops(content)):
         if step > MOST_STEPS:
             raise ValueError(f"more than {MOST_STEPS} instructions")
-        if opcode.name.startswith("EXT") or ("PUT" in opcode.name and argument > step):
+        if opcode.name.startswith("EXT") or ("PUT" in opcode.name and (argument is None or argument > step)):
             raise ValueError(f"{opcode.name} {argument} as instruction {step}")
         if opcode.name == "FRAME":
-            parts.append(content[start:position])
-            start = position + FRAME_BYTES
+            # only files that cannot tell their position have none
+            start_of_frame = cast(int, position)
+            parts.append(content[start:start_of_frame])
+            start = start_of_frame + FRAME_BYTES
     return b"".join((*parts, content[start:]))
 
 
@@ -107,7 +109,8 @@ class _Type:
         self.dtype = np.dtype(_text(code))
 
     def __setstate__(self, state: tuple) -> None:
-        self.dtype = self.dtype.newbyteorder(_text(state[1]))
+        # numpy refuses other letters
+        self.dtype = self.dtype.newbyteorder(cast(Literal["<", ">", "=", "|"], _text(state[1])))
 
 
 class _Array:

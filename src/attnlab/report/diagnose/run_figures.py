@@ -20,7 +20,6 @@ from attnlab.analysis.gradient_norm_variation import COLUMN, column
 from attnlab.analysis.summary_figures import draw, draw_gradients
 from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.config.dotted_keys import flatten
-from attnlab.config.job_config import job_config
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.run_identity import comparable
@@ -28,9 +27,9 @@ from attnlab.config.schema import Config
 from attnlab.learn.training_progress import Reporter
 from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.run.build_runtime import choose_device, prepare
-from attnlab.run.load_run import network_with, paths_here, trained_on
 from attnlab.run.named_runs import unknown_subset
 from attnlab.run.read_checkpoints import run_weights
+from attnlab.run.rebuild_run import network_with, rebuilt_config
 from attnlab.run.run_folder import MetricsFile, RunError, read_config
 from attnlab.tasks.base import Prepared, Task, make_task
 
@@ -129,11 +128,7 @@ class _Diagnosis:
 
     def summary(self, label: str, folder: Path, quantities: Collection[str]) -> AttentionSummary:
         """The arrays of one run's attentions."""
-        raw = read_config(folder / "config.yaml")
-        # the weights are in the run's own checkpoint; the run of its warm start may be gone
-        paths = paths_here(raw["paths"]) | self.options.paths
-        raw |= {"from_run": None, "task": trained_on(folder), "paths": paths}
-        config = job_config(raw).typed
+        config = rebuilt_config(folder, self.options.paths)
         # a run of a GPU can be drawn without one
         wanted = "cpu" if config.trainer.device == "cpu" else "auto"
         device = choose_device(wanted, config.trainer.threads, config.train.tf32)

@@ -5,7 +5,7 @@ Fields of a file are separated by tabs; quotes are part of the text.
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO
+from io import BufferedIOBase
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
@@ -25,7 +25,7 @@ Row = tuple[tuple[str, ...], float]
 """one or two texts, and the number of the class or the score"""
 
 
-def read_rows(file: BinaryIO, where: str, data_set: DataSet) -> Iterator[Row]:
+def read_rows(file: BufferedIOBase, where: str, data_set: DataSet) -> Iterator[Row]:
     """The rows of a file; `where` names it in messages.
 
     Raises:

@@ -33,6 +33,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from attnlab.data.batch import LabelledBatch
 from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
@@ -40,6 +41,7 @@ from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.progress import track
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
+from attnlab.data.user_inputs import labelled_batch
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.glue.data_sets import DATA_SETS
 from attnlab.tasks.glue.files import FileRows, HubRows, Row, open_rows
@@ -109,7 +111,7 @@ class Glue(Task):
     def sources(self) -> list[DataSource]:
         return [self.data_set]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[LabelledSequences], subset: str, number: int) -> str:
         part, tokens = prepared.subsets[subset], BytePair.load(prepared.keep[TOKENIZER])
         ids, answer = part.inputs[number], part.answers[number]
         pieces = np.split(ids, np.flatnonzero(ids == BytePair.end_id))
@@ -120,7 +122,19 @@ class Glue(Task):
         label = self.data_set.classes[int(answer)] if self.data_set.classes else f"{answer:.4g}"
         return "\n".join([*lines, f"label: {label}"])
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str | tuple[str, str]]) -> LabelledBatch:
+        """Inputs are texts, or pairs of texts where the data set has two."""
+        tokens, wanted = BytePair.load(prepared.keep[TOKENIZER]), len(self.data_set.texts)
+        rows = [(given,) if isinstance(given, str) else tuple(given) for given in inputs]
+        if any(len(texts) != wanted for texts in rows):
+            names = self.data_set.hub_texts or self.data_set.texts
+            raise DataError(f"{self.dataset}: an input is {' and '.join(names)}, {wanted} text{'s'[: wanted - 1]}")
+        return labelled_batch([framed(tokens.encode(texts), self.max_length) for texts in rows], BytePair.pad_id)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[float]) -> list[str | float]:
+        return [self.data_set.classes[int(output)] if self.data_set.classes else output for output in outputs]
+
+    def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
         rows, given = open_rows(self.dataset, self.source, folders), self._given()
         vocabulary = hashlib.sha256(given.read_bytes()).hexdigest() if given else self.vocabulary_size
         options = {"rows": rows.identity, "vocabulary": vocabulary, "max_length": self.max_length}

@@ -4,16 +4,17 @@ LRA's release is one archive, `lra_release.gz` (7.7 GB; a gzipped tar in spite o
 pairs and Pathfinder. It is read without unpacking; unpacked folders are read as well.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from attnlab.config.message_text import listed
-from attnlab.data.examples import Examples
+from attnlab.data.batch import LabelledBatch
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
@@ -21,6 +22,8 @@ from attnlab.data.files.progress import say, track
 from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.picture_sequences import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
+from attnlab.data.task_spec import Modality
+from attnlab.data.user_inputs import pictures
 from attnlab.tasks.base import Prepared, Task
 
 RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz (7.7 GB, a tar archive, read as it is"
@@ -35,7 +38,7 @@ class LraTask(Task):
     """Base class: a classification with training, validation and test set."""
 
     kind = "classification"
-    modality = "tokens"
+    modality: ClassVar[Modality] = "tokens"
     subsets = ("train", "val", "test")
 
     def read_once(
@@ -67,10 +70,21 @@ class LraPictures(LraTask):
 
     classes: ClassVar[Sequence[str]]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[GreyPictures], subset: str, number: int) -> str:
         return prepared.subsets[subset].example(number, self.classes)
 
-    def prepared(self, arrays: Mapping[str, np.ndarray], rows: Mapping[str, np.ndarray], about: str) -> Prepared:
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[np.ndarray]) -> LabelledBatch:
+        """Inputs are grey pictures, uint8 [32, 32]."""
+        images = pictures(inputs, (SIDE, SIDE))
+        rows = np.arange(len(images))
+        return GreyPictures(images, np.zeros(len(images), dtype=np.uint8), rows).batch(rows)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
+        return [self.classes[output] for output in outputs]
+
+    def prepared(
+        self, arrays: Mapping[str, np.ndarray], rows: Mapping[str, np.ndarray], about: str
+    ) -> Prepared[GreyPictures]:
         """The task with its TaskSpec and the pictures of each subset, which are rows of all `images` and `answers`."""
         spec = self.task_spec(
             input_vocabulary=N_GREYS + 1, n_classes=len(self.classes), pad_id=PAD_ID, max_input_length=SIDE**2
@@ -111,7 +125,7 @@ def write_files(
     cache_folder: Path,
     folder: str,
     files: Mapping[str, str],
-    parse: Callable[[BinaryIO, str], Iterable[Row]],
+    parse: Callable[[BufferedIOBase, str], Iterable[Row]],
     n_sides: int = 1,
 ) -> None:
     """Writes each of the files (name: subset) of a folder of the release into a cache folder.
@@ -153,16 +167,32 @@ def write_subset(folder: Path, subset: str, rows: Iterable[Row], n_sides: int = 
     save_arrays(folder, **{f"{subset}_answers": np.array(answers, dtype=np.uint8)})
 
 
-def read_subsets(folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int]) -> dict[str, Examples]:
-    """The subsets that `write_subset` wrote, mapped into memory."""
-    arrays, found = load_arrays(folder), {}
-    for subset in subsets:
-        sides = [
-            Ragged.from_arrays(arrays, f"{subset}_{side}") for side in SIDES if f"{subset}_{side}_values" in arrays
-        ]
-        kind = LabelledSequences if len(sides) == 1 else LabelledPairs
-        found[subset] = kind(*sides, arrays[f"{subset}_answers"], pad_id, length_bins=length_bins)
+def read_subsets(
+    folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int]
+) -> dict[str, LabelledSequences]:
+    """The subsets of one sequence that `write_subset` wrote, mapped into memory."""
+    found = {}
+    for subset, (inputs,), answers in _stored(folder, subsets, 1):
+        found[subset] = LabelledSequences(inputs, answers, pad_id, length_bins=length_bins)
     return found
+
+
+def read_pairs(
+    folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int]
+) -> dict[str, LabelledPairs]:
+    """The subsets of two sequences that `write_subset` wrote, mapped into memory."""
+    found = {}
+    for subset, (inputs, others), answers in _stored(folder, subsets, 2):
+        found[subset] = LabelledPairs(inputs, others, answers, pad_id, length_bins=length_bins)
+    return found
+
+
+def _stored(folder: Path, subsets: Iterable[str], n_sides: int) -> Iterator[tuple[str, list[Ragged], np.ndarray]]:
+    """Name, sequences and answers of each subset."""
+    arrays = load_arrays(folder)
+    for subset in subsets:
+        sides = [Ragged.from_arrays(arrays, f"{subset}_{side}") for side in SIDES[:n_sides]]
+        yield subset, sides, arrays[f"{subset}_answers"]
 
 
 def counted(sizes: Mapping[str, int], official: Mapping[str, int], otherwise: str) -> str:

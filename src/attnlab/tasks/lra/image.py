@@ -25,7 +25,7 @@ from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle
-from attnlab.data.picture_sequences import SIDE
+from attnlab.data.picture_sequences import SIDE, GreyPictures
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import LraPictures
 
@@ -103,7 +103,7 @@ class LraImage(LraPictures):
     def sources(self) -> list[DataSource]:
         return [OFFICIAL]
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[GreyPictures]:
         tree, folder = self.read_once(folders, "lra_image", BATCHES.__contains__, _build)
         arrays = load_arrays(folder)
         n_train, n_all = int(arrays["n_train"][0]), len(arrays["answers"])

@@ -14,15 +14,19 @@ The official files were drawn at random without a recorded seed; `source=generat
 (tasks/lra/listops_generator.py) without a download.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Literal
 
+from attnlab.data.batch import LabelledBatch
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.progress import track
+from attnlab.data.labelled_sequences import LabelledSequences
+from attnlab.data.user_inputs import labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
 from attnlab.tasks.lra.common import LraTask, Row
@@ -36,7 +40,7 @@ HEADER = "Source\tTarget"
 LENGTH_BINS = (*range(0, 2000, 100), *range(2000, 8000, 500), 8000)
 
 
-def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[Row]:
+def parse(file: BufferedIOBase, where: str, max_length: int) -> Iterator[Row]:
     """The expressions of an official file, each evaluated, cut to `max_length`, and their values.
 
     Raises:
@@ -63,10 +67,14 @@ def parse_line(line: str) -> tuple[bytes, int]:
     source, _, target = line.partition("\t")
     if target not in DIGITS:
         raise ValueError(f"an expression, a tab and a digit from 0 to 9 expected, found {target[:20]!r} behind the tab")
-    tokens = bytes(TOKENS.encode(source.replace("(", "").replace(")", "").split()))
+    tokens = bytes(_tokens(source))
     if (value := evaluate(tokens)) != int(target):
         raise ValueError(f"the expression means {value}, found {target}")
     return tokens, value
+
+
+def _tokens(expression: str) -> list[int]:
+    return TOKENS.encode(expression.replace("(", "").replace(")", "").split())
 
 
 class LraListops(LraTask):
@@ -105,15 +113,19 @@ class LraListops(LraTask):
             return []
         return [common.release_source("LRA's ListOps", FOLDER, "lra_listops", "listops")]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[LabelledSequences], subset: str, number: int) -> str:
         part = prepared.subsets[subset]
         expression = " ".join(TOKENS.decode(part.inputs[number].tolist()))
         return f"{common.shortened(expression)}  ->  {part.answers[number]}"
 
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LabelledBatch:
+        """Inputs are expressions such as `[MAX 2 9 [MIN 4 7 ] 0 ]`; parentheses are left out, as in the files."""
+        return labelled_batch([_tokens(text) for text in inputs], TOKENS.pad_id)
+
     def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return TOKENS.words, TOKENS.words
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
         spec = self.task_spec(
             input_vocabulary=len(TOKENS),
             n_classes=len(DIGITS),

@@ -18,7 +18,8 @@ empty file, which is skipped. LRA's code masks grey value 0 as padding; here bla
 import io
 import re
 from collections.abc import Iterator
-from typing import Annotated, BinaryIO, Literal
+from io import BufferedIOBase
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, natural, text_lines
 from attnlab.data.files.progress import say, track
-from attnlab.data.picture_sequences import SIDE
+from attnlab.data.picture_sequences import SIDE, GreyPictures
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import RELEASE, LraPictures, announce, release_source
 
@@ -39,7 +40,7 @@ LARGEST_PICTURE = 2**16
 """bytes: limit for a PNG file; the raw pixels have 1,024"""
 
 
-def parse_labels(file: BinaryIO, where: str) -> Iterator[tuple[str, int, int]]:
+def parse_labels(file: BufferedIOBase, where: str) -> Iterator[tuple[str, int, int]]:
     """Picture (`imgs/0/sample_0.png`), label, and line number of each line of a metadata file.
 
     Raises:
@@ -108,14 +109,13 @@ class Release:
         announce(self.tree)
         walk = self.tree.walk(lambda name: bool(self._list.fullmatch(name) or self._picture.fullmatch(name)))
         for name, where, file in track(walk, f"reading {self.difficulty}", N_PICTURES):
-            if self._list.fullmatch(name):
+            picture = self._picture.fullmatch(name)
+            if picture is None:
                 self._take_labels(file, where)
-                continue
-            picture = self._picture.fullmatch(name)[1]
-            if content := file.read(LARGEST_PICTURE):
-                self.pixels[picture] = read_picture(content, where)
+            elif content := file.read(LARGEST_PICTURE):
+                self.pixels[picture[1]] = read_picture(content, where)
             else:
-                self.empty.add(picture)
+                self.empty.add(picture[1])
         self._require_whole()
         names = sorted(self.labels.keys() - self.empty, key=natural)
         if self.empty:
@@ -128,7 +128,7 @@ class Release:
             "n_empty": np.array([len(self.empty)]),
         }
 
-    def _take_labels(self, file: BinaryIO, where: str) -> None:
+    def _take_labels(self, file: BufferedIOBase, where: str) -> None:
         for picture, label, number in parse_labels(file, where):
             if self.labels.setdefault(picture, label) != label:
                 raise bad_line(where, number, f"{picture} is labelled {label} here and {1 - label} before")
@@ -172,7 +172,7 @@ class LraPathfinder(LraPictures):
         folder = f"pathfinder32/{self.difficulty}"
         return [release_source(f"{folder} of the Long Range Arena release", folder, f"pathfinder/{folder}")]
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[GreyPictures]:
         # only the lists, because the status of 200,000 files would take seconds at every start
         lists, _ = name_patterns(self.difficulty)
         tree, folder = self.read_once(

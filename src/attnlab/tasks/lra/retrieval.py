@@ -13,13 +13,17 @@ cut to `max_length` bytes, 4,000 as published.
 both read these files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
+from attnlab.data.batch import LabelledPairBatch
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line
+from attnlab.data.labelled_sequences import LabelledPairs
+from attnlab.data.user_inputs import pair_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
 from attnlab.tasks.lra.common import LraTask
@@ -30,10 +34,11 @@ FILES = {
 }
 OFFICIAL = {"train": 147086, "val": 18090, "test": 17437}
 FIELDS = 5
+NAMES = ("does not cite", "cites")
 LABELS = {b"0": 0, b"1": 1, b"0.0": 0, b"1.0": 1}
 
 
-def parse(file: BinaryIO, where: str, max_length: int) -> Iterator[common.Row]:
+def parse(file: BufferedIOBase, where: str, max_length: int) -> Iterator[common.Row]:
     """Both texts of each pair, cut to `max_length` bytes, and the label.
 
     Raises:
@@ -69,16 +74,25 @@ class LraRetrieval(LraTask):
     def sources(self) -> list[DataSource]:
         return [common.release_source("LRA's retrieval pairs (AAN)", FOLDER, "lra_retrieval", "aan")]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[LabelledPairs], subset: str, number: int) -> str:
         part = prepared.subsets[subset]
         sides = (side[number].tobytes().decode("utf-8", errors="replace") for side in (part.inputs, part.others))
         first, second = map(common.shortened, sides)
-        return f"{first}\n{second}\n->  {('does not cite', 'cites')[part.answers[number]]}"
+        return f"{first}\n{second}\n->  {NAMES[part.answers[number]]}"
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[tuple[str, str]]) -> LabelledPairBatch:
+        """Inputs are pairs of texts."""
+        sides = zip(*inputs, strict=True)
+        first, second = ([list(common.byte_tokens(text.encode(), self.max_length)) for text in side] for side in sides)
+        return pair_batch(first, second, 0)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
+        return [NAMES[output] for output in outputs]
+
+    def prepare(self, folders: Folders) -> Prepared[LabelledPairs]:
         wanted = common.named(FILES, FOLDER)
         _, folder = self.read_once(folders, "lra_retrieval", wanted, self._build, max_length=self.max_length)
-        subsets = common.read_subsets(folder, FILES.values(), 0, common.TEXT_BINS)
+        subsets = common.read_pairs(folder, FILES.values(), 0, common.TEXT_BINS)
         spec = self.task_spec(input_vocabulary=256, n_classes=2, max_input_length=self.max_length)
         found = {name: len(subset) for name, subset in subsets.items()}
         sizes = common.counted(found, OFFICIAL, "not the official files: ")

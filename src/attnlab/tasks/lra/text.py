@@ -13,22 +13,26 @@ published way, and its results say so.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 
+from attnlab.data.batch import LabelledBatch
 from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
+from attnlab.data.labelled_sequences import LabelledSequences
+from attnlab.data.user_inputs import labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
 from attnlab.tasks.lra.common import LraTask
 
 OFFICIAL = read_table(__file__)["text"]
-LABELS = ("neg", "pos")
+LABELS, NAMES = ("neg", "pos"), ("negative", "positive")
 HELD_OUT = 10
 """one in this many training reviews is used for validation"""
 
@@ -99,13 +103,21 @@ class LraText(LraTask):
     def sources(self) -> list[DataSource]:
         return [OFFICIAL]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[LabelledSequences], subset: str, number: int) -> str:
         part = prepared.subsets[subset]
         text = part.inputs[number].tobytes().decode("utf-8", errors="replace")
-        return f"{common.shortened(text)}  ->  {('negative', 'positive')[part.answers[number]]}"
+        return f"{common.shortened(text)}  ->  {NAMES[part.answers[number]]}"
 
-    def prepare(self, folders: Folders) -> Prepared:
-        options, names = {"validation": self.validation, "max_length": self.max_length}, ("train", "test")
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LabelledBatch:
+        """Inputs are texts."""
+        return labelled_batch([list(common.byte_tokens(text.encode(), self.max_length)) for text in inputs], 0)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
+        return [NAMES[output] for output in outputs]
+
+    def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
+        options: dict[str, object] = {"validation": self.validation, "max_length": self.max_length}
+        names: Sequence[str] = ("train", "test")
         if self.validation == "held_out":
             options["data_seed"], names = self.data_seed, self.subsets
         _, folder = self.read_once(folders, "lra_text", is_review, self._build, **options)

@@ -16,7 +16,7 @@ import numpy as np
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.data.files.archive_limits import whole
-from attnlab.data.files.fetch import DataError, OfficialFile
+from attnlab.data.files.fetch import DataError
 from attnlab.data.files.folder_or_archive import FileTree, bad_line
 from attnlab.data.files.progress import track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
@@ -140,7 +140,7 @@ def read_module(tree: FileTree, module: str, most: int | None, most_test: int | 
 
     def wanted(name: str) -> bool:
         if match := MODULE_FILE.fullmatch(name):
-            names.add(match.groups())
+            names.add((match[1], match[2]))
         return candidate(name, module)
 
     found = {
@@ -181,9 +181,13 @@ def _require_module(names: set[tuple[str, str]], module: str, tree: FileTree) ->
             raise DataError(f"{tree.path}: {part}/{module}.txt is missing. Put the official file there.")
 
 
-def origin(tree: FileTree, official: OfficialFile) -> str:
-    """Name of the files, with a note if they are not, or not known to be, the official ones."""
+def origin(tree: FileTree, size: int | None) -> str:
+    """Name of the files, with a note if they are not, or not known to be, the official ones.
+
+    Args:
+        size: bytes of the official archive.
+    """
     if not tree.path.is_file():
         return f"files in {tree.path.name} (unpacked: not known to be the official ones)"
-    size = tree.path.stat().st_size
-    return f"files in {tree.path.name}" + ("" if size == official.size else f" (not the official one: {size:,} bytes)")
+    found = tree.path.stat().st_size
+    return f"files in {tree.path.name}" + ("" if found == size else f" (not the official one: {found:,} bytes)")

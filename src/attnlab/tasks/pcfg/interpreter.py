@@ -106,5 +106,5 @@ def exceptions(words: Sequence[str]) -> Iterator[list[str]]:
         for chosen in combinations(starts, size):
             changed = list(words)
             for start in chosen:
-                changed[start : start + 2] = EXCEPTIONS[tuple(words[start : start + 2])]
+                changed[start : start + 2] = EXCEPTIONS[words[start], words[start + 1]]
             yield changed

@@ -77,7 +77,8 @@ class Pcfg(SequenceTask):
             "iid", "systematicity", "productivity", "substitutivity", "overgeneralisation", "small_10k"
         ] = "productivity",
         substitutivity: Literal["primitive", "equally_distributed"] = "primitive",
-        overgeneralisation: Literal[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05] = 0.001,
+        # numbers that typing does not allow; the configuration check does
+        overgeneralisation: Literal[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05] = 0.001,  # type: ignore[valid-type]
     ) -> None:
         self.split, self.substitutivity, self.overgeneralisation = split, substitutivity, overgeneralisation
         self.official = OFFICIAL["pcfg-set" if split == "small_10k" else "am-i-compositional"]
@@ -85,11 +86,11 @@ class Pcfg(SequenceTask):
     def sources(self) -> list[DataSource]:
         return [replace(self.official, what=f"PCFG SET's official split {self.split}")]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[SequencePairs], subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
         return "\n".join(" ".join(WORDS.decode(row)) for row in (pairs.inputs[number], pairs.targets[number]))
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
         stems = self._stems()
         paths = [stem + ending for stem in stems.values() for ending in (".src", ".tgt")]
         files = self.official.read(paths, folders)

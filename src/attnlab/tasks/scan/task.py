@@ -18,6 +18,7 @@ import numpy as np
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, bad_line
 from attnlab.data.files.official_files import read_table
+from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, Pair, all_pairs, interpret
 from attnlab.tasks.scan.splits import Split, file_path, require_law
@@ -95,12 +96,12 @@ class Scan(SequenceTask):
             return []
         return [replace(OFFICIAL, what=f"SCAN's official split {self.split}")]
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[SequencePairs], subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
         command, actions = INPUTS.decode(pairs.inputs[number]), OUTPUTS.decode(pairs.targets[number])
         return f"IN: {' '.join(command)} OUT: {' '.join(actions)}"
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
         if self.split == "length_cutoff":
             parts = self._cut()
         else:

@@ -22,20 +22,24 @@ angles are lost to rounding (details in tasks/sort_of_clevr/scene.py). Pictures 
 """
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import torch
 
 from attnlab.data.batch import ImageQuestionBatch
 from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
 from attnlab.data.files.cache import load_arrays, save_arrays
-from attnlab.data.files.fetch import Folders
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
+from attnlab.data.user_inputs import pictures
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.sort_of_clevr.scene import (
     N_ANSWERS,
+    NO_COLOR,
     SIZE,
     answer_questions,
     draw_questions,
@@ -48,6 +52,8 @@ KINDS = ("unary", "binary", "ternary")
 COLOURS = ("red", "green", "blue", "orange", "grey", "yellow")
 ANSWERS = ("yes", "no", "square", "disc", *map(str, range(6)))
 STREAMS = {"train": 0, "val": 1, "test": 2}
+Question = tuple[str, str | None, str, int]
+"""colour, second colour (None unless ternary), kind, subtype"""
 CHUNK = 256
 """pictures whose answers are computed together"""
 
@@ -82,6 +88,22 @@ def generate(subset: str, images: int, questions_per_kind: int, data_seed: int) 
         scenes = arrays["centers"][part], arrays["shapes"][part], arrays["questions"][part]
         arrays["answers"][part] = answer_questions(*scenes)
     return arrays
+
+
+def _numbers(question: Question) -> list[int]:
+    """First colour, second colour (or `NO_COLOR`), kind and subtype, as numbers.
+
+    Raises:
+        DataError: it is no question; says how one is written.
+    """
+    colour, other, kind, subtype = question
+    known = colour in COLOURS and kind in KINDS and subtype in range(3)
+    if not known or other not in (COLOURS if kind == "ternary" else (None,)):
+        raise DataError(
+            f"{question}: a question is a colour, a second colour (None unless ternary), a kind and a subtype 0 to 2; "
+            f"colours: {', '.join(COLOURS)}; kinds: {', '.join(KINDS)}"
+        )
+    return [COLOURS.index(colour), NO_COLOR if other is None else COLOURS.index(other), KINDS.index(kind), subtype]
 
 
 class ImageQuestions(Examples):
@@ -157,7 +179,7 @@ class SortOfClevr(Task):
         self.images = {"train": train_images, "val": val_images, "test": test_images}
         self.questions_per_kind, self.data_seed = questions_per_kind, data_seed
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[ImageQuestions], subset: str, number: int) -> str:
         part = prepared.subsets[subset]
         picture = number // part.per_image
         colour, other, kind, subtype = part.questions[number].tolist()
@@ -169,7 +191,22 @@ class SortOfClevr(Task):
             f"picture {picture}: {scene}\nquestion: {KINDS[kind]}, subtype {subtype}, about {about}\nanswer: {answer}"
         )
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[tuple[np.ndarray, Question]]) -> ImageQuestionBatch:
+        """Inputs are pairs of a picture, uint8 [75, 75, 3], and a question: `("red", None, "binary", 0)`."""
+        images = pictures([image for image, _ in inputs], (SIZE, SIZE, 3))
+        questions = np.array([_numbers(question) for _, question in inputs])
+        return ImageQuestionBatch(
+            index=torch.arange(len(inputs)),
+            images=torch.from_numpy(images),
+            questions=torch.from_numpy(question_bits(questions)),
+            answers=torch.zeros(len(inputs), dtype=torch.long),
+            groups=torch.from_numpy(questions[:, 2]),
+        )
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
+        return [ANSWERS[output] for output in outputs]
+
+    def prepare(self, folders: Folders) -> Prepared[ImageQuestions]:
         spec = self.task_spec(
             n_classes=N_ANSWERS,
             image_shape=(SIZE, SIZE, 3),

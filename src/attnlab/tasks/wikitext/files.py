@@ -6,9 +6,10 @@ Both give the same lines; on the hub, blank lines are empty strings and parts ar
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from io import BufferedIOBase
+from typing import Literal
 
-from attnlab.data.files.fetch import DataError, Folders, fetch
+from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 from attnlab.data.files.folder_or_archive import FileTree, Folder, open_archive, text_lines
 from attnlab.data.files.hugging_face import HubData
 from attnlab.data.files.official_files import OfficialFiles, read_table
@@ -27,6 +28,7 @@ class Corpus(OfficialFiles):
     """
 
     ending: Literal["tokens", "raw"]
+    archive: OfficialFile
 
     @property
     def name(self) -> str:
@@ -77,7 +79,7 @@ class FileText:
         digests = [hashlib.file_digest(file, "sha1") for _, file in self._open(part)]
         return [digest.hexdigest() for digest in digests] == [self.corpus.digests[part]]
 
-    def _open(self, part: str) -> Iterator[tuple[str, BinaryIO]]:
+    def _open(self, part: str) -> Iterator[tuple[str, BufferedIOBase]]:
         wanted = self.corpus.text_file(part)
         for _, where, file in self.tree.walk(lambda name: name == wanted):
             yield where, file
@@ -89,7 +91,7 @@ class HubText(HubData):
     def __init__(self, corpus: Corpus, folders: Folders) -> None:
         archive = corpus.archive
         advice = (
-            f"Get {archive.url} ({archive.size / 1e6:.1f} MB) and put it at {folders.data / archive.path}, or its "
+            f"Get {archive.url}{archive.size_note} and put it at {folders.data / archive.path}, or its "
             f"files into {folders.data / corpus.name} (another data folder: paths.data or ATTNLAB_DATA)."
         )
         super().__init__(HUB, f"{corpus.name}-v1", REVISION, advice)

@@ -155,6 +155,12 @@ def spell(vocabulary: Words | BytePair, ids: Sequence[int]) -> str:
     return "".join(parts) + (" ..." if len(ids) > SHOWN else "")
 
 
+def encode_text(vocabulary: Words | BytePair, text: str) -> list[int]:
+    """Ids of a text as in the files: words between blanks; an end token for each line end."""
+    lines = [[i for word in line.split() for i in vocabulary.spellings[word]] for line in text.split("\n")]
+    return [i for number, line in enumerate(lines) for i in ([vocabulary.end_id] * bool(number) + line)]
+
+
 def read_tokens(folder: Path, text: Text, level: Level) -> Tokens:
     """A text as tokens, from the folder that `write_tokens` filled."""
     vocabulary, arrays = load_vocabulary(folder / level.file), load_arrays(folder)
@@ -185,7 +191,7 @@ def _encode(
 ) -> dict[str, int | bool]:
     """Writes the tokens of a part; returns facts for `_about`."""
     lines = track(text.lines(part), f"encoding {text.corpus.name} {part}", text.corpus.sizes[part])
-    facts, end = Counter(), (vocabulary.end_id,)
+    facts, end = Counter[str](), (vocabulary.end_id,)
     unknown = getattr(vocabulary.spellings, "unknown", 0)
     with ExitStack() as stack:
         tokens = stack.enter_context(RaggedWriter(folder, part, len(vocabulary) - 1))

@@ -13,16 +13,19 @@ end, as published, and two special ids (fairseq rounds up to 267,744).
 per word or byte pair. At word level the two are equal.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
 
+from attnlab.data.batch import LanguageBatch
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import TextBlocks
+from attnlab.data.user_inputs import language_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext.base import WikitextTask
-from attnlab.tasks.wikitext.tokens import Tokens, load_vocabulary, spell
+from attnlab.tasks.wikitext.tokens import Tokens, encode_text, load_vocabulary, spell
 
 
 class Wikitext103(WikitextTask):
@@ -57,13 +60,24 @@ class Wikitext103(WikitextTask):
         self.length, self.eval_length, self.eval_context = length, eval_length or length, eval_context
         self.source = source
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[TextBlocks], subset: str, number: int) -> str:
         batch = prepared.subsets[subset].batch(np.array([number]))
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
         inputs, targets = (spell(vocabulary, row.tolist()) for row in (batch.inputs[0], batch.targets[0]))
         return f"reads    {inputs}\npredicts {targets}"
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
+        """Inputs are texts to be continued, as in the files: words between blanks, line ends count."""
+        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        return language_batch(
+            [[vocabulary.end_id, *encode_text(vocabulary, text)] for text in inputs], vocabulary.pad_id
+        )
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
+        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        return [spell(vocabulary, ids) for ids in outputs]
+
+    def prepare(self, folders: Folders) -> Prepared[TextBlocks]:
         if self.tokens == "words" and self.tokenizer is not None:
             raise DataError("task.tokenizer is for task.tokens=byte_pairs; with task.tokens=words there is none to use")
         read = self.read(folders, self.tokens, count_words=self.tokens == "byte_pairs")

@@ -10,16 +10,20 @@ after a start token. 15 % of the tokens are predicted; of these 80 % become `<ma
 change (Liu et al. 2019, arXiv 1907.11692). Training draws them at every step; in validation and test they are fixed.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
 
+from attnlab.data.batch import LanguageBatch
+from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import MaskedBlocks, line_bounds
+from attnlab.data.user_inputs import language_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext.base import WikitextTask
-from attnlab.tasks.wikitext.tokens import SHOWN, Tokens, load_vocabulary, spell
+from attnlab.tasks.wikitext.tokens import SHOWN, SPECIAL, Tokens, encode_text, load_vocabulary, spell
 
 STREAMS = {"val": 1, "test": 2}
 
@@ -59,7 +63,7 @@ class Wikitext103Masked(WikitextTask):
         self.length, self.eval_length = length, eval_length or length
         self.mask_share, self.source, self.data_seed = mask_share, source, data_seed
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+    def example(self, prepared: Prepared[MaskedBlocks], subset: str, number: int) -> str:
         batch = prepared.subsets[subset].batch(np.array([number]))
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
         hidden = batch.targets[0, :SHOWN][batch.scored[0, :SHOWN]].tolist()
@@ -68,11 +72,24 @@ class Wikitext103Masked(WikitextTask):
             predicted = f"{self.mask_share:.0%} of them, hidden anew at every step"
         return f"reads    {spell(vocabulary, batch.inputs[0].tolist())}\npredicts {predicted}"
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
+        """Inputs are texts as in the files, in which `<mask>` stands for each hidden token."""
+        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        rows = []
+        for text in inputs:
+            first, *others = (encode_text(vocabulary, part) for part in text.split(SPECIAL[vocabulary.mask_id]))
+            rows.append([vocabulary.start_id, *first, *(i for part in others for i in (vocabulary.mask_id, *part))])
+        return language_batch(rows, vocabulary.pad_id, vocabulary.mask_id)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[list[str]]:
+        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        return [[spell(vocabulary, [token]) for token in ids] for ids in outputs]
+
+    def prepare(self, folders: Folders) -> Prepared[MaskedBlocks]:
         read = self.read(folders, "byte_pairs")
         longest, vocabulary = max(self.length, self.eval_length), read.vocabulary
         special = range(vocabulary.n_special)
-        return self.prepared(read, longest, special, mask_id=vocabulary.mask_id, mask_share=self.mask_share)
+        return self.prepared(read, longest, special, mask_id=BytePair.mask_id, mask_share=self.mask_share)
 
     def blocks(self, read: Tokens, part: str, spec: TaskSpec) -> MaskedBlocks:
         length = self.length if part == "train" else self.eval_length

@@ -2,8 +2,8 @@
 
 One example, number 0 of `train` at data_seed 0:
 
-    input   f e c c a a a b
-    output  b a a a c c e f
+    input   feccaaab
+    output  baaaccef
 
 `test/iid` has other words of the trained lengths, `test/ood` longer ones.
 """
@@ -29,6 +29,7 @@ class Reverse(SequenceTask):
 
     subsets = ("train", "test/iid", "test/ood")
     inputs = outputs = Vocabulary(LETTERS)
+    separator = ""
 
     def __init__(
         self,

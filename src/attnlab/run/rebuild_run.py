@@ -1,4 +1,4 @@
-"""Loads a trained run: the task and data it was trained on, and its network with weights."""
+"""Parts of a trained run that its folder alone does not hold: data folders, task, network with weights."""
 
 import os
 import sys
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnlab.config.job_config import job_config
+from attnlab.run.named_runs import asked_config
 from attnlab.run.run_folder import RunError, read_config
 
 if TYPE_CHECKING:
@@ -64,3 +66,18 @@ def network_with(weights: "Mapping[str, Tensor]", folder: Path, config: "Config"
     except RuntimeError as error:
         raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
     return network
+
+
+def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
+    """The configuration of a trained run for a use of its network on this machine, on the data it was trained on.
+
+    Args:
+        paths: data folders that replace the run's (`data`, `cache`).
+
+    Raises:
+        RunError: no run folder, or a damaged one.
+    """
+    raw = asked_config("run", folder)
+    # the weights are in the run's own checkpoint; the run of its warm start may be gone
+    raw |= {"from_run": None, "task": trained_on(folder), "paths": paths_here(raw["paths"]) | paths}
+    return job_config(raw).typed

@@ -18,109 +18,21 @@ epoch and test the last step. There are few different short sequences, so that t
 set (99.7 % of `test/iid` at 16 tokens and the default number of sequences, none at 512); every result says how many.
 """
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from attnlab.data.batch import LanguageBatch
-from attnlab.data.batch_gathering import index_tensors, take_rows
-from attnlab.data.examples import Examples
 from attnlab.data.files.cache import load_arrays, write_header
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
+from attnlab.data.user_inputs import language_batch
 from attnlab.tasks.base import Prepared, Task
-
-WORDS = ("<pad>", "<end>", "w", "r", "i", "0", "1")
-PAD, END, WRITE, READ, IGNORE, ZERO, ONE = range(len(WORDS))
-INSTRUCTIONS = (WRITE, READ, IGNORE)
-TOKENS = np.array([(instruction, bit) for instruction in INSTRUCTIONS for bit in (ZERO, ONE)])
-"""[6, 2]: the two tokens of each code; a code is 2 * (index in INSTRUCTIONS) + bit"""
-STREAMS = {"train": 0, "test/iid": 1, "test/sparse": 2, "test/dense": 3}
-CHUNK = 1024
-"""sequences drawn together from one random stream"""
-
-
-def draw(rng: np.random.Generator, sequences: int, length: int, ignore_probability: float) -> np.ndarray:
-    """Draws sequences of FFL(ignore_probability) as codes [sequences, length / 2], uint8."""
-    shape = (sequences, length // 2)
-    uniform = rng.random(shape, dtype=np.float32)
-    bits = rng.integers(0, 2, shape, dtype=np.uint8)
-    write = np.float32((1 - ignore_probability) / 2)
-    # numbers of INSTRUCTIONS: write below the first bound, read below the second, ignore above both
-    instructions = (uniform >= write).astype(np.uint8) + (uniform >= 2 * write)
-    instructions[:, 0], instructions[:, -1] = INSTRUCTIONS.index(WRITE), INSTRUCTIONS.index(READ)
-    # position and bit of each write in one number, so that the running maximum is the last write
-    writes = np.where(instructions == INSTRUCTIONS.index(WRITE), 2 * np.arange(shape[1], dtype=np.int32) + bits, 0)
-    remembered = (np.maximum.accumulate(writes, axis=1) % 2).astype(np.uint8)
-    return 2 * instructions + np.where(instructions == INSTRUCTIONS.index(READ), remembered, bits)
-
-
-def generate(
-    subset: str, sequences: int, length: int, ignore_probability: float, data_seed: int
-) -> Iterator[np.ndarray]:
-    """The codes of a subset in chunks of at most `CHUNK` sequences.
-
-    Every chunk has its own random stream, (data_seed, subset, chunk): a larger subset keeps its first sequences and
-    does not change the other subsets.
-    """
-    for chunk, start in enumerate(range(0, sequences, CHUNK)):
-        rng = np.random.default_rng((data_seed, STREAMS[subset], chunk))
-        yield draw(rng, CHUNK, length, ignore_probability)[: sequences - start]
-
-
-class FlipFlopSequences(Examples):
-    """A subset: sequences of one length.
-
-    Args:
-        codes: [n, length / 2] uint8, one code for an instruction and its bit; may be mapped from a file.
-    """
-
-    pad_id = PAD
-    held = ("codes", "pairs")
-
-    def __init__(self, codes: np.ndarray) -> None:
-        self.codes, self.pairs = codes, TOKENS
-        self.lengths = np.full(len(codes), 2 * codes.shape[1])
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def tokens(self, numbers: np.ndarray) -> np.ndarray:
-        """The sequences of these numbers [B, length], int64."""
-        return self._tokens(torch.from_numpy(np.asarray(numbers))).cpu().numpy()
-
-    def _tokens(self, index: Tensor) -> Tensor:
-        return take_rows(self.stored("pairs"), take_rows(self.stored("codes"), index).long()).flatten(1)
-
-    def batch(self, numbers: np.ndarray) -> LanguageBatch:
-        """The sequences of these numbers [B] as inputs and next tokens; positions that read r are scored."""
-        (index,) = index_tensors(self.stored("codes"), np.array(numbers, dtype=np.int64))
-        tokens = self._tokens(index)
-        inputs = tokens[:, :-1].contiguous()
-        return LanguageBatch(
-            index=index,
-            inputs=inputs,
-            lengths=torch.full_like(index, inputs.shape[1]),
-            targets=tokens[:, 1:].contiguous(),
-            scored=inputs == READ,
-            words=torch.zeros_like(index),
-        )
-
-    def extents(self) -> np.ndarray:
-        return np.broadcast_to(2 * self.codes.shape[1] - 1, (len(self), 1))
-
-    def identities(self) -> list[bytes]:
-        return [hashlib.blake2b(codes, digest_size=16).digest() for codes in self.codes]
-
-    def arrays(self) -> list[np.ndarray]:
-        return [self.codes]
+from attnlab.tasks.flip_flop.sequences import END, PAD, STREAMS, SYMBOLS, WORDS, FlipFlopSequences, generate
 
 
 class FlipFlop(Task):
@@ -169,16 +81,23 @@ class FlipFlop(Task):
         }
         self.data_seed = data_seed
 
-    def example(self, prepared: Prepared, subset: str, number: int) -> str:
-        words = [WORDS[token] for token in prepared.subsets[subset].tokens([number])[0]]
+    def example(self, prepared: Prepared[FlipFlopSequences], subset: str, number: int) -> str:
+        words = [WORDS[token] for token in prepared.subsets[subset].tokens(np.array([number]))[0]]
         pairs = [instruction + bit for instruction, bit in zip(words[::2], words[1::2], strict=True)]
         read = " ".join(pair[1] for pair in pairs if pair[0] == "r")
         return f"sequence  {' '.join(pairs)}\nread      {read}"
 
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
+        """Inputs are sequences such as `w1 i0 r`, to be continued."""
+        return language_batch([SYMBOLS.encode(text.replace(" ", "")) for text in inputs], PAD)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
+        return [WORDS[token] for (token,) in outputs]
+
     def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return WORDS, WORDS
 
-    def prepare(self, folders: Folders) -> Prepared:
+    def prepare(self, folders: Folders) -> Prepared[FlipFlopSequences]:
         _require_even(length=self.length, eval_length=self.eval_length)
         spec = self.task_spec(
             input_vocabulary=len(WORDS),
@@ -219,23 +138,25 @@ class FlipFlop(Task):
         """All options that the sequences of a subset depend on."""
         return {
             "sequences": self.sequences[subset],
-            "length": self.length if subset == "train" else self.eval_length,
+            "length": self._length(subset),
             "ignore_probability": float(self.probabilities[subset]),
             "data_seed": self.data_seed,
         }
 
-    def _build(self, subset: str, cache: Path) -> Path:
-        options = self._options(subset)
+    def _length(self, subset: str) -> int:
+        return self.length if subset == "train" else self.eval_length
 
+    def _build(self, subset: str, cache: Path) -> Path:
         def build(folder: Path) -> None:
             with (folder / "codes.npy").open("wb") as file:
-                shape = options["sequences"], options["length"] // 2
+                shape = self.sequences[subset], self._length(subset) // 2
                 write_header(file, np.dtype(np.uint8), shape)
-                chunks = generate(subset, **options)
+                probability = float(self.probabilities[subset])
+                chunks = generate(subset, self.sequences[subset], self._length(subset), probability, self.data_seed)
                 for codes in track(chunks, f"drawing flip-flop {subset}", -(-shape[0] // CHUNK)):
                     file.write(codes.data)
 
-        return self.cached(cache, f"flip_flop_{subset.replace('/', '_')}", options, build)
+        return self.cached(cache, f"flip_flop_{subset.replace('/', '_')}", self._options(subset), build)
 
 
 def _require_even(**lengths: int) -> None:

@@ -1,0 +1,137 @@
+"""A trained run in Python: its configuration, metrics, network and predictions."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from attnlab.learn.evaluator import evaluating, precision_context
+from attnlab.learn.predict import predict
+from attnlab.run.build_runtime import prepare
+from attnlab.run.read_checkpoints import run_weights
+from attnlab.run.read_run_files import read_config, read_result, read_rows, read_status
+from attnlab.run.rebuild_run import network_with, rebuilt_config
+from attnlab.tasks.base import Prepared, Task, make_task
+
+
+def load_run(
+    folder: str | Path,
+    *,
+    data: str | Path | None = None,
+    cache: str | Path | None = None,
+    device: str | torch.device = "cpu",
+) -> "Run":
+    """A trained run, from its folder; weights and data are read at their first use.
+
+    Args:
+        folder: the run folder (`experiments/runs/<task>/<model>/<tag>/seed<k>`).
+        data, cache: folders of the official files and of what is derived from them; None = as in training, where
+            these exist, else `ATTNLAB_DATA` and `ATTNLAB_CACHE`.
+        device: of the network.
+
+    Raises:
+        RunError: it is no run folder, or a damaged one.
+    """
+    given = {"data": data, "cache": cache}
+    return Run(Path(folder), {key: str(path) for key, path in given.items() if path is not None}, torch.device(device))
+
+
+class Run:
+    """A trained run.
+
+    folder: the run folder.
+    config: the whole configuration as plain dicts and lists: `run.config["optim"]["lr"]`.
+    """
+
+    def __init__(self, folder: Path, paths: Mapping[str, str], device: torch.device) -> None:
+        self.folder, self._typed, self._device = folder, rebuilt_config(folder, paths), device
+        self.config = dict(read_config(folder / "config.yaml"))
+
+    def __repr__(self) -> str:
+        task, model = self.config["task"]["name"], self.config["model"]["name"]
+        state = read_status(self.folder / "status.json").get("state", "not started")
+        return f"Run({task} / {model} / seed {self.config['seed']}, {state}, {str(self.folder)!r})"
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """metrics.csv as a table: a row for each step, a column for each metric, NaN where it was not recorded.
+
+        Numbers are as recorded: an accuracy of 0.884, not 88.4 %.
+        """
+        rows, _ = read_rows(self.folder / "metrics.csv")
+        table = pd.DataFrame(rows, columns=["step", "name", "value"])
+        return table.drop_duplicates(["step", "name"], keep="last").pivot(index="step", columns="name", values="value")
+
+    @cached_property
+    def result(self) -> dict[str, Any]:
+        """result.json: test metrics, counts, seconds, versions, hardware; empty for an unfinished run."""
+        return read_result(self.folder / "result.json") or {}
+
+    @cached_property
+    def task(self) -> Task:
+        """The task that the run was trained on."""
+        return make_task(self._typed.task)
+
+    @cached_property
+    def data(self) -> Prepared:
+        """The task's data: `run.data.subsets["test/ood"]`, `run.data.spec`.
+
+        Raises:
+            DataError: files are missing; says where to get them.
+        """
+        return prepare(self.task, self._typed.paths)
+
+    @cached_property
+    def network(self) -> nn.Module:
+        """The network in evaluation mode, with the weights that were tested.
+
+        Raises:
+            RunError: there are no weights, or not of this run. DataError: as `data`, which decides vocabularies.
+        """
+        weights, _ = run_weights(self.folder, "selected", self._typed.train.selection)
+        with _random_state_kept():
+            network = network_with(weights, self.folder, self._typed, self.data.spec)
+        return network.to(self._device).eval()
+
+    def predict(self, inputs: Sequence[Any]) -> list[Any]:
+        """What the network says about inputs; the task's `encode_inputs` says what an input is (docs/python.md).
+
+        Args:
+            inputs: such as `["jump twice"]` for scan.
+
+        Returns:
+            an output for each input: a text (sequence to sequence: greedy decoding; language models: the next token), a
+            class or number, or the list of hidden tokens (masked language models).
+
+        Raises:
+            DataError: an input that the task does not know.
+            TypeError: not a list of inputs.
+        """
+        if isinstance(inputs, str):
+            raise TypeError(f"predict takes a list of inputs: predict([{inputs!r}])")
+        found: list[Any] = []
+        size, network, precision = self._typed.train.eval_batch_size, self.network, self._typed.train.precision
+        for start in range(0, len(inputs), size):
+            batch = self.task.encode_inputs(self.data, inputs[start : start + size]).to(self._device)
+            with evaluating(network), precision_context(precision, self._device):
+                found += predict(network, batch, self.data.spec)
+        return self.task.decode_outputs(self.data, found)
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """Restores the random states of Python, numpy and torch, which the start of a network sets."""
+    states = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])

@@ -1,0 +1,127 @@
+"""`attnlab.load_run`, `attnlab.runs`, and the mechanisms by their names."""
+
+import ast
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_job
+from support.user_inputs import require_true_predictions
+
+import attnlab
+from attnlab import attention
+from attnlab.attention.base import Attention
+from attnlab.config.capabilities import Unknown, signature_of
+from attnlab.config.compose import group_choices, merged_yaml, plain
+from attnlab.config.run_identity import run_folder
+from attnlab.config.shipped_files import CONF
+from attnlab.config.target_validation import attention_nodes
+from attnlab.data.files.fetch import DataError
+from attnlab.run.read_run_files import RunError
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of a run of scan and of one of sort_of_clevr."""
+    folder, found = tmp_path_factory.mktemp("python"), {}
+    for task, words in (("scan", SMALL_SCAN), ("sort_of_clevr", SMALL_CLEVR)):
+        config = config_of(folder, f"task={task}", *words, "model=linear", "train.max_steps=2")
+        assert run_job(config, quiet=True) == 0
+        found[task] = run_folder(config)
+    return found
+
+
+@pytest.mark.parametrize("task", ["scan", "sort_of_clevr"])
+def test_a_run_is_loaded_with_the_tested_weights(task: str, trained: dict[str, Path]) -> None:
+    run = attnlab.load_run(trained[task])
+    assert run.config["model"]["name"] == "linear" and not run.network.training
+    assert run.metrics.loc[1, "train/loss"] > 0 and run.result["metrics"]
+    assert task in repr(run) and "finished" in repr(run)
+    require_true_predictions(run, next(name for name in run.data.subsets if name.startswith("test")))
+
+
+def test_predictions_of_scan_are_actions(trained: dict[str, Path]) -> None:
+    run = attnlab.load_run(str(trained["scan"]))
+    said = run.predict(["jump twice", "walk and look"])
+    assert len(said) == 2 and all(set(text.split()) <= set(run.task.outputs.words) for text in said)
+    assert run.predict([]) == []
+    with pytest.raises(DataError, match="'jumpp' is not in the vocabulary; the nearest is 'jump'"):
+        run.predict(["jumpp twice"])
+    with pytest.raises(TypeError, match=r"predict\(\['jump'\]\)"):
+        run.predict("jump")
+
+
+def test_loading_changes_no_random_state(trained: dict[str, Path]) -> None:
+    def drawn() -> tuple[float, float, float]:
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    for seeded in (random.seed, np.random.seed, torch.manual_seed):
+        seeded(3)
+    expected = drawn()
+    for seeded in (random.seed, np.random.seed, torch.manual_seed):
+        seeded(3)
+    assert attnlab.load_run(trained["scan"]).network is not None
+    assert drawn() == expected
+
+
+def test_no_run_and_no_weights_are_sentences(trained: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no such folder"):
+        attnlab.load_run(tmp_path / "nothing")
+    with pytest.raises(RunError, match="it is no run folder"):
+        attnlab.load_run(trained["scan"].parents[2])
+    with pytest.raises(RunError, match="there is no run folder at or below it"):
+        attnlab.runs(tmp_path)
+    (tmp_path / "config.yaml").write_text((trained["scan"] / "config.yaml").read_text())
+    empty = attnlab.load_run(tmp_path)
+    assert empty.metrics.empty and empty.result == {} and "not started" in repr(empty)
+    with pytest.raises(RunError, match="has saved no weights yet"):
+        _ = empty.network
+
+
+def test_the_table_of_runs(trained: dict[str, Path]) -> None:
+    table = attnlab.runs(trained["scan"].parents[3])
+    assert list(table.task) == ["scan", "sort_of_clevr"] and list(table.state) == ["finished"] * 2
+    result = json.loads((trained["scan"] / "result.json").read_text())
+    name = "test/ood/sequence_accuracy"
+    assert table.loc[0, name] == result["metrics"][name] and np.isnan(table.loc[1, name])
+    assert "backbone.norm_placement" in table or "optim.lr" in table
+    assert not any("/length_" in column for column in table)
+
+
+def test_every_shipped_mechanism_is_exported() -> None:
+    used = set()
+    for model in group_choices()["model"]:
+        for _, _, node in attention_nodes(plain(merged_yaml("model", model, CONF))):
+            try:
+                used.add(signature_of(node).path)
+            except Unknown:
+                continue
+    exported = {f"{getattr(attention, name).__module__}.{name}" for name in attention.__all__}
+    assert len(used) > 15 and used <= exported
+    assert all(issubclass(getattr(attention, name), Attention) for name in attention.__all__)
+
+
+def test_names_load_nothing_before_they_are_used() -> None:
+    code = "import sys, attnlab, attnlab.attention; assert 'pandas' not in sys.modules and 'torch' not in sys.modules; "
+    code += "from attnlab.attention import SoftmaxAttention, LinearAttention, Performer, CosFormer; attnlab.runs"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_notebook_runs(trained: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell of code, in order, in a folder with a run of scan."""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments/runs").symlink_to(trained["scan"].parents[3])
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((ROOT / "examples/look_inside.ipynb").read_text())["cells"]
+    names: dict[str, object] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            tree = ast.parse("".join(cell["source"]))
+            exec(compile(tree, "look_inside.ipynb", "exec"), names)
+    assert len(cells) > 8 and names["predicted"]
