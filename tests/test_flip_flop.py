@@ -12,8 +12,8 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.signatures import read_signature
 from attnlab.config.target_validation import TASK_KEYS
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.tasks import flip_flop
 from attnlab.tasks.base import Prepared
+from attnlab.tasks.flip_flop import task as flip_flop
 from attnlab.tasks.flip_flop.sequences import CHUNK, STREAMS, WORDS, FlipFlopSequences, generate
 from attnlab.tasks.flip_flop.task import FlipFlop
 

@@ -32,7 +32,7 @@ from attnlab.data.files.progress import track
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
 from attnlab.data.user_inputs import language_batch
 from attnlab.tasks.base import Prepared, Task
-from attnlab.tasks.flip_flop.sequences import END, PAD, STREAMS, SYMBOLS, WORDS, FlipFlopSequences, generate
+from attnlab.tasks.flip_flop.sequences import CHUNK, END, PAD, STREAMS, SYMBOLS, WORDS, FlipFlopSequences, generate
 
 
 class FlipFlop(Task):
