@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -50,6 +51,7 @@ def task_of(line: str) -> str:
     return given.get("task") or TASK_OF.get(given.get("experiment"), "scan")
 
 
+PYTHON = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 FIRST = list({task_of(line): line for line in reversed(TRAIN)}.values())
 """one command of each task, which is trained; the others are composed and checked as they stand"""
 
@@ -81,7 +83,7 @@ def smoke(line: str, folder: Path, data: Path) -> list[str]:
 
 
 def test_the_pages_show_commands() -> None:
-    assert len(TRAIN) > 20 and len(FIRST) >= 8 and len(EVALUATE) >= 4 and len(REPORT) >= 6
+    assert len(TRAIN) > 20 and len(FIRST) >= 8 and len(EVALUATE) >= 3 and len(REPORT) >= 6
     assert {"make train", "make test", "make report"} <= set(COMMANDS)
 
 
@@ -121,11 +123,32 @@ def test_help_runs_as_a_command() -> None:
     assert run_command("train.py", "--help").returncode == 0
 
 
-def test_evaluate_commands_run(tmp_path: Path, tiny_data: Path) -> None:
-    """The first as a command, the others in this process."""
-    (job,) = jobs_of(smoke("python train.py task=scan model=linear", tmp_path, tiny_data))
+@pytest.fixture(scope="module")
+def scan_run(tmp_path_factory: pytest.TempPathFactory, tiny_data: Path) -> Path:
+    """The folder of a finished run on SCAN."""
+    folder = tmp_path_factory.mktemp("scan")
+    (job,) = jobs_of(smoke("python train.py task=scan model=linear", folder, tiny_data))
     assert run_job(job, quiet=True) == 0
-    run = next((tmp_path / "runs").glob("*/*/*/seed0"))
+    return next((folder / "runs").glob("*/*/*/seed0"))
+
+
+def test_python_examples_run(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [block for page in ("README.md", "docs/python.md") for block in PYTHON.findall(PAGES[page])]
+    assert len(blocks) >= 4
+    for block in blocks:
+        code = block.replace("<run folder>", str(scan_run)).replace("experiments/runs", str(scan_run.parents[3]))
+        found: dict[str, Any] = {}
+        exec(code, found)
+        if "out" in found:
+            assert found["out"].shape[0] == 2 and found["out"].shape[2] == 64
+        if "table" in found:
+            assert list(found["table"].model) == ["linear"]
+    assert "seed" in capsys.readouterr().out
+
+
+def test_evaluate_commands_run(scan_run: Path) -> None:
+    """The first as a command, the others in this process."""
+    run = scan_run
     for line in EVALUATE:
         arguments = shlex.split(line.replace("<run folder>", str(run)))[2:]
         if any(argument.startswith("task.split=") for argument in arguments):
