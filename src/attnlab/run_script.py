@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import TextIO
 
 INTERRUPTED = 130
 UNREAD = 128 + signal.SIGPIPE
@@ -58,17 +59,18 @@ def exit_code_of(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> i
         code = main(argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        if not _output_is_closed():
+        output = sys.__stdout__
+        if output is None or not _is_closed(output):
             raise
         # Otherwise Python tries to write the rest at exit, and prints a warning.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
         return UNREAD
     return code
 
 
-def _output_is_closed() -> bool:
+def _is_closed(output: TextIO) -> bool:
     poll = select.poll()
-    poll.register(sys.__stdout__, select.POLLOUT)
+    poll.register(output, select.POLLOUT)
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 

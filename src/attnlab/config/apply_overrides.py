@@ -52,7 +52,8 @@ class Setter:
 
     def set(self, item: Item, value: Any) -> str | None:
         """Set one value; returns the problem if it cannot be set, else None."""
-        parent, names = self.config, item.key.split(".")
+        parent: dict[str, Any] | list[Any] = self.config
+        names = item.key.split(".")
         for depth, name in enumerate(names[:-1], start=1):
             section = child(parent, name)
             if isinstance(section, str) and "${" in section:

@@ -14,7 +14,7 @@ from attnlab.config.target_validation import task_yaml
 
 def rule_problems(view: View) -> list[str]:
     """Problems of all rules; a rule that needs a wrong value says nothing."""
-    problems = []
+    problems: list[str] = []
     for rule in _RULES:
         try:
             problems += rule(view)
@@ -142,7 +142,7 @@ def _unread(view: View) -> Iterator[str]:
     """Settings of the backbone that the network of this kind of task does not read."""
     kind, name = view.kind, view["task.name"]
     modality = view.task.attributes.get("modality")
-    unread = []
+    unread: list[tuple[str, bool | str | None, str]] = []
     if kind == "classification":
         unread.append(("tied_output", False, "has no output tokens"))
     if kind != "encoder_decoder":

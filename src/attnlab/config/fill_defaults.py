@@ -63,7 +63,7 @@ def _of_schema(kind: type, value: Mapping[str, Any], key: str) -> Iterator[Defau
         path, kind_of_field = join(key, field.name), hints(kind)[field.name]
         if field.default_factory is not MISSING:
             default = field.default_factory()
-            yield path, asdict(default) if is_dataclass(default) else default
+            yield path, asdict(default) if is_dataclass(default) and not isinstance(default, type) else default
         elif field.default is not MISSING:
             yield path, field.default
         yield from _of_parts(kind_of_field, value.get(field.name), path)

@@ -9,12 +9,13 @@ metadata may hold `key`, if the key is not the field's name; `value`, shown afte
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
@@ -50,6 +51,16 @@ class CommandLine(Generic[T]):
     others: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
+    def complete(self) -> T:
+        """The options of a command line without problems.
+
+        Raises:
+            ValueError: a required option is missing.
+        """
+        if self.options is None:
+            raise ValueError("; ".join(self.problems))
+        return self.options
+
 
 def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] | None = None) -> CommandLine[T]:
     """Reads the words of a command line.
@@ -58,7 +69,8 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
         kind: the options of the command.
         instead: words that lack their key, each with the right word.
     """
-    found, by_key, values, instead = CommandLine[T](), _by_key(kind), {}, instead or {}
+    found, by_key, instead = CommandLine[T](), _by_key(kind), instead or {}
+    values: dict[str, Any] = {}
     found.problems += [f"{word}: write {right}" for word, right in instead.items()]
     for word in (word for word in argv if word not in instead):
         key, equals, text = word.partition("=")
@@ -104,7 +116,8 @@ def options_help(kind: type[CommandOptions], indent: int) -> str:
     Args:
         indent: where the meanings begin.
     """
-    meanings = field_docstrings(kind)
+    # hashable as every class; mypy looks at the method of its objects
+    meanings = field_docstrings(cast(Hashable, kind))
     lines = []
     for key, option in _by_key(kind).items():
         start = f"  {key}={option.metadata.get('value', '...')}  ".ljust(indent)
@@ -113,11 +126,11 @@ def options_help(kind: type[CommandOptions], indent: int) -> str:
 
 
 @cache
-def field_docstrings(kind: type) -> dict[str, str]:
+def field_docstrings(kind: Any) -> dict[str, str]:
     """The text under each field of a class."""
-    (body,) = ast.parse(inspect.getsource(kind)).body
-    found = {}
-    for item, following in zip(body.body, body.body[1:], strict=False):
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    body, found = cast(ast.ClassDef, definition).body, {}
+    for item, following in pairwise(body):
         match item, following:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
                 found[name] = " ".join(text.split())
@@ -125,7 +138,8 @@ def field_docstrings(kind: type) -> dict[str, str]:
 
 
 def _by_key(kind: type[CommandOptions]) -> dict[str, Any]:
-    return {option.metadata.get("key", option.name): option for option in fields(kind)}
+    # all of them are dataclasses
+    return {option.metadata.get("key", option.name): option for option in fields(cast(Any, kind))}
 
 
 def _value(kind: Any, key: str, text: str) -> tuple[Any, list[str]]:

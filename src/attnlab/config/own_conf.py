@@ -49,7 +49,8 @@ def cached_per_folder(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return cached(own_conf(), *args, **kwargs)
+        # hashable, as functools.cache wants them: no type says so
+        return cached(own_conf(), *args, **kwargs)  # type: ignore[arg-type]
 
     return call
 

@@ -36,7 +36,8 @@ def parsed_module(name: str) -> ParsedModule | None:
     if not file.is_file():
         return None
     package = name if spec.submodule_search_locations else name.rpartition(".")[0]
-    classes, aliases, imports = {}, {}, {}
+    classes, aliases = {}, {}
+    imports: dict[str, tuple[str, str]] = {}
     try:
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             match node:

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from types import GenericAlias
 from typing import Annotated, Any, Literal, Union
 
 from attnlab.config.allowed_targets import TargetError, nearest_module, require_allowed
@@ -131,8 +132,12 @@ def _options(module: ParsedModule, argument: ast.arg | None) -> dict[str, Argume
             found = _resolve(module, name)
             lineage = reversed(_lineage(*found, _MOST_STEPS) if found else [])
             fields = [(owner, item) for owner, name in lineage for item in owner.classes[name].body]
-            keys = [(owner, item) for owner, item in fields if isinstance(item, ast.AnnAssign)]
-            return {key.target.id: Argument(_annotation(owner, key.annotation), required=False) for owner, key in keys}
+            keys = [(owner, item, item.target) for owner, item in fields if isinstance(item, ast.AnnAssign)]
+            return {
+                key.id: Argument(_annotation(owner, item.annotation), required=False)
+                for owner, item, key in keys
+                if isinstance(key, ast.Name)
+            }
     return {}
 
 
@@ -201,7 +206,7 @@ def _subscript(module: ParsedModule, name: str, inner: ast.expr, depth: int) -> 
         case "Literal", _:
             return Literal[ast.literal_eval(inner)] if _is_literal(inner) else Any
         case "list", _:
-            return list[_annotation(module, inner, depth)]
+            return GenericAlias(list, (_annotation(module, inner, depth),))
         case "dict", _:
             return dict
         case "Annotated", ast.Tuple(elts=[kind, ast.Constant(value=metadata)]):

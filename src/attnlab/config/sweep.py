@@ -172,7 +172,8 @@ class Expansion:
 
     def _jobs(self, items: list[Item]) -> list[dict[str, Any]]:
         """Configurations of all jobs; a problem of some jobs is reported once, with their number and an example."""
-        jobs, found, example, total = [], Counter(), {}, 0
+        jobs: list[dict[str, Any]] = []
+        found, example, total = Counter[str](), dict[str, str](), 0
         values = itertools.product(*(item.values or (None,) for item in items))
         for total, combination in enumerate(values, start=1):  # noqa: B007
             pairs = list(zip(items, combination, strict=True))

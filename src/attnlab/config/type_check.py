@@ -10,13 +10,31 @@ import json
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from numbers import Integral, Real
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from attnlab.config.dotted_keys import join
 from attnlab.config.message_text import braced, hint, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
 from attnlab.config.ranges import Interval, interval
+
+if TYPE_CHECKING:
+    # type checkers know no number that is an Integral or a Real
+    Integral: TypeAlias = int
+    Real: TypeAlias = float
+else:
+    from numbers import Integral, Real
 
 T = TypeVar("T")
 _NUMBERS = {int: "a whole number", float: "a number", Integral: "a whole number", Real: "a number"}
@@ -80,9 +98,9 @@ def _members(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
-def section_of(kind: Any) -> type | None:
+def section_of(kind: Any) -> type[Any] | None:
     """The dataclass in a type such as `Section` or `Section | None`; None without one."""
-    return next((member for member in _members(kind) if dataclasses.is_dataclass(member)), None)
+    return next((cast(type, member) for member in _members(kind) if dataclasses.is_dataclass(member)), None)
 
 
 def item_type(kind: Any) -> Any | None:
@@ -106,9 +124,13 @@ def unknown_keys(value: Mapping[str, Any], allowed: Collection[str], key: str) -
     ]
 
 
-@cache
-def hints(kind: type) -> dict[str, Any]:
+def hints(kind: Any) -> dict[str, Any]:
     """Field types of a dataclass, intervals included."""
+    return _hints(kind)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 

@@ -38,7 +38,7 @@ class Ragged:
         self.values, self.offsets = values, offsets
 
     @classmethod
-    def of(cls, sequences: Iterable[Sequence[int]]) -> Self:
+    def of(cls, sequences: Iterable[Sequence[int] | np.ndarray]) -> Self:
         """Concatenates sequences in memory."""
         arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
         values = np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

@@ -1,12 +1,15 @@
 """A sheet of sample pictures with titles, as a PNG file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import UInt8
+from torch import Tensor
+from torch.nn.functional import pad
 
-from attnlab.data.files.fetch import DataError
+from attnlab.data.torchvision_extra import torchvision_module
 
 TILE, CAPTION = 128, 14
 """pixels: minimum size of a sample picture, height of its title"""
@@ -15,34 +18,27 @@ TILE, CAPTION = 128, 14
 def sample_grid(images: Sequence[np.ndarray], titles: Sequence[str], path: Path) -> None:
     """Writes a PNG file with a grid of pictures, each above its title.
 
+    The grid is torchvision's where that is installed (the extra `vision`), else the same one made here.
+
     Args:
         images: each [height, width] (grey) or [height, width, 3] (red, green, blue), uint8, all of one size.
-
-    Raises:
-        DataError: torchvision (the extra `vision`) is not installed or does not fit the installed torch.
     """
     from PIL import Image
 
-    make_grid = _make_grid()
-    tiles = [_tile(image, title) for image, title in zip(images, titles, strict=True)]
-    grid = make_grid(torch.stack(tiles), nrow=int(np.ceil(len(tiles) ** 0.5)), padding=4, pad_value=255)
+    tiles = torch.stack([_tile(image, title) for image, title in zip(images, titles, strict=True)])
+    vision = torchvision_module("utils")
+    make_grid = grid_of_tiles if vision is None else vision.make_grid
+    grid = make_grid(tiles, nrow=int(np.ceil(len(tiles) ** 0.5)), padding=4, pad_value=255)
     Image.fromarray(grid.permute(1, 2, 0).numpy()).save(path, format="PNG")
 
 
-def _make_grid() -> Callable[..., torch.Tensor]:
-    try:
-        from torchvision.utils import make_grid
-    except ImportError as error:
-        raise DataError(
-            "sample grids need torchvision, which is not installed: pip install 'attnlab[vision]'. Nothing else does."
-        ) from error
-    except RuntimeError as error:
-        # raised by a torchvision for CUDA with a torch for the CPU
-        raise DataError(
-            f"sample grids need a torchvision that fits torch {torch.__version__}; the one installed does not "
-            f"({error}). Install its build for the same device from where torch came, or remove it."
-        ) from error
-    return make_grid
+def grid_of_tiles(tiles: UInt8[Tensor, "n 3 H W"], nrow: int, padding: int, pad_value: float) -> UInt8[Tensor, "3 _ _"]:
+    """As `torchvision.utils.make_grid`: `nrow` tiles a row, `padding` pixels of `pad_value` around each."""
+    rows = -(-len(tiles) // nrow)
+    blank = torch.full_like(tiles[:1], pad_value).expand(rows * nrow - len(tiles), -1, -1, -1)
+    tiles = pad(torch.cat([tiles, blank]), (padding, 0, padding, 0), value=pad_value)
+    lines = [torch.cat(list(row), dim=2) for row in tiles.split(nrow)]
+    return pad(torch.cat(lines, dim=1), (0, padding, 0, padding), value=pad_value)
 
 
 def _tile(image: np.ndarray, title: str) -> torch.Tensor:

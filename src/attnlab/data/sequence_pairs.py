@@ -1,6 +1,6 @@
 """Subsets whose examples are an input and a target sequence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -34,6 +34,8 @@ class SequencePairs(SequenceExamples):
         self.lengths = self.targets.lengths - 1
 
     @classmethod
-    def of(cls, inputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], pad_id: int) -> Self:
+    def of(
+        cls, inputs: Iterable[Sequence[int] | np.ndarray], targets: Iterable[Sequence[int] | np.ndarray], pad_id: int
+    ) -> Self:
         """From lists of framed token ids."""
         return cls(Ragged.of(inputs), Ragged.of(targets), pad_id)

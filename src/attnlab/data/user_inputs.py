@@ -13,7 +13,7 @@ from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_examples import SequenceExamples
 from attnlab.data.sequence_pairs import SequencePairs
 
-Ids = Sequence[int]
+Ids = Sequence[int] | np.ndarray
 
 
 def sequence_batch(inputs: Sequence[Ids], pad_id: int, end_id: int) -> SequenceBatch:
@@ -28,8 +28,8 @@ def labelled_batch(inputs: Sequence[Ids], pad_id: int) -> LabelledBatch:
 
 def pair_batch(inputs: Sequence[Ids], others: Sequence[Ids], pad_id: int) -> LabelledPairBatch:
     """Pairs of sequences to classify."""
-    sides = (Ragged.of(_longer_than_none(side)) for side in (inputs, others))
-    return _whole(LabelledPairs(*sides, _no_answers(inputs), pad_id))
+    first, second = (Ragged.of(_longer_than_none(side)) for side in (inputs, others))
+    return _whole(LabelledPairs(first, second, _no_answers(inputs), pad_id))
 
 
 def language_batch(inputs: Sequence[Ids], pad_id: int, mask_id: int | None = None) -> LanguageBatch:

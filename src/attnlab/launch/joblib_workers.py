@@ -104,9 +104,10 @@ def run_with_workers(run: Callable[[], Any]) -> int:
         workers = multiprocessing.active_children()
         if not workers:
             raise SystemExit(128 + signum)
-        for worker in workers:
+        # a started process has a number
+        for pid in filter(None, (worker.pid for worker in workers)):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(worker.pid, signum)
+                os.kill(pid, signum)
 
     with handled_by(forward) as former:
         try:

@@ -35,7 +35,9 @@ Config = Mapping[str, Any]
 
 def show_all(configs: Sequence[Config]) -> None:
     """Print every task, without preparing or downloading data."""
-    console, ready, lacking = _console(), [], []
+    console = _console()
+    ready: list[str] = []
+    lacking: list[str] = []
     for config in configs:
         task, folders = make_task(config["task"]), _folders(config)
         console.print(*_head(config, task), _facts(_description(config, task, folders)), "", sep="\n")
@@ -73,13 +75,13 @@ def _draw(task: Task, prepared: Prepared, path: Path) -> None:
     """Write a sheet of pictures with their labels.
 
     Raises:
-        DataError: the task has no pictures, or torchvision is not installed.
+        DataError: the task has no pictures.
     """
     numbers = np.arange(min(SHEET, len(prepared.subsets["train"])))
     images = prepared.subsets["train"].pictures(numbers)
     if images is None:
         raise DataError("pictures: this task has none; lra_image, lra_pathfinder and sort_of_clevr have")
-    sample_grid(list(images), [task.example(prepared, "train", n).splitlines()[-1] for n in numbers], path)
+    sample_grid(list(images), [task.example(prepared, "train", n).splitlines()[-1] for n in numbers.tolist()], path)
     print(f"{path}: the first {len(numbers)} pictures of train")
 
 

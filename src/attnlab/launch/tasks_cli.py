@@ -28,7 +28,7 @@ HELP = """python -m attnlab.tasks [task] [key=value ...]
   task.*    options of the task, as on train.py's command line: conf/task/<task>.yaml lists them
   paths.*   paths.data: where official files are (also ATTNLAB_DATA); paths.cache: where prepared data is kept (also
             ATTNLAB_CACHE)
-  pictures= a PNG file, for a sheet of samples of a task that has pictures (needs torchvision, the extra `vision`)
+  pictures= a PNG file, for a sheet of samples of a task that has pictures
 
 Exit code 1: the data cannot be had (the message says what is missing); 2: a word that is none of these."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import pytorch_lightning as pl
@@ -19,14 +19,17 @@ from pytorch_lightning import Callback
 
 from attnlab.learn.atomic_write import IDENTITY, save_atomically
 from attnlab.learn.stop_signals import Stopped
-from attnlab.learn.training_module import TrainingModule
+from attnlab.learn.training_module import StepModule, TrainingModule
 
 Metrics = dict[str, float]
 Sink = Callable[[int, Metrics], None]
 """records the metrics of a step"""
 
 
-class StepCallback(Callback, ABC):
+ModuleT = TypeVar("ModuleT", bound=StepModule)
+
+
+class StepCallback(Callback, ABC, Generic[ModuleT]):
     """Base class of callbacks that act after each optimiser step, not after each accumulated batch."""
 
     _last_step: int | None = None
@@ -37,16 +40,19 @@ class StepCallback(Callback, ABC):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
         if trainer.global_step != self._last_step:
             self._last_step = trainer.global_step
-            self.on_step(trainer, pl_module, trainer.global_step)
+            # Lightning does not know which module a callback is for
+            self.on_step(trainer, cast(ModuleT, pl_module), trainer.global_step)
 
     @abstractmethod
-    def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: ModuleT, step: int) -> None:
         """Called after optimiser step number `step`, counted from 1."""
 
 
 def random_states() -> dict[str, Any]:
     """Random states of torch, CUDA, numpy and Python, as plain types: checkpoints are read with weights_only=True."""
-    kind, keys, position, has_gauss, gauss = np.random.get_state()
+    # numpy's types also have the form that only another argument gives
+    state = cast(tuple[str, np.ndarray, int, int, float], np.random.get_state())
+    kind, keys, position, has_gauss, gauss = state
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
@@ -98,7 +104,7 @@ class RandomState(Callback):
             self._loaded = None
 
 
-class TrainMetrics(StepCallback):
+class TrainMetrics(StepCallback[TrainingModule]):
     """Logs the module's latest metrics every `every` steps and at the last step."""
 
     def __init__(self, sink: Sink, every: int, max_steps: int) -> None:
@@ -109,7 +115,7 @@ class TrainMetrics(StepCallback):
             self.sink(step, {name: float(value) for name, value in module.latest.items()})
 
 
-class Curve(StepCallback):
+class Curve(StepCallback[TrainingModule]):
     """Logs test metrics every `every` steps as test_curve/...; opt-in, and never used for selection."""
 
     def __init__(self, sink: Sink, every: int, measure: Callable[[], Metrics]) -> None:
@@ -121,7 +127,7 @@ class Curve(StepCallback):
 
 
 @dataclass(eq=False)
-class Saving(StepCallback):
+class Saving(StepCallback[ModuleT]):
     """Saves every `every` steps, at the last step, and after a stop signal; then raises `Stopped`.
 
     Args:
@@ -132,7 +138,7 @@ class Saving(StepCallback):
     max_steps: int
     stop_signal: Callable[[], int | None]
 
-    def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: ModuleT, step: int) -> None:
         signum = self.stop_signal()
         if step % self.every == 0 or step == self.max_steps or signum is not None:
             self.save(trainer, module, step)
@@ -140,12 +146,12 @@ class Saving(StepCallback):
             raise Stopped(signum)
 
     @abstractmethod
-    def save(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
+    def save(self, trainer: pl.Trainer, module: ModuleT, step: int) -> None:
         """Save the state after a step; refuses weights that are not finite."""
 
 
 @dataclass(eq=False)
-class Checkpoint(Saving):
+class Checkpoint(Saving[TrainingModule]):
     """Saves the checkpoint of a run to `path`.
 
     Args:
@@ -172,17 +178,18 @@ class Clock(Callback):
     """Training time in seconds, kept in the checkpoint so that it includes the time before a resume; not a metric."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.now, self.before, self.started = now, 0.0, None
+        self.now, self.before = now, 0.0
+        self.started: float | None = None
 
     @property
     def seconds(self) -> float:
         """Training time so far."""
         return self.before + (0.0 if self.started is None else self.now() - self.started)
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.started = self.now()
 
-    def on_train_end(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.before, self.started = self.seconds, None
 
     def state_dict(self) -> dict[str, float]:

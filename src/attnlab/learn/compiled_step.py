@@ -6,9 +6,10 @@ Python stay outside. Every new shape is compiled again, so lengths should be pad
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 GRAPHS = 1024
 """limit of graphs a function and process: shapes x settings of a sweep's jobs; jobs share equal graphs"""
@@ -18,7 +19,7 @@ SAFE_ON_A_CPU = {"cpp.simdlen": 1}
 even outside the buffer, if their number is no multiple of the vector
 width (pytorch issue 196681, seen on sort-of-CLEVR)"""
 
-Tensors = tuple[Tensor, ...]
+Tensors = TypeVar("Tensors", bound=tuple[Tensor, ...])
 
 
 def compiled(
@@ -50,7 +51,8 @@ def compiled(
 
     def step(*given: object) -> Tensors:
         torch.compiler.cudagraph_mark_step_begin()
-        return tuple(x.clone() for x in graph(*given))
+        # as many tensors as the function returns
+        return cast(Tensors, tuple(x.clone() for x in graph(*given)))
 
     return step
 
@@ -62,7 +64,7 @@ class OwnGradients:
     the copies.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
         self.foreign = list(parameters)
 
     def __call__(self) -> None:

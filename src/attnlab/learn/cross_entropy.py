@@ -66,7 +66,7 @@ def sum_in_chunks(
     """
     states, answers = hidden.flatten(0, -2), targets.flatten()
     positions = scored.flatten().nonzero()[:, 0]
-    total, *grads = _zeros(hidden, weight, bias, slopes)
+    total, of_hidden, of_weight, of_bias = _zeros(hidden, weight, bias, slopes)
     # cast once, not for every chunk
     low_weight, low_bias = weight.to(dtype), bias.to(dtype)
     # in float16 most probabilities over a large vocabulary would be rounded to 0
@@ -80,17 +80,22 @@ def sum_in_chunks(
             total += (spread - probabilities.gather(-1, y)).sum()
             if slopes:
                 slope = probabilities.sub_(spread).exp_().scatter_add_(-1, y, -torch.ones_like(spread))
-                _add_gradients(grads, slope.to(slope_dtype), x, slope_weight, positions[part])
-    return total, *grads
+                _add_gradients((of_hidden, of_weight, of_bias), slope.to(slope_dtype), x, slope_weight, positions[part])
+    return total, of_hidden, of_weight, of_bias
 
 
 def _zeros(hidden: Tensor, weight: Tensor, bias: Tensor, slopes: bool) -> Sums:
     """Zeros for the sum and its gradients, these in the precision of the parameters."""
     total = hidden.new_zeros((), dtype=torch.promote_types(hidden.dtype, torch.float32))
-    return total, *(torch.zeros_like(x) if slopes else x.new_empty(0) for x in (hidden, weight, bias))
+    like_hidden, like_weight, like_bias = (
+        torch.zeros_like(x) if slopes else x.new_empty(0) for x in (hidden, weight, bias)
+    )
+    return total, like_hidden, like_weight, like_bias
 
 
-def _add_gradients(grads: list[Tensor], slope: Tensor, x: Tensor, weight: Tensor, positions: Tensor) -> None:
+def _add_gradients(
+    grads: tuple[Tensor, Tensor, Tensor], slope: Tensor, x: Tensor, weight: Tensor, positions: Tensor
+) -> None:
     """Add the gradients of a chunk in place."""
     of_hidden, of_weight, of_bias = grads
     of_hidden.flatten(0, -2)[positions] = (slope @ weight).to(of_hidden.dtype)
@@ -103,7 +108,7 @@ def _add_gradients(grads: list[Tensor], slope: Tensor, x: Tensor, weight: Tensor
 
 
 # Counting the scored positions waits for the GPU, which is not allowed inside a CUDA graph; torch 2.6 lacks the tag.
-_TAGS = {"tags": torch.Tag.cudagraph_unsafe} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
+_TAGS: dict[str, Any] = {"tags": torch.Tag.cudagraph_unsafe} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
 scored_losses = torch.library.custom_op(
     "attnlab::scored_losses", sum_in_chunks, mutates_args=(), schema=_SCHEMA, **_TAGS
 )
@@ -122,7 +127,8 @@ def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Sums, tu
         scored_losses(*(x if dim is None else x.select(dim, k) for x, dim in zip(given, in_dims, strict=True)))
         for k in range(info.batch_size)
     ]
-    return tuple(torch.stack(found) for found in zip(*each, strict=True)), (0, 0, 0, 0)
+    total, of_hidden, of_weight, of_bias = (torch.stack(found) for found in zip(*each, strict=True))
+    return (total, of_hidden, of_weight, of_bias), (0, 0, 0, 0)
 
 
 @torch.no_grad()

@@ -67,7 +67,7 @@ class Evaluator:
         reporter: shows the progress of evaluations outside of training.
     """
 
-    def __init__(self, train: Train, prepared: Prepared, network: nn.Module, reporter: Reporter) -> None:
+    def __init__(self, train: Train, prepared: Prepared[Examples], network: nn.Module, reporter: Reporter) -> None:
         self.train, self.prepared, self.network, self.reporter = train, prepared, network, reporter
 
     @property
@@ -119,8 +119,8 @@ class Evaluator:
             for start in range(0, len(order), size):
                 rows = order[start : start + size]
                 batch = examples.batch(numbers[rows]).to(device)
-                for name, values in scores(self.network, batch).items():
-                    values = values.cpu().numpy()
+                for name, found in scores(self.network, batch).items():
+                    values = found.cpu().numpy()
                     records.setdefault(name, np.zeros(len(numbers), dtype=values.dtype))[rows] = values
                 if show:
                     self.reporter.update(min(start + size, len(order)))

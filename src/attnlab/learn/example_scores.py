@@ -2,20 +2,22 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from attnlab.data.batch import Batch, LanguageBatch, SequenceBatch, length_mask
+from attnlab.data.batch import ImageQuestionBatch, LabelledBatch, LanguageBatch, SequenceBatch, length_mask
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.cross_entropy import token_losses
 from attnlab.learn.greedy_decoding import greedy
 from attnlab.learn.objectives import class_logits
 from attnlab.nn.encoder_decoder import EncoderDecoder
+from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
 
-ScoreFunction = Callable[[nn.Module, Batch], dict[str, Tensor]]
-"""(network, batch) -> named scores, one number for every example"""
+ScoreFunction = Callable[[Any, Any], dict[str, Tensor]]
+"""(network, batch) -> named scores, one number for every example; both of the task's classes"""
 
 
 def score_function(spec: TaskSpec, decode_limit: int) -> ScoreFunction:
@@ -73,14 +75,14 @@ def sequence_scores(
     }
 
 
-def _answer_scores(network: nn.Module, batch: Batch, number: bool) -> dict[str, Tensor]:
+def _answer_scores(network: nn.Module, batch: ImageQuestionBatch | LabelledBatch, number: bool) -> dict[str, Tensor]:
     """Prediction and answer of a classifier or (`number`) a regression, and whether they are equal."""
     logits, _ = class_logits(network, batch)
     predicted = logits[:, 0].to(torch.promote_types(logits.dtype, torch.float32)) if number else logits.argmax(-1)
     return {"predicted": predicted, "answer": batch.answers, "right": predicted == batch.answers}
 
 
-def _token_scores(network: nn.Module, batch: LanguageBatch) -> dict[str, Tensor]:
+def _token_scores(network: LanguageModel | MaskedLanguageModel, batch: LanguageBatch) -> dict[str, Tensor]:
     """Sums over the scored positions of each sequence: loss, tokens, right tokens, words; and whether all are right."""
     hidden, _ = network(batch.inputs, batch.mask)
     output, scored = network.output, batch.scored

@@ -11,12 +11,13 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
-from attnlab.learn.training_module import TrainingModule
+from attnlab.attention.base import Attention
 
 
-def redrawn_modules(network: nn.Module) -> list[nn.Module]:
-    """The modules with a `redraw_every`; a shared module occurs once."""
-    return [module for module in network.modules() if getattr(module, "redraw_every", None) is not None]
+def redrawn_modules(network: nn.Module) -> list[Attention]:
+    """The attentions with a `redraw_every`; a shared one occurs once."""
+    attentions = [module for module in network.modules() if isinstance(module, Attention)]
+    return [attention for attention in attentions if attention.redraw_every is not None]
 
 
 def redraw(network: nn.Module, seed: int, step: int) -> None:
@@ -26,7 +27,7 @@ def redraw(network: nn.Module, seed: int, step: int) -> None:
     an uninterrupted one, and a run in a pack the same as one that is trained alone.
     """
     for index, module in enumerate(redrawn_modules(network)):
-        if step % module.redraw_every == 0:
+        if module.redraw_every is not None and step % module.redraw_every == 0:
             [number] = np.random.SeedSequence((seed, step, index)).generate_state(1, np.uint64)
             module.redraw(torch.Generator().manual_seed(int(number)))
 
@@ -35,16 +36,17 @@ class Redraw(pl.Callback):
     """Redraws random features before the first batch of a step, where the previous step makes it due.
 
     Args:
+        network: network of the run.
         seed: `seed` of the run.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, network: nn.Module, seed: int) -> None:
+        self.network, self.seed = network, seed
         self._done = 0
 
-    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: TrainingModule, *args: Any) -> None:
+    def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
         step = trainer.global_step
         # Once a step, not for each accumulated batch; a resumed run makes up for a redraw that was due.
         if step != self._done:
             self._done = step
-            redraw(pl_module.network, self.seed, step)
+            redraw(self.network, self.seed, step)

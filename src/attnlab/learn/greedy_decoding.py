@@ -47,7 +47,8 @@ def greedy(
         least: row b is decoded for at least this many tokens, and reads its end tokens (see `Decoded.named`).
     """
     oracle, rows = oracle_lengths is not None, torch.arange(len(inputs), device=inputs.device)
-    least = oracle_lengths if oracle else torch.zeros_like(rows) if least is None else least
+    none = torch.zeros_like(rows) if least is None else least
+    least = none if oracle_lengths is None else oracle_lengths
     named = inputs.new_full((len(inputs), limit), end_id)
     ends = torch.zeros_like(named, dtype=torch.bool)
     unended = torch.full_like(rows, not oracle, dtype=torch.bool)

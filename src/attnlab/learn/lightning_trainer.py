@@ -12,6 +12,7 @@ import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
 
 from attnlab.config.schema import Config
+from attnlab.config.training_steps import steps_of
 
 
 def quiet_lightning() -> None:
@@ -38,7 +39,7 @@ def make_trainer(
             accelerator="gpu" if device.type == "cuda" else "cpu",
             devices=1,
             precision=config.train.precision,
-            max_steps=config.train.max_steps,
+            max_steps=steps_of(config.train),
             max_epochs=-1,
             accumulate_grad_batches=config.train.accumulate,
             callbacks=list(callbacks),

@@ -63,10 +63,11 @@ class LossMonitor:
         self.late = late
         self._kept: StepLosses | None = None
 
-    def after(self, step: int, batch: Batch, metrics: Mapping[str, Tensor]) -> list[StepLosses]:
+    def after(self, step: int, batch: Batch, metrics: Mapping[str, Tensor | float]) -> list[StepLosses]:
         """Losses to check after the backward pass of a step."""
         due = self.unchecked()
-        values = {name: metrics[name] for name in ("train/loss", "train/ortho") if name in metrics}
+        found = {name: metrics.get(name) for name in ("train/loss", "train/ortho")}
+        values = {name: value for name, value in found.items() if isinstance(value, Tensor)}
         self._kept = StepLosses.of(step, batch, values)
         return due if self.late else due + self.unchecked()
 

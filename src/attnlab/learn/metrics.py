@@ -89,7 +89,8 @@ def summarise(
     size = len(next(iter(records.values())))
     parts = {"all": np.arange(size)} | {name: np.asarray(numbers) for name, numbers in groups.items()}
     parts |= {} if lengths is None else by_length(lengths, length_bins)
-    found, counts = {}, {}
+    found: dict[str, float] = {}
+    counts: dict[str, int] = {}
     for part, numbers in parts.items():
         if len(numbers):
             own = {name: values[numbers] for name, values in records.items()}

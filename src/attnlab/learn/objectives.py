@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,9 +14,10 @@ from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, Labelle
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import SHARE_MASKED, SHARE_RANDOM
 from attnlab.learn.cross_entropy import chunked_cross_entropy
+from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
 
-Objective = Callable[[nn.Module, Batch], tuple[Float[Tensor, ""], Float[Tensor, ""]]]
-"""(network, batch) -> mean loss over what the batch counts, unweighted penalty"""
+Objective = Callable[[Any, Any], tuple[Float[Tensor, ""], Float[Tensor, ""]]]
+"""(network, batch) -> mean loss over what the batch counts, unweighted penalty; both of the task's classes"""
 
 
 def objective_for(spec: TaskSpec) -> Objective:
@@ -42,7 +44,7 @@ def over_pieces(
     found = [checkpoint(objective, piece, use_reentrant=False) for piece in pieces]
     loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
     penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True))
-    return loss / sum(weights).clamp(min=1), penalty / sum(map(len, pieces))
+    return loss / sum(weights[1:], weights[0]).clamp(min=1), penalty / sum(map(len, pieces))
 
 
 def class_logits(network: nn.Module, batch: Batch) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
@@ -85,17 +87,17 @@ def _sequence_loss(end_id: int) -> Objective:
     return loss
 
 
-def _class_loss(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+def _class_loss(network: nn.Module, batch: ImageQuestionBatch | LabelledBatch) -> tuple[Tensor, Tensor]:
     logits, penalty = class_logits(network, batch)
     return F.cross_entropy(logits, batch.answers), penalty
 
 
-def _number_loss(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+def _number_loss(network: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
     logits, penalty = class_logits(network, batch)
     return F.mse_loss(logits[:, 0], batch.answers.to(logits.dtype)), penalty
 
 
-def _language_loss(network: nn.Module, batch: LanguageBatch) -> tuple[Tensor, Tensor]:
+def _language_loss(network: LanguageModel | MaskedLanguageModel, batch: LanguageBatch) -> tuple[Tensor, Tensor]:
     """Mean over all scored positions of the batch."""
     hidden, penalty = network(batch.inputs, batch.mask)
     output = network.output

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from pytorch_lightning.utilities.types import OptimizerConfig, OptimizerLRSchedulerConfig
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
@@ -44,7 +45,9 @@ def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "param_groups": groups}
 
 
-def with_schedule(optimizer: Optimizer, optims: Sequence[Optim], max_steps: int) -> dict[str, Any]:
+def with_schedule(
+    optimizer: Optimizer, optims: Sequence[Optim], max_steps: int
+) -> OptimizerLRSchedulerConfig | OptimizerConfig:
     """An optimiser and its schedule over `max_steps` steps, as Lightning takes them; constant rates need no schedule.
 
     Args:

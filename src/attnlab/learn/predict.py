@@ -1,6 +1,6 @@
 """Predictions of a network for inputs without answers: output ids, classes or numbers."""
 
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -8,6 +8,8 @@ from attnlab.data.batch import Batch, InputBatch, LanguageBatch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.greedy_decoding import greedy
 from attnlab.learn.objectives import class_logits
+from attnlab.nn.encoder_decoder import EncoderDecoder
+from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
 
 
 def predict(network: nn.Module, batch: Batch, spec: TaskSpec) -> list[Any]:
@@ -20,16 +22,16 @@ def predict(network: nn.Module, batch: Batch, spec: TaskSpec) -> list[Any]:
         masked_language_model: the most likely token of each scored position.
     """
     if isinstance(batch, LanguageBatch):
-        return _tokens(network, batch, spec.kind == "masked_language_model")
-    if spec.kind == "encoder_decoder":
-        assert isinstance(batch, InputBatch)
+        # the classes of networks that read such batches
+        return _tokens(cast(LanguageModel | MaskedLanguageModel, network), batch, spec.kind == "masked_language_model")
+    if isinstance(network, EncoderDecoder) and isinstance(batch, InputBatch):
         found = greedy(network, batch.inputs, batch.input_mask, spec.max_output_length, spec.end_id)
         return [row[:size].tolist() for row, size in zip(found.tokens, found.lengths.tolist(), strict=True)]
     logits, _ = class_logits(network, batch)
     return (logits[:, 0].float() if spec.n_classes == 1 else logits.argmax(-1)).tolist()
 
 
-def _tokens(network: nn.Module, batch: LanguageBatch, masked: bool) -> list[list[int]]:
+def _tokens(network: LanguageModel | MaskedLanguageModel, batch: LanguageBatch, masked: bool) -> list[list[int]]:
     """The most likely tokens at the scored positions, or at the last real position."""
     hidden, _ = network(batch.inputs, batch.mask)
     rows: list[Tensor] = []

@@ -13,7 +13,8 @@ PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 NOTICES = (signal.SIGHUP, *PASSED_ON)
 """may come several times from several processes: a lost terminal and its shell both send SIGHUP"""
 
-Handlers = Mapping[int, Any]
+Handlers = Mapping[int, Callable[[int, FrameType | None], Any] | int | None]
+"""what Python calls for each signal; None: no Python function"""
 
 
 class Stopped(BaseException):
@@ -35,7 +36,7 @@ def heard() -> list[signal.Signals]:
 @contextmanager
 def handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[Handlers]:
     """Handle the signals in this block; yields the former handlers, which are restored after it."""
-    former = {signum: signal.signal(signum, handle) for signum in heard()}
+    former: Handlers = {signum: signal.signal(signum, handle) for signum in heard()}
     try:
         yield former
     finally:
@@ -47,8 +48,9 @@ def handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[Hand
 def pass_on(came: Sequence[int], former: Handlers) -> None:
     """Call the former handlers of notices that came, such as one that requeues the job."""
     for signum in dict.fromkeys(came):
-        if signum in PASSED_ON and callable(former.get(signum)):
-            former[signum](signum, None)
+        handler = former.get(signum)
+        if signum in PASSED_ON and callable(handler):
+            handler(signum, None)
 
 
 class StopRequest:

@@ -4,15 +4,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.utilities.types import OptimizerConfig, OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 
 from attnlab.config.schema import Config
+from attnlab.config.training_steps import steps_of
 from attnlab.config.user_error import UserError
-from attnlab.data.batch import Batch
+from attnlab.data.batch import Batch, LanguageBatch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.compiled_step import OwnGradients, compiled
 from attnlab.learn.loss_monitor import LossMonitor, StepLosses
@@ -39,6 +41,8 @@ class StepModule(pl.LightningModule):
         loss_monitor: decides when losses are checked; in any case before weights are validated or saved.
     """
 
+    _batch: Batch
+
     def __init__(
         self,
         config: Config,
@@ -54,8 +58,12 @@ class StepModule(pl.LightningModule):
         self._own_gradients = OwnGradients(parameters) if compiles and device.type == "cuda" else None
         self.loss_monitor = LossMonitor(late=device.type == "cuda")
         self.metrics: dict[str, Tensor | float] = {}
-        self._batch: Batch | None = None
         self._losses: list[Tensor] = []
+
+    @property
+    @abstractmethod
+    def latest(self) -> Mapping[str, Tensor | float]:
+        """Metrics of the last step for the display."""
 
     @abstractmethod
     def losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -70,7 +78,8 @@ class StepModule(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.spec.kind == "masked_language_model":
-            batch = hide_tokens(batch, self.spec)
+            # the class of batches of such tasks
+            batch = hide_tokens(cast(LanguageBatch, batch), self.spec)
         loss, penalty = self.losses_of(batch)
         self._batch = batch
         if len(self._losses) == self.config.train.accumulate:
@@ -92,16 +101,23 @@ class StepModule(pl.LightningModule):
 
 
 class TrainingModule(StepModule):
-    """Trains a network on a task.
-
-    Attributes:
-        latest: metrics of the last step.
-    """
+    """Trains a network on a task."""
 
     def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
         objective, weight = objective_for(spec), config.model.ortho.weight
         super().__init__(config, spec, objective, list(network.parameters()), weight if weight > 0 else None)
-        self.network, self.objective, self.latest = network, objective, self.metrics
+        self.network, self.objective = network, objective
+        self.check_losses: Callable[[], None] = self.check_own_losses
+        self._latest: Mapping[str, Tensor | float] = self.metrics
+
+    @property
+    def latest(self) -> Mapping[str, Tensor | float]:
+        """Metrics of the last step; in a pack the metrics of this run alone."""
+        return self._latest
+
+    @latest.setter
+    def latest(self, metrics: Mapping[str, Tensor | float]) -> None:
+        self._latest = metrics
 
     def losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
         pieces = batch.pieces(self.config.train.max_tokens)
@@ -112,8 +128,8 @@ class TrainingModule(StepModule):
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
         optimizer.zero_grad(set_to_none=self._own_gradients is None)
 
-    def check_losses(self) -> None:
-        """Check the losses that were not checked yet.
+    def check_own_losses(self) -> None:
+        """Check the losses that were not checked yet; a pack checks the losses of its runs itself (`check_losses`).
 
         Raises:
             NonFiniteLoss: a loss is not finite.
@@ -148,8 +164,8 @@ class TrainingModule(StepModule):
             norm = nn.utils.get_total_norm([p.grad for p in self.network.parameters() if p.grad is not None])
         else:
             norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit)
-        self.latest["train/gradient_norm"] = norm.detach()
-        self.latest["train/lr"] = optimizer.param_groups[0]["lr"]
+        self.metrics["train/gradient_norm"] = norm.detach()
+        self.metrics["train/lr"] = optimizer.param_groups[0]["lr"]
 
     def require_finite_weights(self) -> None:
         """Check losses and weights before weights are saved or validated: an update can make weights NaN or infinite.
@@ -166,8 +182,8 @@ class TrainingModule(StepModule):
                     f"{float(self.latest['train/loss'])}, gradient norm {norm}); try a lower optim.lr or clip_norm"
                 )
 
-    def configure_optimizers(self) -> dict:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig | OptimizerConfig:
         # With float16 a fused optimiser unscales gradients itself, after they were clipped: the limit would be wrong.
         fused = self.config.train.precision != "16-mixed"
         optimizer = make_optimizer(self.config.optim, self.network.parameters(), fused)
-        return with_schedule(optimizer, [self.config.optim], self.config.train.max_steps)
+        return with_schedule(optimizer, [self.config.optim], steps_of(self.config.train))

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from attnlab.data.files.progress import LINE_SECONDS
 from attnlab.learn.callbacks import StepCallback
 from attnlab.learn.metric_units import text
+from attnlab.learn.training_module import StepModule
 
 
 class Reporter:
@@ -62,7 +63,7 @@ class Reporter:
             self.progress = None
 
 
-class TrainProgress(StepCallback):
+class TrainProgress(StepCallback[StepModule]):
     """Shows step, loss (`train/loss` of the module's `latest`), steps per second and time left."""
 
     # Reading the loss waits for the GPU, so it is not read at every step.
@@ -76,7 +77,7 @@ class TrainProgress(StepCallback):
         super().on_train_start(trainer, pl_module)
         self.reporter.start(self.what, self.max_steps, trainer.global_step)
 
-    def on_step(self, trainer: pl.Trainer, module: pl.LightningModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: StepModule, step: int) -> None:
         if time.monotonic() - self.shown > self.REFRESH_SECONDS or step == self.max_steps:
             self.shown = time.monotonic()
             self.reporter.update(step, f"loss {text('train/loss', float(module.latest['train/loss']))}")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytorch_lightning as pl
 import torch
@@ -15,8 +15,15 @@ from attnlab.learn.metrics import improves
 from attnlab.learn.training_module import TrainingModule
 
 
+class Best(TypedDict):
+    """Best value of a metric, and its step."""
+
+    value: float
+    step: int
+
+
 @dataclass(eq=False)
-class Validation(StepCallback):
+class Validation(StepCallback[TrainingModule]):
     """Evaluates on the validation set every `every` steps and at the last step, and keeps the best weights.
 
     Args:
@@ -38,7 +45,7 @@ class Validation(StepCallback):
     folder: Path
     identity: dict[str, Any]
     groups: tuple[str, ...] = ()
-    best: dict[str, dict[str, float]] = field(default_factory=dict, init=False)
+    best: dict[str, Best] = field(default_factory=dict, init=False)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}
@@ -54,7 +61,8 @@ class Validation(StepCallback):
         self.sink(step, {f"val/{name}": value for name, value in metrics.items()})
         for rule in ("", *self.groups):
             value = metrics[f"{rule}/{self.metric}" if rule else self.metric]
-            if improves(self.metric, value, self.best.get(rule, {}).get("value")):
+            former = self.best.get(rule)
+            if improves(self.metric, value, None if former is None else former["value"]):
                 self.best[rule] = {"value": value, "step": step}
                 self._keep(module, rule, step)
 
@@ -84,6 +92,6 @@ def weights_name(rule: str, step: int) -> str:
     return f"best_{rule}_step{step}.pt" if rule else f"best_step{step}.pt"
 
 
-def saved_best(checkpoint: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def saved_best(checkpoint: Mapping[str, Any]) -> dict[str, Best]:
     """Best validations by rule in a checkpoint; empty for tasks without validation."""
     return checkpoint["callbacks"].get(Validation.__qualname__, {"best": {}})["best"]

@@ -23,7 +23,7 @@ from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.encoder_decoder import EncoderDecoder
 from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
 from attnlab.nn.layer_stack import LayerStack
-from attnlab.nn.output_head import Output
+from attnlab.nn.output_head import Network, Output
 from attnlab.nn.transformer_block import Layer, ParallelAttention, make_norm
 
 Slot = Literal["encoder", "decoder", "cross"]
@@ -32,7 +32,7 @@ OVERRIDES = ("feed_forward", "layer_norm", "positions", "share_layers", "embeddi
 """keys of the backbone that a model may replace"""
 
 
-def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> nn.Module:
+def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> Network:
     """The network of this backbone, model and task; weights drawn from torch's global random state.
 
     Raises:

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.layer_stack import LayerStack, mean_penalty
-from attnlab.nn.output_head import EncoderOnly
+from attnlab.nn.output_head import Network
 
 Pooling = Literal["mean", "first", "class_token"]
 
 
-class ImageQuestionClassifier(EncoderOnly):
+class ImageQuestionClassifier(Network):
     """Classifier of an image and a question: class logits from the class token after the encoder."""
 
     def __init__(self, embedding: ImageQuestionEmbedding, encoder: LayerStack, n_classes: int, width: int) -> None:
@@ -72,7 +72,7 @@ class ClassHead(nn.Sequential):
         super().__init__(*inner, nn.Dropout(dropout), nn.Linear(hidden or width, n_classes))
 
 
-class PooledClassifier(EncoderOnly):
+class PooledClassifier(Network):
     """Base class of classifiers with an encoder of token sequences and a head."""
 
     def __init__(self, encoder: SequenceEncoder, head: ClassHead) -> None:

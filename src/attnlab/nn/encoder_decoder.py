@@ -1,14 +1,14 @@
 """Sequence-to-sequence network: embeddings, encoder, decoder, output head."""
 
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.layer_stack import DecodeState, LayerStack, mean_penalty
-from attnlab.nn.output_head import Output
+from attnlab.nn.output_head import Network, Output
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(Network):
     """Sequence-to-sequence network: encoder, causal decoder with cross-attention, logits over output tokens."""
 
     def __init__(

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.layer_stack import DecodeState, LayerStack, mean_penalty
-from attnlab.nn.output_head import EncoderOnly, Output
+from attnlab.nn.output_head import Network, Output
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(Network):
     """Causal language model: a decoder without cross-attention."""
 
     def __init__(self, embedding: TokenEmbedding, decoder: LayerStack, output: Output) -> None:
@@ -38,7 +38,7 @@ class LanguageModel(nn.Module):
         return self.decoder.state_size(length)
 
 
-class MaskedLanguageModel(EncoderOnly):
+class MaskedLanguageModel(Network):
     """Masked language model: an encoder, then a linear map, gelu and a norm before the output (RoBERTa)."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Output head of networks over tokens, and base class of encoder-only networks."""
+"""Output head of networks over tokens, and the base class of networks."""
 
 from collections.abc import Sequence
 
@@ -50,9 +50,9 @@ class Output(nn.Module):
         return F.linear(x, self.weight, self.bias)
 
 
-class EncoderOnly(nn.Module):
-    """Base class of networks without incremental decoding."""
+class Network(nn.Module):
+    """Base class of whole networks."""
 
     def state_size(self, length: int) -> int:
-        """0: there is no decoding state."""
+        """Size of the self-attention state of one example after `length` tokens, in numbers; 0 without decoding."""
         return 0

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
-from attnlab.config.report_block import Report
+from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import run_label
 from attnlab.learn.metric_units import lower_is_better, same_unit
 from attnlab.report.published_numbers import Published, Value
@@ -44,7 +44,8 @@ def columns_of(report: Report) -> list[Column]:
     """
     found = []
     for name, given in report.columns.items():
-        parts = {"metric": given} if isinstance(given, str) else given
+        # not checked yet: a report block takes any values here
+        parts: Any = {"metric": given} if isinstance(given, str) else given
         known = isinstance(parts, Mapping) and parts.keys() <= {"metric", "where"}
         if not known or not isinstance(parts.get("metric"), str):
             raise TableError(f"report.columns.{name}={show(given)}: expected a metric, or metric: ... and where: ...")
@@ -68,7 +69,7 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
         if members:
             cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column))
     if report.average is not None:
-        columns = [*columns, _with_average(report, cells, columns, published)]
+        columns = [*columns, _with_average(report.average, cells, columns, published)]
     return Table(report, columns, cells, runs, published)
 
 
@@ -114,10 +115,10 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
 
 
 def _with_average(
-    report: Report, cells: dict[str, dict[str, Cell]], columns: Sequence[Column], published: Published | None
+    average: Average, cells: dict[str, dict[str, Cell]], columns: Sequence[Column], published: Published | None
 ) -> Column:
     """Adds the mean of other columns to every row that has all of them; a seed needs all of them too."""
-    average, names = report.average, [column.name for column in columns]
+    names = [column.name for column in columns]
     if unknown := [name for name in average.of if name not in names]:
         raise TableError(f"report.average.of: no column {unknown[0]}{hint(nearest(unknown[0], names))}")
     averaged = [column for column in columns if column.name in average.of]
@@ -127,16 +128,19 @@ def _with_average(
     for row, given in cells.items():
         if given.keys() >= set(average.of):
             parts = [given[name] for name in average.of]
-            seeds = [_averaged(seed, [part.values.get(seed.seed) for part in parts]) for seed in parts[0].seeds]
+            seeds = [
+                _averaged(seed, [part.values.get(cast(int, seed.seed)) for part in parts]) for seed in parts[0].seeds
+            ]
             given[average.name] = Cell(row, column, seeds, _published(published, row, column))
     return column
 
 
 def _averaged(seed: ReportSeed, values: Sequence[float | None]) -> ReportSeed:
     """The mean of one seed's numbers in several columns."""
-    if None in values:
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values):
         return replace(seed, value=None, state="missing", reason="a part of the average is missing")
-    return replace(seed, value=mean(values), state="finished", reason="")
+    return replace(seed, value=mean(numbers), state="finished", reason="")
 
 
 def _published(published: Published | None, row: str, column: Column) -> Value | None:
@@ -146,8 +150,10 @@ def _published(published: Published | None, row: str, column: Column) -> Value |
         TableError: its unit is not the column's, so that a difference would mean nothing.
     """
     value = published.cells.get((row, column.name)) if published else None
-    unit = value and (value.unit or published.unit)
-    if value and value.value is not None and not same_unit(column.unit, unit):
+    if value is None or published is None:
+        return None
+    unit = value.unit or published.unit
+    if value.value is not None and not same_unit(column.unit, unit):
         raise TableError(
             f"row {row}, column {column.name}: {published.name} gives {unit} and {column.metric} is shown in "
             f"{column.unit}; name the metric that was published, or the published number's unit"

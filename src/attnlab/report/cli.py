@@ -108,7 +108,7 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
 def _report(argv: Sequence[str]) -> int:
     """Makes the report: prints it, writes its files, logs it."""
     line = _options(argv)
-    options = line.options
+    options = line.complete()
     selection = _selection(options, line.others)
     table = _table(selection, options)
     comparisons = table.comparisons(options.against)

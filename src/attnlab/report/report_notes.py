@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from attnlab.config.message_text import listed
 from attnlab.report.read_runs import FoundRun, short_name
@@ -17,13 +17,13 @@ def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
 
     Cells of one row whose seeds lack a number for the same reason share a sentence.
     """
-    found: dict[tuple[str, str, str, tuple[int, ...]], list[str]] = defaultdict(list)
+    found: dict[tuple[str, str, str | None, tuple[int, ...]], list[str]] = defaultdict(list)
     measured = [cell for cell in table.each() if not cell.column.of]
     for cell in measured:
-        by_state: dict[tuple[str, str], list[int]] = defaultdict(list)
+        by_state: dict[tuple[str, str | None], list[int]] = defaultdict(list)
         for seed in cell.seeds:
             if seed.value is None:
-                by_state[seed.named_state, seed.reason].append(seed.seed)
+                by_state[seed.named_state, seed.reason].append(cast(int, seed.seed))
         for (state, reason), seeds in by_state.items():
             found[cell.row, state, reason, tuple(seeds)].append(cell.column.name)
     whole = Counter(cell.row for cell in measured)
@@ -43,7 +43,7 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def _because(reason: str) -> str:
+def _because(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
 
 
@@ -52,7 +52,7 @@ def notes(table: Table) -> list[str]:
     runs, made = table.finished(), origin(table)
     unknown = sum(run.value("seconds") is None for run in runs)
     timed = f", without {unknown} whose time is not known" if unknown else ""
-    cost = f"{made.runs} runs, {made.seconds / 3600:.1f} hours of training{timed}"
+    cost = f"{made.runs} runs, {(made.seconds or 0.0) / 3600:.1f} hours of training{timed}"
     lines = [f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}"]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"

@@ -6,11 +6,10 @@ A field with a default may be missing in files of older versions and other tools
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.type_check import Record, build, record_problem
+from attnlab.config.type_check import Integral, Real, Record, build, record_problem
 
 
 class ReportError(Exception):

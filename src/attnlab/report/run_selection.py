@@ -161,8 +161,8 @@ def varying(runs: Sequence[FoundRun]) -> list[str]:
     within: dict[str, None] = {}
     for members in groups.values():
         flat = [run.settings for run in members]
-        keys = dict.fromkeys(key for one in flat for key in one)
-        within |= dict.fromkeys(key for key in keys if any(one.get(key) != flat[0].get(key) for one in flat))
+        all_keys = dict.fromkeys(key for one in flat for key in one)
+        within |= dict.fromkeys(key for key in all_keys if any(one.get(key) != flat[0].get(key) for one in flat))
     keys = [key for key in within if key not in ("task.name", "model.name")]
     return [*found, *keys] or ["model"]
 

@@ -4,7 +4,7 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 ENUMERATED = 5
 """up to this many seeds every resample is taken (5^5 = 3,125), beyond it `DRAWS` random ones"""
@@ -53,6 +53,7 @@ def paired(ours: Mapping[int, float], against: Mapping[int, float]) -> tuple[flo
 
 def interval(values: Sequence[float], coverage: float = 0.95) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean; the same values give the same interval."""
+    draws: Iterable[Sequence[float]]
     if len(values) <= ENUMERATED:
         draws = itertools.product(values, repeat=len(values))
     else:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
@@ -61,7 +61,8 @@ class Cell:
     @property
     def values(self) -> dict[int, float]:
         """The numbers by seed."""
-        return {seed.seed: seed.value for seed in self.seeds if seed.value is not None}
+        # only files of other tools name seeds by words
+        return {cast(int, seed.seed): seed.value for seed in self.seeds if seed.value is not None}
 
     @property
     def mean(self) -> float | None:
@@ -98,7 +99,8 @@ class Cell:
     @property
     def difference(self) -> float | None:
         """Our mean minus the published value."""
-        return None if None in (self.mean, self.published_number) else self.mean - self.published_number
+        ours, published = self.mean, self.published_number
+        return None if ours is None or published is None else ours - published
 
     @property
     def difference_in_sd(self) -> float | None:
@@ -132,8 +134,10 @@ class Table:
         if against is not None and against not in rows:
             raise TableError(f"against={against}: no such row{hint(nearest(against, rows))}; rows: {listed(rows)}")
         base = against or next((cell.row for cell in self.each() if cell.values), None)
-        found = []
-        for cell in (cell for cell in self.each() if base not in (None, cell.row)):
+        found: list[Comparison] = []
+        if base is None:
+            return found
+        for cell in (cell for cell in self.each() if cell.row != base):
             other = self.cells[base].get(cell.column.name)
             result = paired(cell.values, other.values) if other else None
             if result is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
@@ -69,7 +69,8 @@ def row_head(table: Table) -> str:
 def compared(comparison: records.Comparison, table: Table) -> str:
     """A comparison in one sentence: the difference, its interval and the method."""
     unit = next(column.unit for column in table.columns if column.name == comparison.column)
-    ends = [number(value, unit, signed=True) for value in (comparison.difference, comparison.low, comparison.high)]
+    values = comparison.difference, comparison.low, comparison.high
+    ends = [number(value, unit, signed=True) for value in values if value is not None]
     rows = f"{comparison.row} - {comparison.against}"
     return f"{comparison.column}: {rows} = {ends[0]} [{ends[1]}, {ends[2]}] ({comparison.method})"
 
@@ -169,7 +170,9 @@ def record(table: Table, comparisons: Sequence[records.Comparison], more: Mappin
     return records.ReportFile(
         title=table.report.title,
         protocol=table.report.protocol,
-        published=table.published and _taken(records.PublishedTable, table.published, table=table.published.name),
+        published=None
+        if table.published is None
+        else _taken(records.PublishedTable, table.published, table=table.published.name),
         columns=[_taken(records.ReportColumn, column, metric=column.measured) for column in table.columns],
         rows=[
             records.ReportRow(name=row, cells=list(map(_cell, cells.values()))) for row, cells in table.cells.items()
@@ -188,10 +191,12 @@ def _cell(cell: Cell) -> records.ReportCell:
         best=cell.extreme(True),
         worst=cell.extreme(False),
         published=cell.published and _taken(records.PublishedValue, cell.published),
-        seeds=[replace(seed, folder=short_name(Path(seed.folder))) for seed in cell.seeds],
+        seeds=[replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds],
     )
 
 
 def _taken(kind: type[T], source: Any, **given: Any) -> T:
     """A record that takes the fields not given from the attributes of an object."""
-    return kind(**{one.name: getattr(source, one.name) for one in fields(kind) if one.name not in given}, **given)
+    return kind(
+        **{one.name: getattr(source, one.name) for one in fields(cast(Any, kind)) if one.name not in given}, **given
+    )

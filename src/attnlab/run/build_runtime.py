@@ -8,14 +8,14 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import nn
 
 from attnlab.attention.base import TooLong
 from attnlab.config.schema import Config, Paths
-from attnlab.data.examples import held_bytes, resident
+from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.build_network import build_network
+from attnlab.nn.output_head import Network
 from attnlab.run import memory_use
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
@@ -50,7 +50,8 @@ def choose_device(wanted: str, threads: int | None, tf32: bool | None = None) ->
     # Equal seeds give equal numbers: nondeterministic kernels warn, and cuBLAS needs a fixed workspace.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    # a property of the module's class, which the checker does not see
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     return torch.device("cuda", torch.cuda.current_device())
 
 
@@ -81,16 +82,16 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def prepare(task: Task, paths: Paths) -> Prepared:
+def prepare(task: Task, paths: Paths) -> Prepared[Examples]:
     """Prepare the data of a task; waits for another process that prepares the same data."""
     return task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
 
 
-_last_task: dict[str, tuple[Task, Prepared]] = {}
+_last_task: dict[str, tuple[Task, Prepared[Examples]]] = {}
 """task and data of the last run of this process, by its options"""
 
 
-def prepared_task(config: Config) -> tuple[Task, Prepared]:
+def prepared_task(config: Config) -> tuple[Task, Prepared[Examples]]:
     """Returns the task of a run and its prepared data.
 
     The next job of a sweep gets the same objects if its task and paths are equal. They must not be changed.
@@ -104,7 +105,9 @@ def prepared_task(config: Config) -> tuple[Task, Prepared]:
     return _last_task[wanted]
 
 
-def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal["auto"]) -> Prepared:
+def place_data(
+    prepared: Prepared[Examples], device: torch.device, wanted: bool | Literal["auto"]
+) -> Prepared[Examples]:
     """Moves the data of a task to the device if `trainer.data_on_device` says so; batches are then gathered there."""
     if wanted == "auto":
         free = memory_use.free_memory_bytes(device) if device.type == "cuda" else 0
@@ -112,7 +115,7 @@ def place_data(prepared: Prepared, device: torch.device, wanted: bool | Literal[
     return replace(prepared, subsets=resident(prepared.subsets, device)) if wanted else prepared
 
 
-def make_network(config: Config, spec: TaskSpec) -> nn.Module:
+def make_network(config: Config, spec: TaskSpec) -> Network:
     """Returns a newly initialised network, which depends on the configuration and its seed only.
 
     Raises:

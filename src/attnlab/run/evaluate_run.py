@@ -55,7 +55,7 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
 
 
 def _evaluate_subsets(
-    options: EvaluateOptions, prepared: Prepared, evaluator: Evaluator, trained: set[bytes]
+    options: EvaluateOptions, prepared: Prepared[Examples], evaluator: Evaluator, trained: set[bytes]
 ) -> tuple[Findings, dict[str, int]]:
     """Findings of every subset asked for, and how many of its examples the run was trained on."""
     found, seen, names, say = Findings(), {}, _subsets(options, prepared), evaluator.reporter.say
@@ -86,7 +86,7 @@ def _require_vocabulary(asked: TaskSpec, trained: TaskSpec) -> None:
             )
 
 
-def _subsets(options: EvaluateOptions, prepared: Prepared) -> list[str]:
+def _subsets(options: EvaluateOptions, prepared: Prepared[Examples]) -> list[str]:
     """The subset asked for, or all test subsets."""
     if options.subset is None:
         return [name for name in prepared.subsets if name.split("/")[0] == "test"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytorch_lightning as pl
 
 from attnlab.config.schema import Config
+from attnlab.data.examples import Examples
 from attnlab.learn.callbacks import StepCallback, preserved_rng
 from attnlab.learn.training_module import TrainingModule
 from attnlab.tasks.base import Prepared, Task
@@ -17,7 +18,7 @@ FOLDER = "figures"
 
 
 @dataclass(eq=False)
-class Figures(StepCallback):
+class Figures(StepCallback[TrainingModule]):
     """Draws norms, values, weights and locality on a fixed batch of eight examples of the validation data (training
     data if there is none; never test data), into `<run folder>/figures/step<k>/` and wandb.
 
@@ -36,18 +37,19 @@ class Figures(StepCallback):
 
     folder: Path
     config: Config
-    data: tuple[Task, Prepared]
+    data: tuple[Task, Prepared[Examples]]
     say: Callable[[str], None]
     show: Callable[[int, Sequence[Path]], None]
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: TrainingModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
         if not trainer.global_step:
             # figures of a run that starts again
             shutil.rmtree(self.folder / FOLDER, ignore_errors=True)
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
-        if step % self.config.logger.figures_every:
+        every = self.config.logger.figures_every
+        if every is None or step % every:
             return
         with preserved_rng():
             try:

@@ -18,6 +18,7 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
         saved: content of the checkpoint of the last step.
     """
     best = saved_best(saved)
+    selected: dict[str, Any]
     if evaluator.train.selection == "best_validation":
         evaluator.network.load_state_dict(best_weights(folder, best[""]["step"]))
         selected = {"rule": "best_validation", "step": best[""]["step"], f"val/{evaluator.metric}": best[""]["value"]}

@@ -1,7 +1,7 @@
 """Training of a run: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +9,11 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import LambdaCallback
 
 from attnlab.config.schema import Config
+from attnlab.config.training_steps import steps_of
 from attnlab.data.batch_order import BatchOrder, Order
+from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
-from attnlab.learn.callbacks import Checkpoint, Clock, Curve, RandomState, TrainMetrics
+from attnlab.learn.callbacks import Checkpoint, Clock, Curve, Metrics, RandomState, TrainMetrics
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
@@ -29,7 +31,7 @@ class TrainingOver(Exception):
     """Raised by a callback to end training early, without an error."""
 
 
-def batch_order(config: Config, prepared: Prepared) -> BatchOrder:
+def batch_order(config: Config, prepared: Prepared[Examples]) -> BatchOrder:
     """Returns the order of training batches, from groups, lengths, batch size and seed.
 
     Raises:
@@ -47,16 +49,16 @@ def batch_order(config: Config, prepared: Prepared) -> BatchOrder:
     )
 
 
-def train_padding(config: Config, prepared: Prepared) -> float | None:
+def train_padding(config: Config, prepared: Prepared[Examples]) -> float | None:
     """Share of padding in the first training batches; None for pictures."""
     order, examples = batch_order(config, prepared), prepared.subsets["train"]
     return padding_share(order, examples, max_tokens=config.train.max_tokens, rounded=config.trainer.compile)
 
 
-def with_steps(config: Config, prepared: Prepared) -> Config:
+def with_steps(config: Config, prepared: Prepared[Examples]) -> Config:
     """The configuration with `train.max_steps` computed from `train.max_epochs` if it is null."""
     train = config.train
-    if train.max_steps is not None:
+    if train.max_steps is not None or train.max_epochs is None:
         return config
     steps = batch_order(config, prepared).batches_in(train.max_epochs) // train.accumulate
     return replace(config, train=replace(train, max_steps=max(steps, 1)))
@@ -71,17 +73,17 @@ def fit(run: RunContext) -> None:
     """
     order = batch_order(run.config, run.prepared)
     module = TrainingModule(run.config, run.network, run.prepared.spec)
-    options, own = run.config.train, own_callbacks(run, order)
+    max_steps, own = steps_of(run.config.train), own_callbacks(run, order)
     save = Checkpoint(
-        options.checkpoint_every,
-        options.max_steps,
+        run.config.train.checkpoint_every,
+        max_steps,
         run.stop.pending,
         run.folder.checkpoint,
         lambda step: after_saving(run, own, step),
         run.identity,
     )
     # the checkpoint is last, since it saves the state of the others
-    train(run, module, order, [Clock(time.monotonic), TrainProgress(run.reporter, options.max_steps), *own, save])
+    train(run, module, order, [Clock(time.monotonic), TrainProgress(run.reporter, max_steps), *own, save])
 
 
 def train(
@@ -140,16 +142,17 @@ def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None
 def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
     """Callbacks of a run, also if others are trained together with it, in the order in which they act."""
     config, options, evaluator = run.config, run.config.train, run.evaluator
-    chosen: list[pl.Callback] = [TrainMetrics(run.sinks.log, options.log_every, options.max_steps)]
+    max_steps = steps_of(options)
+    chosen: list[pl.Callback] = [TrainMetrics(run.sinks.log, options.log_every, max_steps)]
     if redrawn_modules(run.network):
-        chosen.append(Redraw(config.seed))
+        chosen.append(Redraw(run.network, config.seed))
     if (every := options.validate_every) is not None:
         if every == "epoch":
             every = max(order.batches_per_epoch // options.accumulate, 1)
         validation = Validation(
             run.sinks.log,
             every,
-            options.max_steps,
+            max_steps,
             lambda: evaluator.subset("val")[0],
             evaluator.metric,
             run.folder.path,
@@ -165,6 +168,6 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
     return chosen
 
 
-def _curve_metrics(evaluator: Evaluator) -> Mapping[str, float]:
+def _curve_metrics(evaluator: Evaluator) -> Metrics:
     """Test metrics named by their subset alone: `ood/sequence_accuracy`."""
     return {name.removeprefix("test/"): value for name, value in evaluator.test_subsets().metrics.items()}

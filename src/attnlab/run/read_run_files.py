@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -167,11 +167,13 @@ def _yaml(text: str) -> Any:
     """Parse yaml without anchors and aliases, a few lines of which can expand to more than fits into memory."""
     depth = 0
     for event in yaml.parse(text, LOADER):
+        # the parser gives every event its place
+        line = cast(yaml.Mark, event.start_mark).line + 1
         if getattr(event, "anchor", None):
-            raise ValueError(f"line {event.start_mark.line + 1} has an anchor or alias, which no run writes")
+            raise ValueError(f"line {line} has an anchor or alias, which no run writes")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            raise ValueError(f"line {event.start_mark.line + 1} is nested more than {DEEPEST} deep")
+            raise ValueError(f"line {line} is nested more than {DEEPEST} deep")
     return yaml.load(text, LOADER)
 
 

@@ -79,5 +79,5 @@ def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
     """
     raw = asked_config("run", folder)
     # the weights are in the run's own checkpoint; the run of its warm start may be gone
-    raw |= {"from_run": None, "task": trained_on(folder), "paths": paths_here(raw["paths"]) | paths}
+    raw |= {"from_run": None, "task": trained_on(folder), "paths": paths_here(raw["paths"]) | dict(paths)}
     return job_config(raw).typed

@@ -2,6 +2,7 @@
 
 import torch
 
+from attnlab.data.examples import Examples
 from attnlab.learn.training_progress import Reporter
 from attnlab.run.provenance import hardware
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
@@ -33,7 +34,7 @@ def note_hardware(folder: RunFolder, device: torch.device, reporter: Reporter) -
     folder.set_status("running", hardware=now)
 
 
-def require_same_data(folder: RunFolder, task: Task, prepared: Prepared) -> None:
+def require_same_data(folder: RunFolder, task: Task, prepared: Prepared[Examples]) -> None:
     """Record version and hash of the data at the first start; refuse to resume on other data."""
     now = {"version": task.version, "hash": prepared.data_hash()}
     before = folder.status().get("data", now)

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
+from attnlab.data.examples import Examples
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter
+from attnlab.nn.output_head import Network
 from attnlab.run.read_run_files import stored_config
 from attnlab.run.run_folder import MetricsFile, RunFolder
 from attnlab.tasks.base import Prepared, Task
@@ -60,7 +61,7 @@ class Runtime:
 
     device: torch.device
     task: Task
-    prepared: Prepared
+    prepared: Prepared[Examples]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class RunContext(Runtime):
     folder: RunFolder
     reporter: Reporter
     stop: StopRequest
-    network: nn.Module
+    network: Network
     sinks: Sinks
     evaluator: Evaluator
     step: int

@@ -4,10 +4,9 @@ They are checked when a file is read. Entries with a default may be missing, and
 """
 
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import Literal
 
-from attnlab.config.type_check import Record
+from attnlab.config.type_check import Integral, Real, Record
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import torch
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.schema import Config
+from attnlab.config.training_steps import steps_of
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.lightning_trainer import quiet_lightning
@@ -68,7 +69,7 @@ def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequ
     reporter.say(size_line(run.network, run.device))
     failed = True
     try:
-        if run.step < run.config.train.max_steps:
+        if run.step < steps_of(run.config.train):
             run.evaluator.try_longest()
             fit(run)
             # Lightning moves the network back to the CPU when it is done.
@@ -176,7 +177,7 @@ def size_line(network: torch.nn.Module, device: torch.device) -> str:
 def record_result(run: RunContext, **more: Any) -> dict[str, Any]:
     """Test the trained network and write result.json, with the entries of `more`."""
     config = run.config
-    max_steps = config.train.max_steps
+    max_steps = steps_of(config.train)
     saved = read_checkpoint(run.folder.checkpoint)
     found, selected = final_test(run.evaluator, run.folder.path, saved)
     # One value each: in wandb they are part of the summary, instead of seventy charts with one point.

@@ -12,6 +12,7 @@ from pytorch_lightning.plugins import CheckpointIO
 from torch import Tensor
 
 from attnlab.config.schema import Config
+from attnlab.config.training_steps import steps_of
 from attnlab.launch.pack.member import PackMember
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackedModule
@@ -27,7 +28,7 @@ TOGETHER = "together"
 
 
 @dataclass(eq=False)
-class PackSaving(Saving):
+class PackSaving(Saving[PackedModule]):
     """Saves the runs that are still trained to their own folders, all of them or none."""
 
     checkpoints: "PackCheckpoints"
@@ -96,7 +97,7 @@ class PackCheckpoints(CheckpointIO):
 
     def _schedule_states(self, row: int, config: Config) -> list[dict[str, Any]]:
         """State of the schedule of one run, its entry of every list; a constant rate has no schedule."""
-        if schedule_of(config.optim, config.train.max_steps) is None:
+        if schedule_of(config.optim, steps_of(config.train)) is None:
             return []
         [together] = self.current["lr_schedulers"]
         return [{key: [value[row]] if isinstance(value, list) else value for key, value in together.items()}]
@@ -106,7 +107,7 @@ class PackCheckpoints(CheckpointIO):
         together = self.current["callbacks"][RandomState.__qualname__]
         seed = (member.run.config.seed, self.current["global_step"])
         [number] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-        alone = {"torch": torch.Generator().manual_seed(int(number)).get_state()}
+        alone: dict[str, Any] = {"torch": torch.Generator().manual_seed(int(number)).get_state()}
         if together["cuda"]:
             device = member.run.device
             own = torch.Generator(device).manual_seed(int(number)).get_state()

@@ -11,6 +11,8 @@ from attnlab.attention.core.softmax_core import dropped
 class RatedDropout(nn.Module):
     """nn.Dropout with a tensor as rate, so that each member of a stack has its own rate."""
 
+    rate: Tensor
+
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.register_buffer("rate", torch.tensor(rate), persistent=False)

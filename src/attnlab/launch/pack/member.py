@@ -80,13 +80,18 @@ class MemberReporter(Reporter):
 
     def __init__(self, pack: Reporter, name: str) -> None:
         self.pack, self.name = pack, name
-        self.update, self.stop = pack.update, pack.stop
 
     def say(self, text: str) -> None:
         self.pack.say(f"{self.name}: {text}")
 
     def start(self, what: str, total: int, done: int = 0) -> None:
         self.pack.start(f"{self.name}: {what}", total, done)
+
+    def update(self, done: int, note: str = "") -> None:
+        self.pack.update(done, note)
+
+    def stop(self) -> None:
+        self.pack.stop()
 
 
 class ForMembers(pl.Callback):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder
+from attnlab.data.examples import Examples
 from attnlab.launch.pack.microbatch import pieces
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.evaluator import precision_context
@@ -22,7 +23,7 @@ STATES = 3
 """copies of the parameters during training: gradients and two moments"""
 
 
-def most_members(config: Config, prepared: Prepared, order: BatchOrder, device: torch.device) -> int:
+def most_members(config: Config, prepared: Prepared[Examples], order: BatchOrder, device: torch.device) -> int:
     """Returns how many runs fit into the free memory, from a step of one run on the longest examples.
 
     The random states are restored.

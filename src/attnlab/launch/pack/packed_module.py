@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
+from pytorch_lightning.utilities.types import OptimizerConfig, OptimizerLRSchedulerConfig
 from torch import Tensor
 
+from attnlab.config.training_steps import steps_of
 from attnlab.data.batch import Batch
 from attnlab.launch.pack.member import PackMember
 from attnlab.launch.pack.microbatch import pieces
@@ -56,7 +58,7 @@ class PackedModule(StepModule):
         self.clip_value = _limits([member.run.config.optim.clip_value for member in members], stack.flat)
         self.clip_norm = _limits([member.run.config.optim.clip_norm for member in members], stack.flat)
         for row, (member, weight) in enumerate(zip(members, weights, strict=True)):
-            member.module.latest = MemberMetrics(self.metrics, row, () if weight else ("train/ortho",))
+            member.module.latest = MemberMetrics(self._numbers, row, () if weight else ("train/ortho",))
             # before saving and validation the loss is checked, as in a run alone
             member.module.check_losses = partial(self._look_at, row)
 
@@ -64,7 +66,17 @@ class PackedModule(StepModule):
     def latest(self) -> dict[str, Tensor]:
         """Mean loss of the runs that are still trained, for the progress display."""
         active = [row for row, member in enumerate(self.members) if member.active]
-        return {"train/loss": self.metrics["train/loss"][active].mean()}
+        return {"train/loss": self._numbers["train/loss"][active].mean()}
+
+    @property
+    def _numbers(self) -> Mapping[str, Tensor]:
+        """The metrics: in a pack, a number for every run."""
+        return cast(Mapping[str, Tensor], self.metrics)
+
+    @property
+    def _gradients(self) -> Tensor:
+        """The gradients [members, numbers], which exist after every backward pass."""
+        return cast(Tensor, self.stack.flat.grad)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         return super().training_step(batch, batch_idx).sum()
@@ -81,7 +93,7 @@ class PackedModule(StepModule):
         super().on_after_backward()
         for row, parameter in enumerate(self.stack.rows):
             # an optimiser does not change a parameter without a gradient
-            parameter.grad = self.stack.flat.grad[row] if self.members[row].active else None
+            parameter.grad = self._gradients[row] if self.members[row].active else None
 
     def check(self, due: Sequence[StepLosses]) -> None:
         """Check losses; a run whose loss is not finite ends."""
@@ -89,18 +101,18 @@ class PackedModule(StepModule):
             finite = torch.stack(list(seen.arrive().values())).isfinite().all(0)
             for row, member in enumerate(self.members):
                 if member.active and not finite[row]:
-                    gradients = dict(zip(self.stack.names, self.stack.parts(self.stack.flat.grad[row]), strict=True))
+                    gradients = dict(zip(self.stack.names, self.stack.parts(self._gradients[row]), strict=True))
                     own = seen.of_run(row, self.stack.size)
                     member.error = NonFiniteLoss(member.module.describe_non_finite(own, gradients))
 
     def _look_at(self, row: int) -> None:
         self.check(self.loss_monitor.unchecked())
-        if self.members[row].error is not None:
-            raise self.members[row].error
+        if (error := self.members[row].error) is not None:
+            raise error
 
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
         """Clip gradients as in TrainingModule, with separate limits for every run."""
-        gradients = self.stack.flat.grad
+        gradients = self._gradients
         if self.clip_value is not None:
             gradients.clamp_(-self.clip_value, self.clip_value)
         norms = torch.linalg.vector_norm(gradients, dim=1)
@@ -109,13 +121,13 @@ class PackedModule(StepModule):
         self.metrics["train/gradient_norm"] = norms
         self.metrics["train/lr"] = torch.tensor([g["lr"] for g in optimizer.param_groups], dtype=torch.float64)
 
-    def configure_optimizers(self) -> dict:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig | OptimizerConfig:
         options = [member.run.config.optim for member in self.members]
         groups = [
             {"params": [row], **optimizer_options(optim)} for row, optim in zip(self.stack.rows, options, strict=True)
         ]
         optimizer = make_grouped(options[0], groups, fused=True)
-        return with_schedule(optimizer, options, self.config.train.max_steps)
+        return with_schedule(optimizer, options, steps_of(self.config.train))
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
         if self._own_gradients is None:

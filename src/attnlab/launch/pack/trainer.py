@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from attnlab.config.training_steps import steps_of
 from attnlab.launch.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.launch.pack.member import ForMembers, MemberReporter, PackMember, SharedTime
 from attnlab.launch.pack.memory_estimate import most_members
@@ -105,8 +106,8 @@ class PackTrainer:
 
     def _fit(self, members: list[PackMember], clock: SharedTime) -> None:
         """Train until the last step; members that stopped early have an error."""
-        first, options = members[0].run, self.config.train
-        if first.step >= options.max_steps:
+        first, options, max_steps = members[0].run, self.config.train, steps_of(self.config.train)
+        if first.step >= max_steps:
             return
         self.reporter.say(f"each run has {size_line(first.network, first.device)}")
         first.evaluator.try_longest()
@@ -118,9 +119,9 @@ class PackTrainer:
             member.restore(state)
         checkpoints = PackCheckpoints(members, stack, saved)
         callbacks = [
-            TrainProgress(self.reporter, options.max_steps, f"training {len(members)} runs"),
+            TrainProgress(self.reporter, max_steps, f"training {len(members)} runs"),
             ForMembers(members, clock.pass_on),
-            PackSaving(options.checkpoint_every, options.max_steps, self.stop.pending, checkpoints),
+            PackSaving(options.checkpoint_every, max_steps, self.stop.pending, checkpoints),
         ]
         seed_everything(_seed([(member.run.config.seed, first.step) for member in members]))
         pack = replace(first, reporter=self.reporter)

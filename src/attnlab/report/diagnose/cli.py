@@ -25,7 +25,7 @@ def diagnose_main(argv: Sequence[str]) -> int:
     line = read_options(DiagnoseOptions, argv, folder_words(argv, ("diagnose", "compare")))
     if problems := unknown_options(DiagnoseOptions, line.others) + line.problems:
         raise ConfigError(problems, PROGRAM)
-    options = line.options
+    options = line.complete()
     out = options.out or options.diagnose / "diagnosis"
     require_writable(out, ELSEWHERE)
     from attnlab.report.diagnose.run_figures import diagnose_run

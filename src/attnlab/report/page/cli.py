@@ -53,7 +53,7 @@ def page_main(argv: Sequence[str]) -> int:
     line = read_options(PageOptions, argv)
     if problems := unknown_options(PageOptions, line.others) + line.problems:
         raise ConfigError(problems, "report.py page")
-    options = line.options
+    options = line.complete()
     page = Page(options.out, (options.measured or MEASURED, options.reports or REPORTS))
     written = time.strftime("%Y-%m-%d %H:%M %Z")
     text = templates().get_template("page.html").render(page=page, written=written)

@@ -26,6 +26,7 @@ from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle
 from attnlab.data.picture_sequences import SIDE, GreyPictures
+from attnlab.data.torchvision_extra import torchvision_module
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import LraPictures
 
@@ -33,6 +34,9 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 OFFICIAL = read_table(__file__)["image"]
 BATCHES = OFFICIAL.digests
 """md5 of the official files"""
+TRAINING = [name for name in BATCHES if name.startswith("data_batch")]
+Batches = dict[str, tuple[np.ndarray, np.ndarray]]
+"""grey pictures [n, 32, 32] and classes [n] by the name of their file"""
 
 
 def to_grey(pixels: np.ndarray) -> np.ndarray:
@@ -75,7 +79,29 @@ def _no_batch(where: str, problem: str) -> DataError:
     return DataError(f"{where} is no batch of CIFAR-10: {problem}. Put the official file in its place.")
 
 
-def read_batches(tree: FileTree) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], bool]:
+def torchvision_batches(tree: FileTree) -> Batches | None:
+    """Pictures and classes of every batch, as torchvision reads them; None where it does not, and `read_batches` does.
+
+    It reads the unpacked official folder alone, and compares the md5 of every file before it unpickles one.
+    """
+    vision = torchvision_module("datasets")
+    if vision is None or not tree.path.is_dir() or tree.path.name != vision.CIFAR10.base_folder:
+        return None
+    try:
+        train, test = (vision.CIFAR10(tree.path.parent, train=part) for part in (True, False))
+    except RuntimeError:
+        # not all files are the official ones
+        return None
+    found = {}
+    for part, names in ((train, TRAINING), (test, [name for name in BATCHES if name not in TRAINING])):
+        pixels = np.moveaxis(part.data, -1, 1).reshape(len(part.data), -1)
+        classes = np.split(np.array(part.targets, dtype=np.uint8), len(names))
+        pictures = map(to_grey, np.split(pixels, len(names)))
+        found |= dict(zip(names, zip(pictures, classes, strict=True), strict=True))
+    return found
+
+
+def read_batches(tree: FileTree) -> tuple[Batches, bool]:
     """Pictures and classes of every batch by name, and whether all files are the official ones byte for byte.
 
     Raises:
@@ -116,7 +142,8 @@ class LraImage(LraPictures):
 
 
 def _build(tree: FileTree, folder: Path) -> None:
-    batches, official = read_batches(tree)
+    known = torchvision_batches(tree)
+    batches, official = read_batches(tree) if known is None else (known, True)
     pictures, answers = zip(*(batches[name] for name in BATCHES), strict=True)
     n_train = sum(map(len, answers[:-1]))
     save_arrays(

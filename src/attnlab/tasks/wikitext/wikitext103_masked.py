@@ -77,9 +77,9 @@ class Wikitext103Masked(WikitextTask):
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
         rows = []
         for text in inputs:
-            first, *others = (encode_text(vocabulary, part) for part in text.split(SPECIAL[vocabulary.mask_id]))
-            rows.append([vocabulary.start_id, *first, *(i for part in others for i in (vocabulary.mask_id, *part))])
-        return language_batch(rows, vocabulary.pad_id, vocabulary.mask_id)
+            first, *others = (encode_text(vocabulary, part) for part in text.split(SPECIAL[BytePair.mask_id]))
+            rows.append([vocabulary.start_id, *first, *(i for part in others for i in (BytePair.mask_id, *part))])
+        return language_batch(rows, vocabulary.pad_id, BytePair.mask_id)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[list[str]]:
         (vocabulary,) = map(load_vocabulary, prepared.keep.values())
