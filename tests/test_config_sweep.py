@@ -97,6 +97,7 @@ def test_hydras_settings_come_beside_the_configuration(conf: Path) -> None:
     config, settings = compose_with_hydra(["experiment=paper/table"], conf)
     assert "hydra" not in config
     params = {"model": "vanilla,linear", "seed": "range(0,3)"}
+    assert settings.pop("sweeper")["name"] == "basic"
     assert settings == {"mode": "MULTIRUN", "params": params, "launcher": {"name": "basic"}}
 
 

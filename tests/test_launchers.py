@@ -34,13 +34,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Records the runs trained together or alone, as (model, seed), without training them."""
     found: Calls = []
 
-    def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
+    def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:
         assert quiet and not label
         found.append(("alone", [(job.typed.model.name, job.typed.seed)]))
         return 0
 
     monkeypatch.setattr(jobs_module, "run_job", run_job)
-    monkeypatch.setattr(console_summary, "print_sweep", lambda jobs: 0)
+    monkeypatch.setattr(console_summary, "print_sweep", lambda jobs, names: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     packs_with(monkeypatch, lambda jobs: [0] * len(jobs), found)
     return found
@@ -80,8 +80,8 @@ def test_what_fits_no_pack_runs_as_without_packing(
     assert sweep(tmp_path, "model=linear,vanilla", "train.max_steps=5") == 0
     assert calls == [("alone", [("linear", 0)]), ("alone", [("vanilla", 0)])]
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == "[1/2] alone: model=linear here, vanilla in the jobs that would fit otherwise"
-    assert said[1].startswith("[1/2] ") and said[1].endswith("seed0")
+    reason = "here, vanilla in the jobs that would fit otherwise"
+    assert said[0] == f"[1/2] model=linear, alone: model=linear {reason}"
 
 
 def test_globs_run_what_was_checked(calls: Calls, tmp_path: Path) -> None:
@@ -115,6 +115,8 @@ def test_a_signal_stops_the_rest_of_the_sweep(calls: Calls, tmp_path: Path, monk
         ("-m hydra/launcher=packed hydra.launcher.max_packd=4", "unknown key; nearest: hydra.launcher.max_packed"),
         ("-m hydra/launcher=packed hydra.launcher.max_packed=0", "max_packed=0: expected a whole number >= 1 or null"),
         ("-m hydra.launcher.max_packed=4", "an option of hydra/launcher=packed, and basic was chosen"),
+        ("-m hydra/launcher=slurm", "hydra/launcher=slurm: no such choice; nearest: submitit_slurm"),
+        ("-m hydra/launcher=submitit_slurm hydra.launcher.timeout=5", "nearest: hydra.launcher.timeout_min"),
         ("-m hydra.launcher.processes=4", "hydra/launcher=basic has no options"),
     ],
 )

@@ -12,9 +12,10 @@ from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environ
 from support.written_runs import a_run
 
 from attnlab.config.check import ConfigError
-from attnlab.config.command_line_words import quoted_folder, read_override
+from attnlab.config.command_line_words import read_override
 from attnlab.config.job_config import apply_values, compose_config, job_config
 from attnlab.config.message_text import command_line
+from attnlab.config.rewritten_words import quoted_folder
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
@@ -69,7 +70,7 @@ def test_what_a_run_and_a_sweep_print(
     assert _job(*_own_options(evaluate[2:])).typed.paths.runs == f"{base}/runs"
     assert {job["paths"]["runs"] for job in jobs_of(again[2:])} == {f"{base}/runs"}
     assert len(jobs_of(again[2:])) >= 3 and leet == ["wandb", "leet", f"{base}/runs/wandb"]
-    assert print_sweep([job_config(config)]) == 0
+    assert print_sweep([job_config(config)], [ODD]) == 0
     # folded where the name is longer than a line
     assert ODD.replace(" ", "") in re.sub(r"\s", "", capsys.readouterr().out)
 

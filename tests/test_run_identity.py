@@ -85,7 +85,7 @@ def test_what_means_the_same_vanishes(argv: list[str]) -> None:
 def test_a_key_that_follows_counts_only_where_it_does_not_follow() -> None:
     assert tag("backbone.dropout=0.2") == "dropout=0.2"
     assert tag("backbone.dropout=0.2", "backbone.attention_dropout=0.2") == "dropout=0.2"
-    assert tag("backbone.dropout=0.2", "backbone.attention_dropout=0.1") == "attention_dropout=0.1,dropout=0.2"
+    assert tag("backbone.dropout=0.2", "backbone.attention_dropout=0.1") == "dropout=0.2,attention_dropout=0.1"
     assert tag("backbone.attention_dropout=0.2") == "attention_dropout=0.2"
 
 
@@ -109,7 +109,7 @@ def test_a_decoder_of_its_own_counts() -> None:
     own = tag(f"model.decoder=[{{share: 1.0, attention: {{_target_: {softmax}}}}}]")
     both = tag(f"model.encoder.0.attention._target_={softmax}", "model.ortho.weight=0.02")
     assert own == f"decoder.0.attention._target_={softmax}"
-    assert both == f"encoder.0.attention._target_={softmax},ortho.weight=0.02"
+    assert both == f"ortho.weight=0.02,encoder.0.attention._target_={softmax}"
 
 
 def test_long_tags_are_cut_at_a_comma_and_hashed() -> None:
@@ -120,12 +120,16 @@ def test_long_tags_are_cut_at_a_comma_and_hashed() -> None:
         "backbone.d_feed_forward=128",
         "optim.lr=3e-3",
         "optim.clip_norm=3",
+        "optim.betas=[0.9,0.98]",
+        "backbone.n_layers=2",
     ]
     long = tag(*argv)
     head, _, digest = long.rpartition(",")
-    assert head == "batch_size=128,checkpoint_every=250,clip_norm=3,d_feed_forward=128,d_model=64"
+    # what matters most comes first; checkpoint_every changes no number
+    assert head == "d_model=64,n_heads=4,n_layers=2,d_feed_forward=128,lr=0.003,schedule=one_cycle"
+    assert long == tag(*argv, "train.log_every=7", "train.eval_batch_size=3")
     assert len(digest) == 10
-    assert long != tag(*argv, "backbone.n_layers=2")
+    assert long != tag(*argv, "train.accumulate=2")
     assert long == tag(*reversed(argv), "seed=3")
     assert len(tag("experiment=quickstart")) <= 120
 

@@ -18,7 +18,7 @@ import pytest
 import wandb
 from support.sample_report import write_report
 from support.small_runs import SMALL_SCAN, config_of, run_job, run_pack
-from support.wandb_server import Arrived, server
+from support.wandb_server import Arrived, server, wandb_command
 
 import attnlab
 from attnlab.config.job_config import job_config
@@ -35,15 +35,6 @@ SMALL = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2")
 
 def offline_runs(folder: Path) -> list[Path]:
     return sorted((folder / "runs" / "wandb").glob("offline-run-*"))
-
-
-def wandb_command(*words: str, folder: Path | None = None, **environment: str) -> str:
-    """What wandb's own tool says; its logs go to `wandb` in the folder it is called from."""
-    line = [str(Path(sys.executable).parent / "wandb"), *words]
-    # the tool may be told to be silent by a run of this process
-    around = {key: value for key, value in os.environ.items() if key != "WANDB_SILENT"} | environment
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True, env=around, cwd=folder)
-    return done.stdout + done.stderr
 
 
 def synced(runs: list[Path], arrived: Arrived) -> str:

@@ -4,7 +4,7 @@ Hydra stops at its first error. Here every argument is read by itself, so that o
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 from attnlab.config.compose import group_choices
 from attnlab.config.message_text import choice, hint, listed, offered, show
 from attnlab.config.nearest_word import key_called, named_key, nearest
-from attnlab.config.target_validation import schema_keys, task_yaml
+from attnlab.config.rewritten_words import quoted_folder, sections, with_our_names
+from attnlab.config.target_validation import schema_keys
 
 FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
 """Hydra's flags that are offered; its flags for another configuration folder would bypass the check"""
@@ -24,7 +25,10 @@ _OPTIONAL_GROUPS = ("experiment", "debug")
 
 @dataclass(frozen=True)
 class Item:
-    """One override: `values` holds one value, or all values of a sweep; `add` is "", "+" or "++"."""
+    """One override: `values` holds one value, or all values of a sweep; `add` is "", "+" or "++".
+
+    interval: values are the ends of an interval, which only a search can sweep (`config.search`).
+    """
 
     text: str
     key: str
@@ -33,6 +37,7 @@ class Item:
     delete: bool = False
     swept: bool = False
     group: bool = False
+    interval: bool = False
 
     @property
     def is_hydra(self) -> bool:
@@ -53,11 +58,19 @@ class Words:
     problems: list[str] = field(default_factory=list)
     multirun: bool = False
     show_only: bool = False
+    data_set_named: bool = False
+
+    def as_written(self, problem: str) -> str:
+        """A problem with the key that the user wrote: `task.name` where it stands for `task.dataset`."""
+        return problem.replace("task.dataset=", "task.name=", 1) if self.data_set_named else problem
 
 
 def read_command(argv: Sequence[str], conf: Path) -> Words:
     """Reads a command line; unreadable arguments become problems."""
-    words, texts, rest = Words(), [], _by_option(argv, conf)
+    words, texts, rest = Words(), [], with_our_names(argv, conf)
+    # elsewhere the key is what it says, and a wrong one is reported as it is written
+    words.data_set_named = any(word.lstrip("-").startswith("task.name=") for word in argv)
+    words.data_set_named &= any(word.startswith("task.dataset=") for word in rest)
     while rest:
         word = rest.pop(0)
         name, _, value = word.partition("=")
@@ -98,47 +111,11 @@ def _bad_flag(word: str, following: str) -> str:
     key = name if "." in name else named_key(ours, schema_keys()) or key_called(ours)
     if key or equals or following:
         text = f"{word} {following}".rstrip()
-        return f"{text}: unknown flag; options are written without dashes: {key or name}={value or following or '...'}"
+        near = key or nearest(name, [*schema_keys(), *sections()]) or name
+        return f"{text}: unknown flag; nearest: {near}={value or following or '...'}"
     flags = [flag for flag in FLAGS if flag.startswith("--")]
     near = nearest(name, [flag.lstrip("-") for flag in flags])
     return f"{word}: unknown flag{hint(near and '--' + near)}; flags: {listed(flags)}; options are written key=value"
-
-
-def readable(argv: Sequence[str], conf: Path) -> list[str]:
-    """A command line in Hydra's grammar: data sets of GLUE as an option, folders in quotes."""
-    return [quoted_folder(word) for word in _by_option(argv, conf)]
-
-
-def _by_option(argv: Sequence[str], conf: Path) -> list[str]:
-    name = next((word.partition("=")[2] for word in argv if word.startswith("task=")), "")
-    return with_data_set_names(argv, task_yaml(name, conf) if name in group_choices(conf)["task"] else {})
-
-
-def quoted_folder(word: str) -> str:
-    """An override with the folder in quotes, if it sets one (`from_run=`, `paths.*=`); else the override unchanged.
-
-    Folder names can hold blanks, brackets, equals signs and commas, which Hydra's grammar would interpret.
-    """
-    key, _, folder = word.partition("=")
-    name = key.lstrip("+")
-    if not (name.rpartition(".")[2] == "from_run" or name.startswith("paths.")):
-        return word
-    if folder[:1] in ("'", '"') or re.fullmatch(r"[\w./-]*", folder):
-        return word
-    # In quotes Hydra keeps a backslash, unless a quote follows.
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), folder)
-    return f"{key}='{escaped}'"
-
-
-def with_data_set_names(words: Sequence[str], task: Mapping[str, Any]) -> list[str]:
-    """The arguments with `task.name=cola` replaced by `task.dataset=cola`, as users of GLUE expect.
-
-    Args:
-        task: options of the task; without a `dataset` the arguments stay as they are.
-    """
-    if "dataset" not in task:
-        return list(words)
-    return [word.replace("task.name=", "task.dataset=", 1) if word.startswith("task.name=") else word for word in words]
 
 
 def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[str]]:
@@ -199,7 +176,8 @@ def read_override(text: str, conf: Path) -> Item:
     if twice is not None:
         raise ValueError(f"{text}: {show(twice)} comes twice; two jobs would share one run folder")
     add = "++" if override.is_force_add() else "+" if override.is_add() else ""
-    return Item(text, key, tuple(values), add, override.is_delete(), swept, key in group_choices(conf))
+    interval = override.is_interval_sweep()
+    return Item(text, key, tuple(values), add, override.is_delete(), swept, key in group_choices(conf), interval)
 
 
 def _values(override: Any, conf: Path) -> list[Any]:
@@ -215,6 +193,8 @@ def _values(override: Any, conf: Path) -> list[Any]:
         if choices and not value.filter(choices):
             raise ValueError(f"{override.input_line}: matches no choice; {key}: {offered(choices)}")
         return value.filter(choices)
+    if override.is_interval_sweep():
+        return [value.start, value.end]
     if not override.is_discrete_sweep():
         return []
     # As in Hydra's sweeper: every value is written as text and parsed again.

@@ -55,7 +55,7 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
 
     Returns:
         the node, and Hydra's settings: `mode` (None, "RUN" or "MULTIRUN"), sweeper `params` (key: text, as on a command
-        line) and `launcher` (its `name` and its options).
+        line), `launcher` and `sweeper` (`name` and options).
     """
     from hydra import compose
 
@@ -65,6 +65,7 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
         "mode": None if mode is None else mode.name,
         "params": {} if params is None else OmegaConf.to_container(params, resolve=True),
         "launcher": {"name": node.hydra.runtime.choices["hydra/launcher"], **unresolved(node.hydra.launcher)},
+        "sweeper": {"name": node.hydra.runtime.choices["hydra/sweeper"], **unresolved(node.hydra.sweeper)},
     }
     settings["launcher"].pop("_target_", None)
     with open_dict(node):

@@ -14,6 +14,7 @@ from attnlab.config.command_line_words import read_overrides
 from attnlab.config.compatibility_rules import ignored_options
 from attnlab.config.compose import compose_with_hydra
 from attnlab.config.fill_defaults import completed
+from attnlab.config.find_run_folder import find_run_folder
 from attnlab.config.message_text import listed, show
 from attnlab.config.run_identity import run_folder, run_label
 from attnlab.config.schema import Config
@@ -39,8 +40,13 @@ class JobConfig:
 
     @cached_property
     def folder(self) -> Path:
-        """The run folder."""
-        return run_folder(self.raw, self.conf)
+        """The run folder; a run that was begun under a former name stays there."""
+        return find_run_folder(self.raw, self.conf)
+
+    @property
+    def has_former_name(self) -> bool:
+        """Whether the run was begun when its folder would have had another name."""
+        return self.folder != run_folder(self.raw, self.conf)
 
     @cached_property
     def label(self) -> str:

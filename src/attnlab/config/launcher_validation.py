@@ -10,7 +10,10 @@ from omegaconf.errors import OmegaConfBaseException
 from attnlab.config.command_line_words import Item, Words
 from attnlab.config.compose import compose_node
 from attnlab.config.message_text import choice, first_line
+from attnlab.config.nearest_word import nearest
 from attnlab.config.schema import Count
+from attnlab.config.search import GROUP as SWEEPERS
+from attnlab.config.search import sweeper_problem
 from attnlab.config.type_check import conform, unknown_keys
 
 GROUP = "hydra/launcher"
@@ -28,21 +31,24 @@ def not_installed(item: Item) -> str | None:
 
 
 def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
-    """The problem of an option that the chosen launcher does not have, else None.
+    """The problem of an option that the chosen launcher or sweeper does not have, else None.
 
     Args:
-        words: the overrides of the command line, the choice of the launcher included.
+        words: the overrides of the command line, the choice of the launcher and the sweeper included.
     """
-    key = item.key.removeprefix(f"{_SECTION}.")
-    by_name = _options_by_name()
-    name = next((word.values[0] for word in words if word.key == GROUP and word.values), "basic")
-    if key == item.key or name not in by_name or key in by_name[name]:
+    group, _, key = item.key.replace(".", "/", 1).partition(".")
+    by_name = _options_by_name(group) if group in (GROUP, SWEEPERS) else {}
+    name = next((word.values[0] for word in words if word.key == group and word.values), "basic")
+    if not key or name not in by_name or key.partition(".")[0] in by_name[name]:
         return None
+    value = {key: item.values[0] if item.values else None}
+    if nearest(key, by_name[name]):
+        return unknown_keys(value, by_name[name], group.replace("/", "."))[0]
     if owners := [other for other, options in by_name.items() if key in options]:
-        return f"{item.text}: an option of {GROUP}={' or '.join(owners)}, and {name} was chosen"
+        return f"{item.text}: an option of {group}={' or '.join(owners)}, and {name} was chosen"
     if not by_name[name]:
-        return f"{item.text}: {GROUP}={name} has no options"
-    return unknown_keys({key: item.values[0] if item.values else None}, by_name[name], _SECTION)[0]
+        return f"{item.text}: {group}={name} has no options"
+    return unknown_keys(value, by_name[name], group.replace("/", "."))[0]
 
 
 def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
@@ -55,13 +61,13 @@ def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _options_by_name() -> dict[str, list[str]]:
-    """The options of every installed launcher."""
+def _options_by_name(group: str) -> dict[str, list[str]]:
+    """The options of every installed launcher or sweeper."""
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
-    files = store.list(GROUP)
-    nodes = {file.removesuffix(".yaml"): store.load(f"{GROUP}/{file}").node for file in files}
+    files = [file for file in store.list(group) if file.endswith(".yaml")]
+    nodes = {file.removesuffix(".yaml"): store.load(f"{group}/{file}").node for file in files}
     return {name: [str(key) for key in node if key != "_target_"] for name, node in nodes.items()}
 
 
@@ -93,6 +99,8 @@ def hydra_words(words: Words, loader: Any) -> tuple[list[str], list[str]]:
 
 def _choice_problem(item: Item, loader: Any) -> str | None:
     choices = loader.get_group_options(item.key, ObjectType.CONFIG)
+    if item.key == SWEEPERS:
+        return sweeper_problem(item, choices)
     if item.values and item.values[0] in choices:
         return None
     if problem := not_installed(item):

@@ -1,5 +1,6 @@
 """Parts of error messages: short lists of choices, values as a user types them."""
 
+import contextlib
 import difflib
 import os
 import re
@@ -33,6 +34,13 @@ def as_started(text: str) -> str:
     if not Path(sys.argv[0]).name.startswith("attnlab-"):
         return text
     return re.sub(r"(?:python )?\b(train|evaluate|report)\.py\b", r"attnlab-\1", text)
+
+
+def short_path(path: Path | str) -> str:
+    """A path for the console: relative to the current folder where it lies below it."""
+    with contextlib.suppress(ValueError, OSError):
+        return str(Path(path).absolute().relative_to(Path.cwd()))
+    return str(path)
 
 
 def hint(word: str | None) -> str:

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from attnlab.config.compose import choice_named, compose_with_hydra
 from attnlab.config.fill_defaults import completed
-from attnlab.config.run_identity import run_folder
+from attnlab.config.find_run_folder import find_run_folder
 
 _trained_by: dict[str, str] = {}
 """run folders that `run_of` returned, each with its experiment; for messages only"""
@@ -31,7 +31,7 @@ def run_of(experiment: str, model: str, seed: int, runs: str) -> str:
     `${run_of:qin2022/table5_pretraining,${model.name},${seed},${paths.runs}}`
     """
     config = _composed(experiment, model)
-    folder = str(run_folder(config | {"seed": seed, "paths": config["paths"] | {"runs": runs}}))
+    folder = str(find_run_folder(config | {"seed": seed, "paths": config["paths"] | {"runs": runs}}))
     _trained_by[folder] = experiment
     return folder
 

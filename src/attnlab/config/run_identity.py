@@ -1,17 +1,15 @@
 """The run folder as a pure function of the configuration: label / model / tag / seed.
 
 All configurations here are complete (`defaults.completed`). The tag names the differences from the plain composition
-of the task and model. Commands with the same meaning share one folder, and different ones never do: every folder name
-belongs to one configuration only.
+of the task and model, the most important ones first (`run_identity.yaml`). Commands with the same meaning share one
+folder, and different ones never do: every folder name belongs to one configuration only, bookkeeping aside.
 """
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from omegaconf import OmegaConf
 
@@ -22,6 +20,8 @@ from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
 from attnlab.config.own_conf import cached_per_folder
 from attnlab.config.shipped_files import CONF
+from attnlab.config.unique_text import unique_text
+from attnlab.config.yaml_tables import table_beside
 
 NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "debug", "report")
 """sections that do not change the trained network; the seed has its own folder level, and debug=... sets other
@@ -29,11 +29,24 @@ sections"""
 
 _LONGEST, _KEPT, _DIGITS = 120, 80, 10
 
+_TABLE = table_beside(__file__)
+_RANKS = {key: rank for rank, key in enumerate(_TABLE["order"])}
+_EXAMPLES_A_BATCH = "train.eval_batch_size"
+
+
+def bookkeeping(config: Mapping[str, Any]) -> frozenset[str]:
+    """Keys that change no number of this run, but for rounding: they are no part of its identity.
+
+    The batch size of evaluation is not among them where it decides how many examples `train.eval_batches` evaluates.
+    """
+    cut = (config.get("train") or {}).get("eval_batches") is not None
+    return frozenset(_TABLE["bookkeeping"]) - ({_EXAMPLES_A_BATCH} if cut else set())
+
 
 def run_label(config: Mapping[str, Any]) -> str:
     """Task and split: the task's name and the values of the options in its label (`scan-length_cutoff-26`)."""
     task = config["task"]
-    return "-".join([task["name"], *(_written(task[option]) for option in label_options(task))])
+    return "-".join([task["name"], *(unique_text(task[option]) for option in label_options(task))])
 
 
 def label_options(task: Mapping[str, Any]) -> list[str]:
@@ -45,21 +58,40 @@ def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
     """Differences from the plain composition of this task and model, as `key=value` joined by commas, or `default`.
 
     A key that follows another one (`attention_dropout: ${backbone.dropout}`) counts only if its value differs from it.
+    A long tag ends in a hash of all of them.
     """
+    parts = tag_parts(config, conf)
+    return cut_tag([parts[key] for key in sorted(parts.keys() - bookkeeping(config), key=_importance)])
+
+
+def tag_parts(config: Mapping[str, Any], conf: Path = CONF) -> dict[str, str]:
+    """Differences from the plain composition of this task and model by key, bookkeeping included: `key=value`."""
     config = _with_filled_shares(config)
     expected, suffixes = _expected(config, conf)
-    actual = flatten(comparable(config))
+    actual = flatten(_without_sections(config))
     expected = _without_unused_defaults(expected, actual)
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
-    parts = []
+    found = {}
     for key in (actual.keys() | expected.keys()) - shown:
         new = _text(actual, key)
         if new != _text(expected, key):
-            parts.append(f"{suffixes.get(key, key)}={new}")
-    tag = ",".join(sorted(parts)) or "default"
+            found[key] = f"{suffixes.get(key, key)}={new}"
+    return found
+
+
+def cut_tag(parts: Sequence[str]) -> str:
+    """Parts of a tag, joined; a long tag is cut at a comma and ends in a hash of the whole."""
+    tag = ",".join(parts) or "default"
     if len(tag) <= _LONGEST:
         return tag
     return f"{tag[:_KEPT].rpartition(',')[0] or tag[:_KEPT]},{hashlib.sha256(tag.encode()).hexdigest()[:_DIGITS]}"
+
+
+def _importance(key: str) -> tuple[int, str]:
+    """Place of a key in a tag: by the longest of its sections that `run_identity.yaml` lists."""
+    words = key.split(".")
+    sections = (".".join(words[:end]) for end in range(len(words), 0, -1))
+    return next((_RANKS[section] for section in sections if section in _RANKS), len(_RANKS)), key
 
 
 def run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
@@ -69,6 +101,17 @@ def run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A complete configuration without the sections of `NOT_IDENTITY` and `bookkeeping`, with shares as numbers."""
+    aside = bookkeeping(config)
+    return {
+        section: {key: value for key, value in values.items() if f"{section}.{key}" not in aside}
+        if section == "train" and isinstance(values, Mapping)
+        else values
+        for section, values in _without_sections(config).items()
+    }
+
+
+def _without_sections(config: Mapping[str, Any]) -> dict[str, Any]:
     """A complete configuration without the sections of `NOT_IDENTITY`, and with shares of layers as numbers."""
     return {key: value for key, value in _with_filled_shares(config).items() if key not in NOT_IDENTITY}
 
@@ -81,7 +124,16 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         config: the content of the run's config.yaml; defaults that a later version adds must not change the hash.
     """
-    values = {key: _written(value) for key, value in flatten(comparable(config)).items() if value is not None}
+    return _named_hash(config, comparable(config))
+
+
+def former_identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Identity of a run in checkpoints written while bookkeeping still counted."""
+    return _named_hash(config, _without_sections(config))
+
+
+def _named_hash(config: Mapping[str, Any], hashed: Mapping[str, Any]) -> dict[str, Any]:
+    values = {key: unique_text(value) for key, value in flatten(hashed).items() if value is not None}
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     names = {part: config[part]["name"] for part in ("task", "model")}
     return {**names, "seed": config["seed"], "configuration": digest}
@@ -111,7 +163,7 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 def _text(values: Mapping[str, Any], key: str) -> str:
     """A value as written in a tag; empty, unlike every value, if the key is missing."""
-    return _written(values[key]) if key in values else ""
+    return unique_text(values[key]) if key in values else ""
 
 
 @cached_per_folder
@@ -123,7 +175,7 @@ def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any
     # A task's yaml sets no key of the model, and a model's yaml no other: one composition of each serves all pairs.
     own = _unresolved(f"model={choice_named('model', model, conf)}", conf)["model"]
     raw = with_decoder(_unresolved(f"task={task}", conf) | {"model": own})
-    keys = flatten(comparable(plain(OmegaConf.create(raw))))
+    keys = flatten(_without_sections(plain(OmegaConf.create(raw))))
     shorts = [key.partition(".")[2] or key for key in keys]
     suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}
     return raw, suffixes
@@ -142,9 +194,9 @@ def _expected(config: Mapping[str, Any], conf: Path) -> tuple[dict[str, Any], di
     # Defaults of the classes in use. A class that the plain composition does not name adds no difference by them.
     raw = filled(raw, defaults(config))
     grafted = _grafted(raw, config)
-    following = [key for key, value in flatten(comparable(grafted)).items() if "${" in str(value)]
+    following = [key for key, value in flatten(_without_sections(grafted)).items() if "${" in str(value)]
     node = OmegaConf.create(grafted)
-    values = {key: value for key, value in flatten(comparable(raw)).items() if "${" not in str(value)}
+    values = {key: value for key, value in flatten(_without_sections(raw)).items() if "${" not in str(value)}
     for key in following:
         found = OmegaConf.select(node, key)
         values |= flatten(OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found, key)
@@ -174,31 +226,3 @@ def _grafted(plain: Any, actual: Any) -> Any:
     if isinstance(plain, list) and isinstance(actual, list) and len(plain) == len(actual):
         return [_grafted(*pair) for pair in zip(plain, actual, strict=True)]
     return actual
-
-
-def _written(value: Any) -> str:  # noqa: PLR0911
-    """A value as unique text, safe in file names: equal numbers alike (1e-3, 0.001; 5, 5.0), lists joined by +."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case float() if value.is_integer() and abs(value) < 1e16:
-            return str(int(value))
-        case float() | int():
-            return re.sub(r"e\+?(-?)0*", r"e\1", repr(value))
-        case list() if not any(isinstance(item, (list, dict)) for item in value):
-            # Lists of fewer than two items end with a plus, unlike the item alone.
-            return "+".join(map(_written, value)) + ("+" if len(value) < 2 else "")
-        case str():
-            return quote(f"'{value}'" if _reads_otherwise(value) else value, safe="")
-    return quote(repr(value), safe="")
-
-
-def _reads_otherwise(text: str) -> bool:
-    """Whether text without quotes would be read as a number, a truth value or null."""
-    try:
-        float(text)
-    except ValueError:
-        return text in ("", "null", "true", "false")
-    return True

@@ -19,8 +19,13 @@ from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.message_text import first_line, listed, show
+from attnlab.config.run_identity import bookkeeping
+from attnlab.config.search import Search, read_search
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import addable_keys
+
+NO_SETTINGS = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}}
+"""settings of Hydra where a composition fails"""
 
 
 @dataclass(frozen=True)
@@ -28,13 +33,17 @@ class Command:
     """A checked command line.
 
     jobs:     in the order of their numbers.
+    names:    of the jobs: the values that vary in the sweep, as `model=linear seed=0`.
     launcher: name and options of the launcher that runs the jobs of a sweep.
+    search:   how jobs are chosen if not by all combinations; `jobs` are then corners of the search space.
     choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
     """
 
     multirun: bool
     jobs: list[JobConfig]
+    names: list[str]
     launcher: dict[str, Any]
+    search: Search | None
     choices: list[str]
 
 
@@ -47,7 +56,8 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     found = expand(argv, conf)
     if found.problems:
         raise ConfigError(found.problems)
-    return Command(found.multirun, [typed_job(config, conf) for config in found.configs], found.launcher, found.choices)
+    jobs = [typed_job(config, conf) for config in found.configs]
+    return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices)
 
 
 def expand(argv: Sequence[str], conf: Path) -> "Expansion":
@@ -99,6 +109,7 @@ class Expansion:
 
     Attributes:
         configs:  complete configurations, in the order of the jobs' numbers.
+        names: of these jobs.
         problems: of the command line and of all jobs.
         multirun, launcher, choices: as in `Command`.
     """
@@ -109,6 +120,7 @@ class Expansion:
         self.problems = words.problems + problems
         self.composed: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
         self.compositions: dict[tuple[str, ...], _Composition] = {}
+        self.names: list[str] = []
         self._expand()
 
     def _expand(self) -> None:
@@ -129,10 +141,17 @@ class Expansion:
         self.launcher = settings["launcher"]
         self.problems += launcher_problems(self.launcher)
         self.configs = self._jobs(items)
+        self.search, problems = self._search(settings["sweeper"], items) if self.multirun else (None, [])
+        self.problems += problems
         if self.multirun and master is not None:
             self.problems += self._master_problems(master, given)
+        self.problems += [
+            f"{item.text}: {item.key} changes no number, so these jobs would be one run; give one value"
+            for item in items
+            if item.swept and self.configs and all(item.key in bookkeeping(config) for config in self.configs)
+        ]
         self.choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
-        self.problems = list(dict.fromkeys(self.problems))
+        self.problems = [self.words.as_written(problem) for problem in dict.fromkeys(self.problems)]
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices (None if it does not compose) and Hydra's settings."""
@@ -142,7 +161,7 @@ class Expansion:
                 self.composed[choices] = unresolved(node), settings
             except (HydraException, OmegaConfBaseException) as error:
                 self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {first_line(error)}")
-                self.composed[choices] = None, {"mode": None, "params": {}, "launcher": {"name": "basic"}}
+                self.composed[choices] = None, NO_SETTINGS
         return self.composed[choices]
 
     def _with_sweeper_params(self, params: Mapping[str, str], given: list[Item]) -> list[Item]:
@@ -164,6 +183,10 @@ class Expansion:
         self.problems += problems
         return list(by_key.values())
 
+    def _search(self, sweeper: Mapping[str, Any], items: Sequence[Item]) -> tuple[Search | None, list[str]]:
+        of_hydra = [item for item in self.words.items if item.is_hydra]
+        return read_search(sweeper, self.launcher["name"], [*items, *of_hydra], self.configs)
+
     def _has_sweep(self, experiment: str | None) -> bool:
         if experiment is None:
             return False
@@ -180,6 +203,7 @@ class Expansion:
             config, problems = self._job(pairs)
             if config is not None:
                 jobs.append(completed(config))
+                self.names.append(_job_name(pairs, jobs[-1]))
                 problems = problems + check_config(jobs[-1], self.conf) + overruled_by_model(pairs, jobs[-1])
             for problem in dict.fromkeys(problems):
                 found[problem] += 1
@@ -211,6 +235,12 @@ class Expansion:
                 write = f"++{item.text.lstrip('+')}"
                 problems.append(f"{item.text}: not known to the default {listed(swept)}; in this sweep write {write}")
         return problems
+
+
+def _job_name(pairs: Sequence[Pair], config: Mapping[str, Any]) -> str:
+    """The swept values of a job; its model and seed if nothing is swept."""
+    swept = " ".join(as_text(item, value) for item, value in pairs if item.swept)
+    return swept or f"model={config['model']['name']} seed={config['seed']}"
 
 
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from attnlab.config.check import ConfigError
-from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import JobConfig
-from attnlab.config.message_text import command_line, show
+from attnlab.config.message_text import command_line, short_path
+from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
 from attnlab.learn.metric_units import headlines, text, whole
 from attnlab.run.run_folder import RunError, RunFolder
@@ -35,18 +35,18 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     for name, value in whole(result["metrics"]).items():
         table.add_row(name, text(name, value))
     if selection := result.get("selection"):
-        table.add_row("tested weights", f"{selection.get('rule')}, step {selection.get('step')}")
+        table.add_row("tested weights", f"{selection.get('rule')}, step {selection.get('step', 0):,}")
     if {"seconds", "steps_per_second"} <= result.keys():
         taken, speed = (text(name, result[name]) for name in ("seconds", "steps_per_second"))
         table.add_row("training time", f"{taken}  ({speed})")
-    about = result.get("data", {}).get("about")
-    lines = [debug_note(result), f"computed on: {about}" if about else "", f"run folder: {job.folder}\n"]
+    about, folder = result.get("data", {}).get("about"), short_path(job.folder)
+    lines = [debug_note(result), f"computed on: {about}" if about else "", f"run folder: {folder}\n"]
     if shown:
         lines.append("This run was finished before; its result is shown. Move its folder away to train it again.\n")
-    lines += ["Next, for example:", f"  {command_line('python evaluate.py', f'run={job.folder}')}"]
+    lines += ["Next, for example:", f"  {command_line('python evaluate.py', f'run={folder}')}"]
     lines.append(f"  {_comparison(model)}")
     if raw["logger"]["name"] != "csv":
-        lines.append(f"  {command_line('wandb leet', str(Path(raw['paths']['runs']) / 'wandb'))}")
+        lines.append(f"  {command_line('wandb leet', short_path(Path(raw['paths']['runs']) / 'wandb'))}")
     # names of folders hold brackets, which rich would take for markup
     console = Console(markup=False, highlight=False)
     console.print(table)
@@ -55,7 +55,8 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
 
 def _comparison(model: str) -> str:
     """This command as a sweep over seeds, with baselines if they can run with the same options."""
-    own = [argument for argument in sys.argv[1:] if not argument.startswith(("model=", "seed=", "-"))]
+    given = map(without_dashes, sys.argv[1:])
+    own = [argument for argument in given if not argument.startswith(("model=", "seed=", "-"))]
     for models in (dict.fromkeys(("vanilla", "linear", model)), (model,)):
         sweep = ["-m", *own, f"model={','.join(models)}", "seed=0,1,2"]
         with contextlib.suppress(ConfigError):
@@ -64,21 +65,27 @@ def _comparison(model: str) -> str:
     return command_line("python train.py", *sweep)
 
 
-def print_sweep(jobs: Sequence[JobConfig]) -> int:
+def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequence[str] | None = None) -> int:
     """Print a row for every job of a sweep, from the files of its run folder.
+
+    Args:
+        names: of the jobs (`config.sweep.Command`).
+        values: shown instead of test metrics, as what a search selects by.
 
     Returns:
         exit code: 0 if all are finished.
     """
-    by_folder = {job.folder: job.raw for job in jobs}
-    title = f"{len(by_folder)} runs in {jobs[0].typed.paths.runs}"
-    columns = [Column(name, overflow="fold") for name in ("run", "state", "tested")]
+    by_folder: dict[Path, tuple[str, Mapping[str, Any], str | None]] = {}
+    for job, name, value in zip(jobs, names, values or [None] * len(jobs), strict=True):
+        by_folder.setdefault(job.folder, (name, job.raw, value))
+    runs = "1 run" if len(by_folder) == 1 else f"{len(by_folder):,} runs"
+    title = f"{runs} in {short_path(jobs[0].typed.paths.runs)}"
+    columns = [Column(name, overflow="fold") for name in ("run", "state", "tested" if values is None else "validated")]
     table = Table(*columns, title=title, box=SIMPLE_HEAD, title_justify="left")
-    reasons, names = [], _short_names(list(by_folder.values()))
-    for short, (folder, job) in zip(names, by_folder.items(), strict=True):
-        name = short or str(folder.relative_to(job["paths"]["runs"]))
+    reasons = []
+    for folder, (name, job, value) in by_folder.items():
         state, said = _outcome(folder, job)
-        table.add_row(name, state, said if state == "finished" else "")
+        table.add_row(name, state, (said if value is None else value) if state == "finished" else "")
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")
     # rich would take [encoder] for markup
@@ -88,19 +95,6 @@ def print_sweep(jobs: Sequence[JobConfig]) -> int:
         done = len(by_folder) - len(reasons)
         print(f"{done} finished, {len(reasons)} not; repeat the command to run only what is missing")
     return 1 if reasons else 0
-
-
-def _short_names(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of jobs: task, model and seed where they vary, and options that vary within one task and model."""
-    aside, names = ("paths", "logger", "trainer"), []
-    flat = [flatten({key: value for key, value in job.items() if key not in aside}) for job in jobs]
-    for own in flat:
-        alike = [other for other in flat if all(other[key] == own[key] for key in ("task.name", "model.name"))]
-        varied = [key for key in own if any(other.get(key) != own[key] for other in alike)]
-        between = [key for key in ("task.name", "model.name") if any(other[key] != own[key] for other in flat)]
-        shown = [*between, *(key for key in varied if key != "seed"), *(["seed"] if "seed" in varied else [])]
-        names.append(" ".join(f"{key.removesuffix('.name')}={show(own[key])}" for key in shown))
-    return names
 
 
 def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
-from attnlab.config.command_line_words import with_data_set_names
 from attnlab.config.job_config import JobConfig, apply_values
+from attnlab.config.message_text import short_path
 from attnlab.config.option_parser import options_help, read_options, unknown_options
+from attnlab.config.rewritten_words import with_data_set_names
 from attnlab.config.run_identity import label_options
 from attnlab.learn.metric_units import text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
@@ -47,7 +48,7 @@ def evaluate_main(argv: Sequence[str]) -> int:
     # shown before it is written, as the disk may be full
     _show(report["metrics"])
     write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
-    print(f"written to {file}")
+    print(f"written to {short_path(file)}")
     return 0
 
 

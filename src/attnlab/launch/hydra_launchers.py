@@ -7,8 +7,9 @@ from typing import Any
 
 import hydra
 
-from attnlab.config.command_line_words import flags_first, readable
+from attnlab.config.command_line_words import flags_first
 from attnlab.config.own_conf import join_search_path
+from attnlab.config.rewritten_words import readable
 from attnlab.config.shipped_files import CONF
 from attnlab.launch.joblib_workers import joblib_words, run_with_workers
 from attnlab.launch.run_jobs import Jobs

@@ -2,21 +2,23 @@
 
 import sys
 import traceback
-from pathlib import Path
 
 from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
+from attnlab.config.message_text import short_path
 from attnlab.config.user_error import UserError
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import recorded_result
+from attnlab.run.wandb_agent import given_id, offline_note
 
 
-def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
+def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:
     """Train or resume a run, or show the result of a finished one.
 
     Args:
         quiet: print no table of the run (a sweep prints one of all runs).
         label: printed before the lines of the run, if other processes write to the same terminal.
+        name: of the job in messages; empty: its run folder.
 
     Returns:
         0, 1 (failed), or 128 plus the number of the signal that stopped it, state saved: 130 for Ctrl-C.
@@ -25,6 +27,14 @@ def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
     try:
         result = recorded_result(job)
         shown = result is not None
+        note_former_name(job)
+        if said := offline_note(job.typed.logger.name):
+            print(said, file=sys.stderr)
+        if shown and given_id() and job.typed.logger.name != "csv":
+            from attnlab.run.wandb_mirror import log_finished_run
+
+            if said := log_finished_run(job, result):
+                print(said, file=sys.stderr)
         if not shown:
             if not quiet and job.typed.trainer.progress != "none":
                 print(start_line(job), file=sys.stderr, flush=True)
@@ -33,7 +43,7 @@ def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
             with stop.listening():
                 result, shown = train_run(job, stop, label)
     except (Exception, Stopped) as error:
-        code = exit_code(error, job.folder)
+        code = exit_code(error, f"{label} {name}".strip() or short_path(job.folder))
         stop.pass_on()
         return code
     if not quiet:
@@ -44,30 +54,40 @@ def run_job(job: JobConfig, quiet: bool, label: str = "") -> int:
 
 
 def start_line(job: JobConfig) -> str:
-    """Task, model, seed, device and folder, known before torch is imported and data is read."""
+    """Task, model, seed and device, known before torch is imported and data is read."""
     config = job.typed
-    what = f"task {job.label}, model {config.model.name}, seed {config.seed}"
-    return f"{what}, device {config.trainer.device}; run folder: {job.folder}"
+    return f"task {job.label}, model {config.model.name}, seed {config.seed}, device {config.trainer.device}"
 
 
-def exit_code(error: BaseException, folder: Path) -> int:
-    """Print why a run did not finish; returns its exit code."""
+def note_former_name(job: JobConfig) -> None:
+    """Print that a run lies in a folder with a former name, if it does."""
+    if job.has_former_name:
+        folder = short_path(job.folder)
+        print(f"note: this run was begun under a former name and stays there: {folder}", file=sys.stderr, flush=True)
+
+
+def exit_code(error: BaseException, name: str) -> int:
+    """Print why a run did not finish; returns its exit code.
+
+    Args:
+        name: of the run, in the message.
+    """
     if isinstance(error, UserError):
-        return _failed(folder, str(error))
+        return _failed(name, str(error))
     if isinstance(error, Stopped):
-        print(f"\nstopped: {folder}; repeat the command to go on", file=sys.stderr)
+        print(f"\nstopped: {name}; repeat the command to go on", file=sys.stderr)
         return 128 + error.signum
     if lacks_memory(error):
         smaller = "make it smaller: train.batch_size, train.max_tokens, backbone.*, or the lengths and sizes of task.*"
         said = next(iter(str(error).splitlines()), type(error).__name__)
-        return _failed(folder, f"it does not fit into memory ({said}); {smaller}")
+        return _failed(name, f"it does not fit into memory ({said}); {smaller}")
     traceback.print_exception(error)
-    print(f"\nfailed: {folder} (an unexpected error, above)", file=sys.stderr)
+    print(f"\nfailed: {name} (an unexpected error, above)", file=sys.stderr)
     return FAILED
 
 
-def _failed(folder: Path, reason: str) -> int:
-    print(f"\nfailed: {folder}\n  {reason}", file=sys.stderr)
+def _failed(name: str, reason: str) -> int:
+    print(f"\nfailed: {name}\n  {reason}", file=sys.stderr)
     return FAILED
 
 

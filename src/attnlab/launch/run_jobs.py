@@ -14,7 +14,7 @@ from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.pack_grouping import describe, packs, ranges
 from attnlab.config.sweep import Command
 from attnlab.launch.joblib_workers import Worker
-from attnlab.launch.run_job import run_job, start_line
+from attnlab.launch.run_job import note_former_name, run_job
 from attnlab.run.finished_run import is_finished
 
 _WORKER = Worker()
@@ -33,6 +33,7 @@ class Jobs:
 
     def __init__(self, command: Command, argv: Sequence[str]) -> None:
         self.command, self.argv, self.total = command, list(argv), len(command.jobs)
+        self.names = command.names
         self.process, self.group = os.getpid(), os.getpgrp()
         self.codes: list[int] = []
         self.noted = False
@@ -65,8 +66,7 @@ class Jobs:
         """
         for pack in packs(self.command.jobs):
             if pack.reason:
-                self.say(pack.members, f"alone: {pack.reason}")
-                self._run_here(pack.members[0])
+                self._run_here(pack.members[0], f"alone: {pack.reason}")
             else:
                 self._pack(pack.members, max_packed)
 
@@ -87,7 +87,7 @@ class Jobs:
         job = job_config(OmegaConf.to_container(config, resolve=True))
         if is_finished(job):
             # A worker imports torch before its first job, which takes seconds.
-            self.say([number], f"finished before: {job.folder}")
+            self.say([number], f"{self.names[number]}, finished before")
             return 0
         return _WORKER.run(lambda: self._run_in_worker(job, number), self.process, self.group)
 
@@ -101,7 +101,7 @@ class Jobs:
             return self.codes[-1] if self.codes else 0
         from attnlab.launch.console_summary import print_sweep
 
-        return print_sweep(self.command.jobs) or max(self.codes, default=0)
+        return print_sweep(self.command.jobs, self.names) or max(self.codes, default=0)
 
     def _label(self, numbers: Sequence[int]) -> str:
         return f"[{ranges(number + 1 for number in numbers)}/{self.total}]"
@@ -111,23 +111,33 @@ class Jobs:
         if max(codes) > 128:
             raise SystemExit(max(codes))
 
-    def _run_here(self, number: int) -> int:
-        job = self.command.jobs[number]
-        self.say([number], start_line(job))
-        self._count([run_job(job, quiet=True)])
+    def _run_here(self, number: int, more: str = "") -> int:
+        """Run a job in this process.
+
+        Args:
+            more: printed after its name.
+        """
+        job, name = self.command.jobs[number], self.names[number]
+        finished = is_finished(job)
+        if finished:
+            more = "finished before" + (", under a former name" if job.has_former_name else "")
+        self.say([number], f"{name}, {more}" if more else name)
+        self._count([0 if finished else run_job(job, quiet=True, name=f"{self._label([number])} {name}")])
         return self.codes[-1]
 
     def _pack(self, numbers: Sequence[int], max_packed: int | None) -> None:
         jobs = [self.command.jobs[number] for number in numbers]
-        above = os.path.commonpath([job.folder for job in jobs])
-        device = jobs[0].typed.trainer.device
-        self.say(numbers, f"packed: {describe(jobs)}, device {device}; run folders in {above}")
-        if all(is_finished(job) for job in jobs):
+        device, finished = jobs[0].typed.trainer.device, sum(map(is_finished, jobs))
+        left = f"; {finished} finished before, {len(jobs) - finished} to train" if finished else ""
+        self.say(numbers, f"packed: {describe(jobs)}, device {device}{left}")
+        if finished == len(jobs):
             self._count([0] * len(jobs))
             return
         self._note_device(device)
         from attnlab.launch.pack.run_pack import run_pack
 
+        for job in jobs:
+            note_former_name(job)
         try:
             codes = run_pack(jobs, max_packed)
         except Exception:
@@ -138,8 +148,8 @@ class Jobs:
 
     def _run_in_worker(self, job: JobConfig, number: int) -> int:
         """Run a job in a worker; its number is printed before its lines, since several jobs write to the terminal."""
-        self.say([number], start_line(job))
-        code = run_job(job, quiet=True, label=self._label([number]))
+        self.say([number], self.names[number])
+        code = run_job(job, quiet=True, label=self._label([number]), name=self.names[number])
         if not code:
             self.say([number], "finished")
         return code

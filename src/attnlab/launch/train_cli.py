@@ -15,8 +15,10 @@ from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest, nearest_key
+from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import Command, check_command
 from attnlab.config.train_help import help_text
+from attnlab.run import wandb_agent
 from attnlab.run.warm_start_check import from_run_problems
 
 OWN_LAUNCHERS = ("basic", "packed")
@@ -26,7 +28,10 @@ OWN_LAUNCHERS = ("basic", "packed")
 @command(help_text, needs_words=False)
 def train_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
+    argv = [without_dashes(word) for word in argv]
     checked, shown = check_command(argv), flag_value(argv, "--cfg", "-c")
+    if checked.multirun and wandb_agent.given_id():
+        raise ConfigError([wandb_agent.ONE_RUN])
     if shown == "job":
         print(job_text(checked.jobs[0], flag_value(argv, "--package", "-p")), end="")
         return 0
@@ -69,6 +74,10 @@ def job_text(job: JobConfig, package: str) -> str:
 def _run(command: Command, argv: Sequence[str]) -> int:
     from attnlab.launch.run_jobs import Jobs
 
+    if command.search is not None:
+        from attnlab.launch.search_jobs import run_search
+
+        return run_search(command, argv)
     jobs, name = Jobs(command, argv), command.launcher["name"]
     if command.multirun and name not in OWN_LAUNCHERS:
         from attnlab.launch.hydra_launchers import run_with_hydra

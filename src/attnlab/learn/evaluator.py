@@ -91,7 +91,7 @@ class Evaluator:
         numbers = self.chosen(name, numbers)
         if show:
             if self.train.eval_batches is not None and numbers is not None:
-                cut = f"note: {len(numbers)} of {len(examples)} examples of {name}"
+                cut = f"note: {len(numbers):,} of {len(examples):,} examples of {name}"
                 self.reporter.say(f"{cut} are evaluated (train.eval_batches={self.train.eval_batches})")
             self.reporter.start(f"evaluating {name}", len(examples) if numbers is None else len(numbers))
         numbers = np.arange(len(examples)) if numbers is None else np.asarray(numbers)

@@ -4,7 +4,7 @@ import time
 
 import pytorch_lightning as pl
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from attnlab.data.files.progress import LINE_SECONDS
 from attnlab.learn.callbacks import StepCallback
@@ -38,7 +38,8 @@ class Reporter:
         self.spoken = self.started
         if self.style == "bar":
             name, note = "{task.description}", "{task.fields[note]}"
-            columns = (name, BarColumn(), MofNCompleteColumn(), note, TimeRemainingColumn())
+            done_of = TextColumn("{task.completed:,.0f}/{task.total:,.0f}")
+            columns = (name, BarColumn(), done_of, note, TimeRemainingColumn())
             self.progress = Progress(*columns, console=self.console, transient=False)
             self.task = self.progress.add_task(what, total=total, completed=done, note="")
             self.progress.start()
@@ -50,7 +51,7 @@ class Reporter:
         elif self.style == "lines" and (time.monotonic() - self.spoken > LINE_SECONDS or done == self.total):
             self.spoken = time.monotonic()
             left = (self.total - done) / max(self.rate(done), 1e-9)
-            self.say(f"{self.what} {done}/{self.total}  {note}  {self.rate(done):.1f}/s  {left:.0f} s left")
+            self.say(f"{self.what} {done:,}/{self.total:,}  {note}  {self.rate(done):.1f}/s  {left:.0f} s left")
 
     def rate(self, done: int) -> float:
         """Parts per second since the start."""

@@ -26,6 +26,7 @@ class FoundRun:
     config: of the run; of a missing run, the expected one.
     state:  finished, or, for a run without numbers: missing, running, interrupted, failed, stopped, unreadable, other
         version, other settings.
+    log_every: steps between the gradient norms that a spread is taken over; 0 = as they were logged.
     """
 
     folder: Path
@@ -33,6 +34,7 @@ class FoundRun:
     state: str
     reason: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
+    log_every: int = 0
 
     @property
     def seed(self) -> int:
@@ -67,15 +69,24 @@ class FoundRun:
             except Unreadable as error:
                 return error.short
         found = self._recorded(metric)
+        if found is None and spread_of(metric):
+            return f"its gradient norms were logged every {self._logged_every} steps, not every {self.log_every}"
         if found is None:
             return f"its result has no {metric}"
         return f"its {metric} is {as_float(found):g}, {problem(metric, found)}"
+
+    @property
+    def _logged_every(self) -> int:
+        return max(self.config.get("train", {}).get("log_every", 1), 1)
 
     def _recorded(self, metric: str) -> float | None:
         if metric in OF_RUNS:
             return self.result.get(metric)
         if name := spread_of(metric):
-            return relative_sd([value for _, _, value in self.logged((name,))])
+            if self.log_every and self.log_every % self._logged_every:
+                return None
+            every = self.log_every or 1
+            return relative_sd([value for step, _, value in self.logged((name,)) if not step % every])
         if metric.startswith("val/"):
             selection = self.result.get("selection", {})
             if metric in selection:
@@ -114,7 +125,8 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
         status, result = read_status(folder / "status.json"), read_result(folder / "result.json") or {}
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
-    return FoundRun(folder, config, *_state(config, status, result), result)
+    every = (expected or {}).get("train", {}).get("log_every", 0)
+    return FoundRun(folder, config, *_state(config, status, result), result, every)
 
 
 def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from attnlab.config.message_text import listed
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
 from attnlab.report.table_types import Table
-from attnlab.run.provenance import git_state
+from attnlab.run.provenance import commit_text, git_state
 
 
 def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
@@ -76,8 +76,7 @@ def _distinct(values: Iterable[Any]) -> list[str]:
 
 def commit_of(run: FoundRun) -> str:
     """Short hash of the commit of a run, with a note on uncommitted changes."""
-    git = run.result.get("git", {})
-    return f"{str(git.get('commit') or 'unknown')[:10]}{' with changes' if git.get('dirty') else ''}"
+    return commit_text(run.result.get("git", {}))
 
 
 def origin(table: Table) -> Origin:

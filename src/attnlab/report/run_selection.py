@@ -171,7 +171,8 @@ def require_runs(selection: RunSelection) -> RunSelection:
     """Returns the selection if there is a finished run.
 
     Raises:
-        TableError: there is none; with the states of the runs, or why a glob finds no run.
+        ConfigError: a glob finds no run, and why.
+        TableError: no run is finished; with the states of the runs.
     """
     if any(run.state == "finished" for run in selection.runs):
         return selection
@@ -179,7 +180,7 @@ def require_runs(selection: RunSelection) -> RunSelection:
     if not selection.runs:
         lacking = "run there that was trained in earnest" if left_out else "run folder there (one holds config.yaml)"
         skipped = f"; skipped: {selection.skipped[0]}" if selection.skipped else ""
-        raise TableError(f"runs={selection.name}: no {lacking}{left_out}{skipped}")
+        raise ConfigError([f"runs={selection.name}: no {lacking}{left_out}{skipped}"], "report.py")
     states = Counter(run.state for run in selection.runs)
     counted = ", ".join(f"{count} {state}" for state, count in states.items())
     example = next((f" ({run.folder}: {run.reason})" for run in selection.runs if run.reason), "")

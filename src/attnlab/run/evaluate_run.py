@@ -70,7 +70,7 @@ def _evaluate_subsets(
         identities = prepared.subsets[name].identities()
         seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
         if seen[name]:
-            say(f"note: the run was trained on {seen[name]} of these {found.counts[name]} examples of {name}")
+            say(f"note: the run was trained on {seen[name]:,} of these {found.counts[name]:,} examples of {name}")
     if not found.metrics:
         raise RunError(f"lengths={options.lengths}: {', '.join(names)} have no such example")
     return found, seen

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,11 @@ def git_state() -> dict[str, Any]:
 
     changes = git("status", "--porcelain", "--", ":/src", ":/conf")
     return {"commit": git("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
+
+
+def commit_text(git: Mapping[str, Any]) -> str:
+    """A commit in short, with a word on uncommitted changes."""
+    return f"{str(git.get('commit') or 'unknown')[:10]}{' with changes' if git.get('dirty') else ''}"
 
 
 def hardware(device: "torch.device") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from attnlab.config.run_identity import identity
+from attnlab.config.run_identity import former_identity, identity
 from attnlab.config.type_check import Record, record_problem
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.validation import saved_best, weights_name
@@ -99,8 +99,9 @@ def _require_own(saved: Any, path: Path) -> None:
             f"{path} does not say which run it is of: attnlab 0.1.0 wrote such files, or another program; use that "
             f"version, or move {path.parent} away and repeat the training command to train from the start"
         )
-    own = identity(stored_config(path.parent / "config.yaml"))
-    if there == own:
+    config = stored_config(path.parent / "config.yaml")
+    own = identity(config)
+    if there in (own, former_identity(config)):
         return
     differing = [key for key in ("task", "model", "seed") if there.get(key) != own[key]]
     others = ", ".join(f"{key} {there.get(key)} instead of {own[key]}" for key in differing)

@@ -5,23 +5,41 @@ import torch
 from attnlab.data.examples import Examples
 from attnlab.learn.training_progress import Reporter
 from attnlab.run.provenance import hardware
+from attnlab.run.read_run_files import read_config
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.tasks.base import Prepared, Task
 
 
 def check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, reporter: Reporter) -> None:
-    """Report missing files of an earlier part: the run starts again, or its curves have a gap."""
+    """Report missing files of an earlier part: the run starts again, or its curves have a gap.
+
+    The rows of that part keep their interval if `every` (`train.log_every`) is another one now.
+    """
     reached = folder.status().get("step", 0)
     if not step and reached:
-        reporter.say(f"note: this run had reached step {reached}, but {folder.checkpoint} is gone; it starts over")
+        reporter.say(f"note: this run had reached step {reached:,}, but {folder.checkpoint} is gone; it starts over")
         if file.path.exists():
             file.path.replace(file.path.with_name("metrics.csv.old"))
             reporter.say(f"its metrics are kept in {file.path}.old")
     if said := file.keep_damaged():
         reporter.say(said)
     logged = max((at for at, name, _ in file.rows() if name == "train/loss" and at <= step), default=0)
-    if logged < step // every * every:
-        reporter.say(f"note: {file.path} ends at step {logged} and the checkpoint is at {step}: its curves have a gap")
+    logging = _logging(folder, every) if step else {"every": every, "since": 0}
+    due = step // max(logging["every"], 1) * logging["every"]
+    if logged < due and due > logging["since"]:
+        reporter.say(
+            f"note: {file.path} ends at step {logged:,} and the checkpoint is at {step:,}: its curves have a gap"
+        )
+    if logging["every"] != every:
+        reporter.say(f"note: train.log_every is {every} from step {step:,} on, and was {logging['every']} before")
+        logging = {"every": every, "since": step}
+    folder.set_status("running", logging=logging)
+
+
+def _logging(folder: RunFolder, every: int) -> dict[str, int]:
+    """Interval of the last rows of metrics.csv, and the step from which it holds; by config.yaml in older folders."""
+    given = read_config(folder.config_file)["train"].get("log_every", every)
+    return folder.status().get("logging") or {"every": given, "since": 0}
 
 
 def note_hardware(folder: RunFolder, device: torch.device, reporter: Reporter) -> None:

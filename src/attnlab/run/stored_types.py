@@ -50,6 +50,14 @@ class StoredConfig(Record):
 
 
 @dataclass(frozen=True)
+class StoredLogging(Record):
+    """Interval of the training metrics in metrics.csv, from a step on."""
+
+    every: Integral
+    since: Integral
+
+
+@dataclass(frozen=True)
 class Status(Record):
     """status.json."""
 
@@ -63,6 +71,7 @@ class Status(Record):
     commits: list[dict] = field(default_factory=list)
     hardware: dict = field(default_factory=dict)
     data: dict = field(default_factory=dict)
+    logging: StoredLogging | None = None
     from_run: dict = field(default_factory=dict)
 
 

@@ -4,7 +4,7 @@ Runs that are trained together (`launch.pack`) use the same steps.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,10 @@ def record_start(folder: RunFolder, reporter: Reporter) -> None:
     status, now = folder.status(), provenance.git_state()
     commits = status.get("commits", [])
     if folder.checkpoint.exists():
-        reporter.say(f"resuming {folder.path}")
+        reporter.say(f"resuming from step {status.get('step', 0):,}")
         if commits and commits[-1] != now:
-            reporter.say(f"note: last trained under commit {commits[-1]}, now under {now}; both are recorded")
+            before, here = (provenance.commit_text(commit) for commit in (commits[-1], now))
+            reporter.say(f"note: last trained under commit {before}, now under {here}; both are recorded")
     if not commits or commits[-1] != now:
         commits = [*commits, now]
     started = status.get("started", time.strftime("%Y-%m-%dT%H:%M:%S%z"))
@@ -185,6 +186,7 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any]:
     seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
     status, spec = run.folder.status(), run.prepared.spec
     commits = status["commits"]
+    selected |= _last_validation(run, selected)
     result = {
         "metrics": found.metrics,
         "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
@@ -205,6 +207,14 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any]:
     run.sinks.mirrored(lambda mirror: mirror.summarise(result))
     run.folder.write_result(result)
     return result
+
+
+def _last_validation(run: RunContext, selected: Mapping[str, Any]) -> dict[str, float]:
+    """The main validation metric of the last step, if its weights are tested and the run has validations."""
+    if selected["rule"] != "last_step" or run.config.train.validate_every is None:
+        return {}
+    place = selected["step"], f"val/{run.evaluator.metric}"
+    return {name: value for step, name, value in run.sinks.file.rows() if (step, name) == place}
 
 
 def _open_mirror(

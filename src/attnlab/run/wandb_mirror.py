@@ -11,6 +11,9 @@ import attnlab
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import run_tag
 from attnlab.learn.metric_units import lower_is_better
+from attnlab.run.objective import objective
+from attnlab.run.read_run_files import read_rows
+from attnlab.run.wandb_agent import shown_config
 from attnlab.run.wandb_run import open_run
 
 SUMMARY = ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes")
@@ -42,10 +45,10 @@ class WandbMirror:
             job.typed.logger,
             group=group,
             job_type="train",
-            name=f"{group}/{tag}/seed{config['seed']}",
+            name=f"{config['model']['name']} {tag} seed={config['seed']}",
             tags=_tags(config, tag),
             # Equal for runs that differ in the seed only: the column to group runs by.
-            config={**config, "setting": f"{group}/{tag}"},
+            config={**shown_config(config), "setting": f"{group}/{tag}"},
         )
         self.shown_best: set[str] = set()
         past = {step: {} for step in sorted({row[0] for row in rows} | figures.keys())}
@@ -83,11 +86,29 @@ class WandbMirror:
             "device": hardware["gpu"] or hardware["cpu"],
             "code": attnlab.__version__,
         }
+        if (aim := objective(result)) is not None:
+            # What `wandb sweep` optimises: a number of its own, since the summary of val/... is a maximum or minimum.
+            own["objective"] = aim[1]
         self.run.summary.update(result["metrics"] | {key: result[key] for key in SUMMARY} | own)
 
     def finish(self, exit_code: int) -> None:
         """End the wandb run."""
         self.run.finish(exit_code=exit_code)
+
+
+def log_finished_run(job: JobConfig, result: Mapping[str, Any]) -> str:
+    """Log a run that was finished before as the wandb run that an agent asked for, from the files of its folder.
+
+    Returns:
+        why it could not be logged; else empty.
+    """
+    try:
+        mirror = WandbMirror(job.folder, job, read_rows(job.folder / "metrics.csv")[0], figures={})
+        mirror.summarise(result)
+        mirror.finish(0)
+    except Exception as error:
+        return f"note: wandb did not start ({error}); the sweep does not see this run"
+    return ""
 
 
 def _tags(config: Mapping[str, Any], tag: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attnlab.config.schema import LoggerOptions
 from attnlab.run.read_run_files import Unreadable, plain_bytes
 from attnlab.run.run_folder import write_text
+from attnlab.run.wandb_agent import given_id
 
 if TYPE_CHECKING:
     from wandb import Run
@@ -76,9 +77,15 @@ def _remove_earlier(root: Path, run_id: str) -> None:
 
 
 def _run_id(folder: Path, root: Path, owner: str) -> str:
-    """The id in the folder; a new id if there is none, it is malformed, or it belongs to another folder."""
+    """The id that an agent of wandb gives, else the id in the folder.
+
+    A new id if there is none, it is malformed, or it belongs to another folder.
+    """
+    if (found := given_id()) is not None:
+        write_text(folder / ID_FILE, found)
+        return found
     found = _text(folder / ID_FILE) or ""
-    valid = re.fullmatch("[0-9a-f]{8}", found)
+    valid = re.fullmatch("[0-9a-z]{8}", found)
     owners = set(map(_text, (root / "wandb").glob(f"*run-*-{found}/{OWNER_FILE}"))) if valid else set()
     if not valid or owners - {owner, None}:
         found = secrets.token_hex(4)

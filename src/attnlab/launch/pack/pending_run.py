@@ -41,7 +41,7 @@ class PendingRun:
             else:
                 self.look_up_step()
         except Exception as error:
-            self.code = exit_code(error, self.folder.path)
+            self.code = exit_code(error, self._shown_name)
 
     def look_up_step(self) -> None:
         """Read the step of the last checkpoint."""
@@ -51,7 +51,12 @@ class PendingRun:
         """Record and report how the run ended; nothing is recorded in a folder that was never locked."""
         if self.locked:
             record_end(self.folder, error)
-        self.code = 0 if error is None else exit_code(error, self.folder.path)
+        self.code = 0 if error is None else exit_code(error, self._shown_name)
+
+    @property
+    def _shown_name(self) -> str:
+        """The name in messages that do not stand below the pack's own line."""
+        return f"{self.job.label}/{self.config.model.name}, {self.name}"
 
 
 def pending_runs(jobs: Sequence[JobConfig]) -> list[PendingRun]:

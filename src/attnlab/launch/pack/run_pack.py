@@ -48,7 +48,8 @@ def _with_the_rest(runs: Sequence[PendingRun]) -> list[int]:
     stopped = 0
     for run in runs:
         if run.code is None and not stopped:
-            print(f"alone: {run.name}, at step {run.step}, where no other run is", file=sys.stderr, flush=True)
+            at = f" at step {run.step:,}" if run.step else ""
+            print(f"alone: {run.name}, no other run to train{at}", file=sys.stderr, flush=True)
             run.code = run_job(run.job, quiet=True)
         if run.code is None:
             run.code = stopped

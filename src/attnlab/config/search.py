@@ -1,0 +1,128 @@
+"""Searches: sweeps in which `hydra/sweeper=optuna` chooses each job by the results of earlier ones.
+
+What a search optimises is the main validation metric of the task: the test set selects nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attnlab.config.capabilities import Unknown, signature_of
+from attnlab.config.command_line_words import Item
+from attnlab.config.message_text import hint, listed
+from attnlab.config.nearest_word import nearest
+
+GROUP = "hydra/sweeper"
+OPTUNA = "optuna"
+_SECTION = "hydra.sweeper"
+_NOT_OFFERED = ("ax", "nevergrad")
+_SMALLER_IS_BETTER = ("language_model", "masked_language_model")
+"""kinds of task that are selected by a perplexity, the others by a score"""
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search.
+
+    keys:     whose values the sweeper chooses.
+    minimize: whether smaller values of the validation metric are better.
+    trials:   number of jobs.
+    words:    overrides for Hydra that the command line leaves open.
+    """
+
+    keys: tuple[str, ...]
+    minimize: bool
+    trials: int
+    words: tuple[str, ...]
+
+
+def sweeper_problem(item: Item, installed: Sequence[str]) -> str | None:
+    """The problem of a choice of the sweeper, else None."""
+    name = str(item.values[0]) if item.values else ""
+    if item.key != GROUP or (name in ("basic", OPTUNA) and name in installed):
+        return None
+    if name == OPTUNA:
+        return f"{item.text}: hydra-optuna-sweeper is not installed; pip install -e '.[optuna]' brings it"
+    if name in _NOT_OFFERED:
+        return f"{item.text}: not offered; {GROUP}: basic (every combination), {OPTUNA} (a search)"
+    return f"{item.text}: no such choice{hint(nearest(name, ('basic', OPTUNA)))}; {GROUP}: basic, {OPTUNA}"
+
+
+def read_search(
+    sweeper: Mapping[str, Any], launcher: str, items: Sequence[Item], configs: Sequence[Mapping[str, Any]]
+) -> tuple[Search | None, list[str]]:
+    """The search of a sweep, None for a sweep over all combinations, and its problems.
+
+    Args:
+        sweeper: its name and its options.
+        launcher: name of the launcher.
+        items: overrides of the sweep.
+        configs: complete configurations of the search space's corners.
+    """
+    intervals = [item for item in items if item.interval]
+    if sweeper.get("name") != OPTUNA:
+        if any(item.key == GROUP for item in items):
+            # Another choice was meant, and its problem is reported.
+            return None, []
+        advice = f"an interval is searched with {GROUP}={OPTUNA}; for all combinations write a list"
+        return None, [f"{item.text}: {advice} such as {item.key}={_ends(item)}" for item in intervals]
+    swept = [item for item in items if item.swept]
+    minimize = bool(configs) and any(_smaller_is_better(config) for config in configs)
+    given = {item.key for item in items}
+    problems = _space_problems(swept) + _objective_problems(configs) + _option_problems(sweeper, launcher)
+    direction = getattr(sweeper.get("direction"), "name", sweeper.get("direction"))
+    if f"{_SECTION}.direction" in given and direction != _direction(minimize):
+        problems.append(f"{_SECTION}.direction={direction}: this task's metric is one to {_direction(minimize)}")
+    words = {f"{_SECTION}.direction": _direction(minimize)}
+    # One trial after the other, each with the results of all earlier ones.
+    words[f"{_SECTION}.n_jobs"] = 1
+    if "seed" in (sweeper.get("sampler") or {}) and sweeper["sampler"]["seed"] is None:
+        # The same trials again when the command is repeated, so that it goes on where it stopped.
+        words[f"{_SECTION}.sampler.seed"] = 0
+    own = tuple(f"{key}={value}" for key, value in words.items() if key not in given)
+    return Search(tuple(item.key for item in swept), minimize, sweeper.get("n_trials", 0), own), problems
+
+
+def _ends(item: Item) -> str:
+    return ",".join(f"{value:g}" for value in item.values)
+
+
+def _direction(minimize: bool) -> str:
+    return "minimize" if minimize else "maximize"
+
+
+def _smaller_is_better(config: Mapping[str, Any]) -> bool:
+    try:
+        return signature_of(config["task"]).attributes.get("kind") in _SMALLER_IS_BETTER
+    except Unknown:
+        return False
+
+
+def _space_problems(swept: Sequence[Item]) -> list[str]:
+    if not swept:
+        example = "'optim.lr=tag(log,interval(1e-4,1e-2))'"
+        return [f"{GROUP}={OPTUNA}: nothing to search; write a choice of values, or an interval such as {example}"]
+    lists = [item for item in swept if any(isinstance(value, (list, dict)) for value in item.values)]
+    problems = [f"{item.text}: {OPTUNA} chooses among numbers and words, not among lists" for item in lists]
+    tasks = [item for item in swept if item.key == "task"]
+    advice = "validation metrics of different tasks are not comparable; search each task by itself"
+    return problems + [f"{item.text}: {advice}" for item in tasks]
+
+
+def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Problems of tasks that no validation set can select by."""
+    without = {config["task"]["name"] for config in configs if config["train"].get("validate_every") is None}
+    advice = (
+        "has no validation set, and the test set must select nothing; search on a task that has one "
+        "(train.validate_every), or sweep a grid without"
+    )
+    return [f"{GROUP}={OPTUNA}: task={listed(sorted(without))} {advice} {GROUP}={OPTUNA}"] if without else []
+
+
+def _option_problems(sweeper: Mapping[str, Any], launcher: str) -> list[str]:
+    problems = []
+    if launcher != "basic":
+        problems.append(f"hydra/launcher={launcher}: {GROUP}={OPTUNA} runs its jobs one after the other; leave it out")
+    if sweeper.get("search_space") or sweeper.get("custom_search_space"):
+        problems.append(f"{_SECTION}.search_space: write the search space as overrides, such as {_SECTION}.params")
+    return problems

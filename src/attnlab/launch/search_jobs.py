@@ -1,0 +1,114 @@
+"""Runs the jobs of a search (`hydra/sweeper=optuna`): each returns its validation metric, by which the next is chosen.
+
+A job has the folder of any other run: repeated, it goes on where it stopped, or shows its result.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from attnlab.config.check import ConfigError
+from attnlab.config.command_frame import FAILED, USAGE_ERROR
+from attnlab.config.job_config import JobConfig, job_config
+from attnlab.config.message_text import short_path
+from attnlab.config.search import Search
+from attnlab.config.sweep import Command
+from attnlab.launch.hydra_launchers import hydra_main
+from attnlab.launch.run_job import run_job
+from attnlab.learn.metric_units import lower_is_better, text
+from attnlab.run.finished_run import is_finished
+from attnlab.run.objective import objective
+from attnlab.run.run_folder import RunFolder
+
+
+class SearchJobs:
+    """The jobs of a search that have run so far.
+
+    Args:
+        search: the search.
+        argv: arguments of the command line, which every result records.
+    """
+
+    def __init__(self, search: Search, argv: Sequence[str]) -> None:
+        self.search, self.argv = search, list(argv)
+        self.jobs: list[JobConfig] = []
+        self.names: list[str] = []
+        self.found: list[tuple[str, float] | None] = []
+        self.codes: list[int] = []
+        self.folder = Path()
+
+    def __call__(self, config: DictConfig) -> float:
+        """Run a job that the sweeper has chosen; returns its objective, nan if it failed.
+
+        Raises:
+            SystemExit: a signal stopped it, and with it the search.
+        """
+        sys.argv[1:] = self.argv
+        hydra = HydraConfig.get()
+        self.folder = Path(hydra.sweep.dir)
+        swept = [word for word in hydra.overrides.task if word.lstrip("+").partition("=")[0] in self.search.keys]
+        name, label = " ".join(swept), f"[{hydra.job.num + 1}/{self.search.trials}]"
+        found = self._run(OmegaConf.to_container(config, resolve=True), name, label)
+        if found is not None:
+            print(f"{label} {found[0]} {text(*found)}", file=sys.stderr, flush=True)
+        return math.nan if found is None else found[1]
+
+    def _run(self, config: Any, name: str, label: str) -> tuple[str, float] | None:
+        """Name and value of the objective of a job; None, with a message, if it has none."""
+        try:
+            job = job_config(config)
+        except ConfigError as error:
+            print(f"{label} {name}\n{error}", file=sys.stderr, flush=True)
+            self.codes.append(USAGE_ERROR)
+            return None
+        finished = is_finished(job)
+        print(f"{label} {name}{', finished before' if finished else ''}", file=sys.stderr, flush=True)
+        code = 0 if finished else run_job(job, quiet=True, name=f"{label} {name}")
+        if code > 128:
+            raise SystemExit(code)
+        found = None if code else objective(RunFolder(job.folder).result() or {})
+        if not code and (found is None or lower_is_better(found[0]) != self.search.minimize):
+            aim = "minimize" if self.search.minimize else "maximize"
+            told = f"its result has {found[0] if found else 'no validation metric'}, and the search is one to {aim}"
+            print(f"{label} failed: {told}", file=sys.stderr, flush=True)
+            code, found = FAILED, None
+        self.jobs.append(job)
+        self.names.append(name)
+        self.codes.append(code)
+        self.found.append(found)
+        return found
+
+    def exit_code(self) -> int:
+        """Print a table of the jobs and the best of them; returns 0 if all are finished."""
+        from attnlab.launch.console_summary import print_sweep
+
+        values = ["" if one is None else f"{one[0]} {text(*one)}" for one in self.found]
+        code = print_sweep(self.jobs, self.names, values) if self.jobs else 0
+        found = [(one[1], name, one[0]) for one, name in zip(self.found, self.names, strict=True) if one is not None]
+        if found:
+            value, name, metric = (min if self.search.minimize else max)(found)
+            print(f"best of {len(found)}: {name}, {metric} {text(metric, value)}")
+            print(f"as Hydra records it: {short_path(self.folder / 'optimization_results.yaml')}")
+        return code or max(self.codes, default=0)
+
+
+def run_search(command: Command, argv: Sequence[str]) -> int:
+    """Run a search with the sweeper of Hydra; returns the exit code."""
+    import optuna
+
+    # Our own lines say what each job is and what it reached.
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    jobs = SearchJobs(command.search, argv)
+    run = hydra_main(jobs, [*argv, *command.choices, *command.search.words])
+    try:
+        run()
+    except ValueError:
+        # Raised at the end if no job has a value; each has said why.
+        if any(one is not None for one in jobs.found):
+            raise
+    return jobs.exit_code()

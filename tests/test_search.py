@@ -1,0 +1,108 @@
+"""Searches: what they optimise, which are refused, and what each job returns."""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+from support.small_runs import SMALL_CLEVR, config_of, run_command, run_job, settings
+from support.written_runs import a_run
+
+from attnlab.config.command_line_words import Item, read_override
+from attnlab.config.job_config import compose_config
+from attnlab.config.run_identity import run_folder
+from attnlab.config.search import Search, read_search, sweeper_problem
+from attnlab.config.shipped_files import CONF
+from attnlab.launch import search_jobs
+from attnlab.run.objective import objective
+from attnlab.run.run_folder import RunFolder
+
+OPTUNA = {"name": "optuna", "n_trials": 5, "sampler": {"seed": None}}
+RATES = read_override("optim.lr=tag(log,interval(1e-4,1e-2))", CONF)
+CLEVR = {"task": {"_target_": "attnlab.tasks.sort_of_clevr.task.SortOfClevr", "name": "c"}}
+TEXT = {"task": {"_target_": "attnlab.tasks.wikitext.wikitext2.Wikitext2", "name": "w"}}
+EPOCHS: dict[str, Any] = {"train": {"validate_every": "epoch"}}
+
+
+def problems_of(*items: Item, sweeper: dict[str, Any] = OPTUNA, launcher: str = "basic", **train: Any) -> str:
+    return "; ".join(read_search(sweeper, launcher, items, [CLEVR | {"train": EPOCHS["train"] | train}])[1])
+
+
+def test_an_interval_has_two_ends_that_are_checked() -> None:
+    assert (RATES.values, RATES.swept, RATES.interval) == ((1e-4, 1e-2), True, True)
+    assert "searched with hydra/sweeper=optuna" in problems_of(RATES, sweeper={"name": "basic"})
+
+
+def test_the_direction_is_that_of_the_tasks_metric() -> None:
+    for config, minimize, word in ((CLEVR, False, "maximize"), (TEXT, True, "minimize")):
+        search, problems = read_search(OPTUNA, "basic", [RATES], [config | EPOCHS])
+        assert not problems and (search.minimize, search.trials, search.keys) == (minimize, 5, ("optim.lr",))
+        given = ("hydra.sweeper.n_jobs=1", "hydra.sweeper.sampler.seed=0")
+        assert search.words == (f"hydra.sweeper.direction={word}", *given)
+    chosen = read_override("hydra.sweeper.direction=minimize", CONF)
+    assert "one to maximize" in problems_of(RATES, chosen, sweeper=OPTUNA | {"direction": "minimize"})
+
+
+def test_what_cannot_be_searched_honestly_is_refused() -> None:
+    assert "no validation set, and the test set must select nothing" in problems_of(RATES, validate_every=None)
+    assert "nothing to search" in problems_of()
+    assert "different tasks" in problems_of(read_override("task=scan,glue", CONF))
+    assert "not among lists" in problems_of(read_override("optim.betas=[0.9,0.9],[0.8,0.8]", CONF))
+    assert "runs its jobs one after the other" in problems_of(RATES, launcher="packed")
+
+
+def test_sweepers_that_are_not_there_are_named() -> None:
+    said = {name: sweeper_problem(read_override(f"hydra/sweeper={name}", CONF), ["basic"]) for name in ("ax", "optun")}
+    assert said["ax"].startswith("hydra/sweeper=ax: not offered") and "nearest: optuna" in said["optun"]
+    missing = sweeper_problem(read_override("hydra/sweeper=optuna", CONF), ["basic"])
+    assert missing == (
+        "hydra/sweeper=optuna: hydra-optuna-sweeper is not installed; pip install -e '.[optuna]' brings it"
+    )
+
+
+@pytest.mark.parametrize("rule", ["best_validation", "last_step"])
+def test_a_result_has_the_validation_of_the_weights_that_were_tested(rule: str, tmp_path: Path) -> None:
+    more = ("train.max_steps=2", "train.validate_every=1", "model=linear", f"train.selection={rule}")
+    paper = () if rule == "best_validation" else ("train.paper_rule=null",)
+    raw = config_of(tmp_path, *SMALL_CLEVR, *more, *paper)
+    assert run_job(raw, quiet=True) == 0
+    folder = RunFolder(run_folder(raw))
+    result = folder.result()
+    rows = (folder.path / "metrics.csv").read_text().splitlines()
+    assert objective(result)[0] == "val/accuracy" and result["selection"]["rule"] == rule
+    assert f"{result['selection']['step']},val/accuracy,{objective(result)[1]!r}" in rows
+
+
+def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hydra = SimpleNamespace(sweep=SimpleNamespace(dir=str(tmp_path)), job=SimpleNamespace(num=1))
+    hydra.overrides = SimpleNamespace(task=["task=sort_of_clevr", "optim.lr=0.01"])
+    monkeypatch.setattr(search_jobs, "HydraConfig", SimpleNamespace(get=lambda: hydra))
+    monkeypatch.setattr("sys.argv", ["train.py"])
+    raw = compose_config(settings(tmp_path, "task=sort_of_clevr", "model=linear", "optim.lr=0.01"))
+    selected = {"rule": "best_validation", "step": 3, "val/accuracy": 0.625}
+    a_run(run_folder(raw), raw, selection=selected)
+    jobs = search_jobs.SearchJobs(Search(("optim.lr",), False, 4, ()), ["-m"])
+    assert jobs(OmegaConf.create(raw)) == 0.625
+    assert math.isnan(jobs(OmegaConf.create(raw | {"optim": raw["optim"] | {"lr": -1}})))
+    said = capsys.readouterr()
+    assert "[2/4] optim.lr=0.01, finished before\n[2/4] val/accuracy 62.5 %" in said.err
+    assert "optim.lr=-1: expected a number > 0" in said.err
+    assert jobs.exit_code() == 2
+    said = capsys.readouterr().out
+    assert "val/accuracy 62.5 %" in said and "best of 1: optim.lr=0.01" in said and "99" not in said
+    other = search_jobs.SearchJobs(Search(("optim.lr",), True, 4, ()), ["-m"])
+    assert math.isnan(other(OmegaConf.create(raw))) and other.codes == [1]
+
+
+def test_a_search_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    more = ("train.max_steps=2", "train.validate_every=1", "model=linear", "hydra.sweeper.n_trials=2")
+    line = ["-m", "hydra/sweeper=optuna", "optim.lr=interval(1e-4,1e-2)", *settings(tmp_path, *SMALL_CLEVR, *more)]
+    for state in ("resuming", "finished before"):
+        done = run_command("train.py", *line)
+        assert done.returncode == 0, done.stderr
+        assert "best of 2: optim.lr=" in done.stdout and (state == "resuming" or done.stderr.count(state) == 2)
