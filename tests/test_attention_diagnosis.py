@@ -26,7 +26,7 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.report.diagnose import run_figures
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.diagnose.options import DiagnoseOptions
-from attnlab.report.diagnose.run_figures import diagnose_run, draw_diagnosis
+from attnlab.report.diagnose.run_figures import NamedRun, diagnose_run, draw_diagnosis
 from attnlab.run import figure_callback, train_run
 from attnlab.run.wandb_mirror import WandbMirror
 
@@ -194,12 +194,17 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path], tmp_path: Path) -> 
     assert names[0] == "<end>" and all(name.startswith("I_") for name in names[1:])
     assert len(names) == int(batch.target_lengths[0])
     assert all(float(row[str(later)]) == 0 for at, row in enumerate(rows, 1) for later in range(at + 1, len(rows) + 1))
+    # on a scale where uniform attention is 1, so that a query's weights add up to the number of keys that it sees
+    for at, row in enumerate(rows, 1):
+        assert sum(abs(float(row[str(key)])) for key in range(1, at + 1)) == pytest.approx(at, rel=1e-3)
+    assert {row["quantity"] for row in rows} <= {"weight_times_keys", "weight_share_times_keys"}
 
 
 def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
     runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = [("a", runs["sort_of_clevr"]), ("b", runs["wikitext2"]), ("c", runs["other seed"])]
+    given = [("a", "sort_of_clevr", 0), ("b", "wikitext2", 0), ("c", "other seed", 1)]
+    named = [NamedRun(label, runs[name], f"row {label}/x_seed{seed}") for label, name, seed in given]
     asked = []
 
     def noted(quantity: str, summaries: list[AttentionSummary], path: Path) -> list[Path]:
@@ -207,11 +212,14 @@ def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
         return [path]
 
     monkeypatch.setattr(run_figures, "draw", noted)
-    assert draw_diagnosis("norms", named, tmp_path) == [tmp_path / "norms_1", tmp_path / "norms_2"]
+    assert draw_diagnosis("norms", named, tmp_path) == [
+        tmp_path / "norms_row_a_x_seed0_seed1",
+        tmp_path / "norms_row_b_x_seed0",
+    ]
     draw_diagnosis("values", named[:1], tmp_path)
     draw_diagnosis("locality", named, tmp_path)
-    expected = [("norms_1", ["a", "c"]), ("norms_2", ["b"]), ("values", ["a"]), ("locality", ["a", "b", "c"])]
-    assert asked == expected
+    expected = [("norms_row_a_x_seed0_seed1", ["a", "c"]), ("norms_row_b_x_seed0", ["b"])]
+    assert asked == [*expected, ("values_row_a_x_seed0", ["a"]), ("locality", ["a", "b", "c"])]
     assert [file.name for file in draw_diagnosis("gradients", named, tmp_path)] == ["gradients.png", "gradients.csv"]
     with pytest.raises(ValueError, match="nearest: norms"):
         draw_diagnosis("norm", named, tmp_path)

@@ -219,6 +219,7 @@ def test_a_report_is_made_of_its_jobs(name: str) -> None:
     check_columns(name)
     check_averages(name)
     check_figures(name)
+    check_hypotheses(name)
     check_published_cells(name)
 
 
@@ -262,6 +263,17 @@ def check_figures(name: str) -> None:
                 assert figure.get("metric", "train/loss").startswith(("train/", "val/"))
             case kind:
                 assert kind == "bars"
+
+
+def check_hypotheses(name: str) -> None:
+    """Rows and columns of hypotheses, and the row of interest, are the preset's."""
+    report = text_of(name)["report"]
+    average = {report["average"]["name"]} if report.get("average") else set()
+    asked = report.get("hypotheses", [])
+    named = [row for one in asked for row in (one["row"], one["than"])]
+    named += [report["highlight"]] if report.get("highlight") else []
+    assert set(named) <= set(row_names(name))
+    assert {one["column"] for one in asked} <= columns(name).keys() | average
 
 
 def check_published_cells(name: str) -> None:

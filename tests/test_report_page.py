@@ -74,7 +74,12 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (first / "diagnosis/linear_seed0/norms.csv").write_text("head,norm\n0,1\n")
     alone = sample_report()
     rows = [row | {"cells": row["cells"][:1]} for row in alone["rows"]]
+    asked = [("linear_l2_ortho", "linear", "holds"), ("linear", "vanilla", "open")]
+    hypotheses = [
+        {"row": row, "than": than, "column": "unary", "verdict": verdict, "reason": "r"} for row, than, verdict in asked
+    ]
     one = {"columns": alone["columns"][:1], "rows": rows, "comparisons": [], "protocol": None}
+    one |= {"hypotheses": hypotheses, "highlight": "linear_l2_ortho"}
     write_report(folder / "reports/other", experiment="park2024/table1", title="One column", **one)
     (folder / "reports/cut").mkdir()
     (folder / "reports/cut/report.json").write_text('{"experiment": "x", "ti')
@@ -100,7 +105,10 @@ def test_it_holds_tables_seeds_comparisons_and_origin(sample: Path) -> None:
         "failed: NonFiniteLoss: step 12",
         "python train.py experiment=park2024/table2_sort_of_clevr_small",
         "1,234 s (21 minutes), all runs together",
-        "Diagnosis: diagnosis/linear_seed0",
+        "Diagnosis: linear_seed0",
+        "6 of 9 cells measured; of 2 hypotheses 1 hold, 1 are open.",
+        "written by an older version, without answers to hypotheses",
+        "linear is better than vanilla",
         "Every task in a few hundred steps",
         "pre-norm, final norm and scaled-up tokens",
     ):
@@ -111,7 +119,35 @@ def test_every_protocol_has_a_table_of_its_own(sample: Path) -> None:
     sections = re.split(r"<section ", sample.read_text())
     held = [section for section in sections if "linear_l2_ortho</th>" in section]
     assert len(held) == 2
-    assert "linear_l2_ortho" not in sections[0]
+    assert "linear_l2_ortho</th>" not in sections[0]
+
+
+def test_cells_lead_to_their_runs(sample: Path) -> None:
+    """The number of seeds of a cell is a link to the lines of its row, one for each run."""
+    page = sample.read_text()
+    place = re.search(r'70\.8 ± 1\.0 <a href="#([^"]+)"', page)[1]
+    lines = re.search(rf'<tbody class="group" id="{place}">(.*?)</tbody>', page, re.DOTALL)[1]
+    assert re.findall(r'<th scope="row">(.*?)</th><td class="n">(\d)</td>', lines) == [
+        ("linear_l2_ortho", str(seed)) for seed in range(3)
+    ]
+    assert "71.5" in lines and "failed: NonFiniteLoss: step 12" in lines
+
+
+def test_pictures_are_named_by_their_runs(tmp_path: Path) -> None:
+    """Pictures hold their captions; older ones, numbered, get the runs of their csv."""
+    from attnlab.plots.png_caption import caption_of
+
+    figures = [{"file": "norms_1.png", "caption": "SCAN: norms 1, of the best seed"}]
+    folder = write_report(tmp_path / "measured/x", figures=figures)
+    draw(folder / "norms_1.png")
+    (folder / "norms_1.csv").write_text('run,head\n"linear, seed 0",1\n"linear, seed 2",1\n')
+    alone = draw(tmp_path / "reports/diagnosis/values.png", caption="all values nearly parallel.")
+    alone.with_suffix(".csv").write_text('run,head\n"linear, seed 0",1\n')
+    assert caption_of(alone) == "all values nearly parallel." and caption_of(folder / "norms_1.png") == ""
+    assert make(tmp_path)[0] == 0
+    text = outline(tmp_path / "report.html").text
+    assert "SCAN: norms of linear, seed 0, linear, seed 2, of the best seed" in text
+    assert "Attentions of linear, seed 0" in text and "all values nearly parallel." in text
 
 
 def test_meanings_are_marked(sample: Path) -> None:

@@ -90,15 +90,15 @@ def sample_report(**changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def draw(path: Path, width: float = 3.2) -> Path:
+def draw(path: Path, caption: str = "") -> Path:
     """A small picture."""
     from attnlab.plots.style import panels, save
 
-    figure, axes = panels(2, 2, width, 2.4)
+    figure, axes = panels(2, 2, 2.4)
     for panel, (row, values) in zip(axes, list(VALUES.items())[::2], strict=True):
         panel.bar(range(len(values)), values, color="0.55")
         panel.set(title=row[0], xlabel="seed", ylabel="accuracy (%)")
-    return save(figure, path)
+    return save(figure, path, caption)
 
 
 def write_report(folder: Path, **changes: Any) -> Path:

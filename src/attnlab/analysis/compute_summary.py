@@ -26,6 +26,8 @@ from attnlab.tasks.base import Prepared, Task
 QUANTITIES = ("norms", "values", "weights", "locality")
 MOST_WEIGHTS = 2**27
 """limit of attention weights in memory, over all attentions"""
+_ROUNDING = 0.02
+"""difference from 1 of a sum of weights that half precision may cause"""
 _OF_ALL = {"norms": "norms", "values": "values", "locality": "weights"}
 """quantities over all examples, and the quantities of `diagnose` that they are computed from"""
 
@@ -100,10 +102,11 @@ def summarise_attention(
             n = item.values.shape[2]
             values[name] = _square(_cosines(item.values[0]), labels.of_keys(name, n), n)
         if item.weights is not None:
-            weights[name] = _weight_maps(name, item.weights[0], labels)
+            weights[name] = _weight_maps(name, item.weights[0], item.causal, labels)
     return AttentionSummary(
         label=chosen.label,
         about=f"{len(whole)} examples of {chosen.subset}, {chosen.weights}",
+        normalization=config.model.normalization.kind,
         shown=chosen.shown,
         values_of=f"mean over {len(whole)} examples of {chosen.subset}" if mean else chosen.shown,
         norms=sums.norms,
@@ -165,11 +168,23 @@ def _square(heads: np.ndarray, names: list[str] | None, n: int) -> Maps:
     return Maps(heads, names, names, (n, n))
 
 
-def _weight_maps(name: str, weights: Tensor, labels: PositionLabels) -> Maps:
-    """Maps of queries by keys, from weights [H, N, M]."""
+def _weight_maps(name: str, weights: Tensor, causal: bool, labels: PositionLabels) -> Maps:
+    """Maps of queries by keys, from weights [H, N, M] times the number of keys that each query sees.
+
+    Where the weights of a query do not sum to 1, they are divided by the sum of their sizes first, so that 1 is uniform
+    attention for every mechanism.
+    """
     n, m = weights.shape[1:]
-    heads = _array(weights[:, :MOST_POSITIONS, :MOST_POSITIONS])
-    return Maps(heads, labels.of_queries(name, n), labels.of_keys(name, m), (n, m))
+    found, note = _array(weights), ""
+    sums = found.sum(-1)
+    if np.abs(sums - 1).max(initial=0.0) > _ROUNDING:
+        ends = f"{float(sums.min()):.2g} to {float(sums.max()):.2g}"
+        note = f"Weights of a query that do not sum to 1 ({ends}) are divided by the sum of their sizes"
+        sizes = np.abs(found).sum(-1, keepdims=True)
+        found = np.divide(found, sizes, out=np.zeros_like(found), where=sizes > 0)
+    seen = np.arange(1, n + 1)[:, None] + (m - n) if causal else np.full((n, 1), m)
+    heads = (found * seen)[:, :MOST_POSITIONS, :MOST_POSITIONS]
+    return Maps(heads, labels.of_queries(name, n), labels.of_keys(name, m), (n, m), note)
 
 
 def cosines(values: np.ndarray) -> np.ndarray:

@@ -8,50 +8,56 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnlab.analysis.gradient_norm_variation import COLUMN
+from attnlab.analysis.gradient_norm_variation import COLUMN, window_length
 from attnlab.analysis.locality import RATIOS, Locality
 from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.learn import metric_units
-from attnlab.plots.style import GREYS, LINES, fitted, line_look, logarithmic, panels
+from attnlab.plots.style import (
+    empty_panel,
+    fitted,
+    legend_below,
+    legend_lines,
+    line_looks,
+    logarithmic,
+    panel_title,
+    panels,
+)
 
+UNIFORM_LABEL = "uniform attention"
 MOST_TOGETHER = 6
 """layers in one panel"""
 Curve = tuple[str, Locality | None]
 
 
-def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str]) -> Figure:
+def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], title: str) -> Figure:
     """Figure of locality: for one run, a panel for each stack of layers and a curve for each attention; for several
     runs, a panel for each attention and a curve for each run.
 
     Args:
         shown: titles of the attentions by name, in order.
+        title: of the figure.
     """
     if len(summaries) == 1:
         parts = _by_stack(summaries[0], shown)
     else:
         parts = [
-            (title, [(summary.label, summary.locality.get(name)) for summary in summaries])
-            for name, title in shown.items()
+            (title_of, [(summary.label, summary.locality.get(name)) for summary in summaries])
+            for name, title_of in shown.items()
         ]
-    columns = 2 if len(parts) == 4 else min(3, len(parts))
-    legend = len(summaries) + 1 if len(summaries) > 1 else 0
-    figure, axes = panels(len(parts), columns, max(3.0, 4.8 / columns), 2.5, legend, sharey=True)
-    for number, (axis, (title, curves)) in enumerate(zip(axes, parts, strict=True)):
-        _shares(axis, curves)
-        axis.set_title(title)
-        if number % columns == 0:
-            axis.set_ylabel("share of the attention")
+    names = list(dict.fromkeys(label for _, curves in parts for label, _ in curves))
+    looks = line_looks(names, None)
+    columns = min(2, len(parts))
+    figure, axes = panels(len(parts), columns, 2.2, legend_lines([*names, UNIFORM_LABEL]) + 2, sharey=True, sharex=True)
+    for number, (axis, (part, curves)) in enumerate(zip(axes, parts, strict=True)):
+        _shares(axis, curves, looks)
+        axis.set_title(panel_title(part, columns))
         if number + columns >= len(parts):
             axis.set_xlabel("neighbourhood, share of the length")
-        if len(summaries) == 1:
-            axis.legend(loc="lower right", fontsize=7, handlelength=3)
-    if len(summaries) > 1:
-        entries = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-        figure.legend(entries.values(), entries, loc="outside lower left", handlelength=3)
-    abouts = list(dict.fromkeys(summary.about.partition(",")[0] for summary in summaries))
-    run = f"{summaries[0].label}: " if len(summaries) == 1 else ""
-    title = f"{run}accumulated attention by neighbourhood, {'; '.join(abouts)}"
-    figure.suptitle(fitted(title, figure), fontsize=9)
+            axis.tick_params(labelbottom=True)
+    figure.supylabel("share of the attention", fontsize=9)
+    legend_below(figure)
+    named = f"{summaries[0].label}: " if len(summaries) == 1 else ""
+    figure.suptitle(fitted(f"{named}{title}", figure), fontsize=9, parse_math=False)
     return figure
 
 
@@ -62,10 +68,11 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
     Args:
         runs: label, steps, norms, running relative standard deviation, relative standard deviation of all steps.
     """
-    figure, (above, below) = panels(2, 1, 6.0, 2.1, legend=len(runs), sharex=True)
+    looks = line_looks([label for label, *_ in runs], None)
+    figure, (above, below) = panels(2, 1, 1.9, legend_lines(["x" * 40] * len(runs)) + 1, sharex=True)
     for number, (label, steps, norms, running, overall) in enumerate(runs):
         # markers at a few steps only: lines of many values touch each other
-        look = _look(number) | {"markevery": (number % 7, max(1, len(steps) // 8)), "linewidth": 0.9}
+        look = looks[label] | {"markevery": (number % 7, max(1, len(steps) // 8)), "linewidth": 1.2}
         shown = [math.nan if metric_units.problem(COLUMN, norm) else norm for norm in norms]
         above.plot(steps, _smooth(shown), **look)
         said = metric_units.number(overall, metric_units.RATIO.name) if math.isfinite(overall) else "too few steps"
@@ -74,9 +81,12 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
     smoothed = any(_window(norms) > 1 for _, _, norms, _, _ in runs)
     above.set_ylabel("norm of gradients" + ("\n(smoothed)" if smoothed else ""))
     below.set_ylabel("relative sd\n(running)")
+    if not any(math.isfinite(value) for _, _, _, running, _ in runs for value in running):
+        shortest = min(len(steps) for _, steps, *_ in runs)
+        empty_panel(below, f"{shortest} logged steps, a window needs {window_length(shortest)}")
     below.set_ylim(bottom=0.0)
-    below.set_xlabel("step")
-    figure.legend(loc="outside upper left", handlelength=3, title="relative sd of all logged steps", alignment="left")
+    below.set_xlabel("optimiser step")
+    legend_below(figure, 1, title="relative sd of all logged steps", alignment="left")
     return figure
 
 
@@ -104,21 +114,15 @@ def _by_stack(summary: AttentionSummary, shown: Mapping[str, str]) -> list[tuple
     ]
 
 
-def _shares(axis: Axes, curves: Sequence[Curve]) -> None:
-    uniform = next(locality.uniform for _, locality in curves if locality)
-    axis.plot(RATIOS, uniform, color="0.6", linewidth=0.8, linestyle=(0, (1, 1)), label="uniform attention")
+def _shares(axis: Axes, curves: Sequence[Curve], looks: Mapping[str, dict[str, Any]]) -> None:
+    """One panel: the curves of some attentions or runs, and of uniform attention."""
+    known = [locality for _, locality in curves if locality and locality.rows[0]]
     for number, (label, locality) in enumerate(curves):
-        # numbered also without this attention, so that a run looks the same in all panels
-        if locality:
-            axis.plot(RATIOS, locality.shares, label=label, markevery=(5 + 3 * number % 15, 20), **_look(number))
+        if locality and locality.rows[0]:
+            axis.plot(RATIOS, locality.shares, label=label, markevery=(5 + 3 * number % 15, 20), **looks[label])
+    if known:
+        axis.plot(RATIOS, known[0].uniform, color="0.5", linewidth=1.2, linestyle=(0, (1, 1)), label=UNIFORM_LABEL)
+    else:
+        empty_panel(axis, "no query has any weight")
     axis.set_xlim(0.0, 1.0)
     axis.set_ylim(0.0, 1.02)
-
-
-def _look(number: int) -> dict[str, Any]:
-    """Shade, dashes and marker of line number `number`: dark and light in turn."""
-    return line_look(number) | {
-        "color": GREYS[number % 2],
-        "linestyle": LINES[number // 2 % len(LINES)],
-        "markerfacecolor": "white" if number % 2 else GREYS[0],
-    }

@@ -9,13 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from attnlab.analysis.summary_types import AttentionSummary
-from attnlab.plots.style import GREYS, HATCHES, fitted, panels
+from attnlab.plots.style import COLOURS, HATCHES, STRONG, empty_panel, fitted, panels
 
 MOST_DRAWN = 4000
 """norms that a violin is estimated from, evenly spaced in sorted order; csv files use all"""
 STATISTICS = ("n", "not_finite", "mean", "sd", "min", "quarter", "median", "three_quarters", "max")
 FAR_APART = 30.0
-"""ratio of medians from which the axis of a panel is logarithmic"""
+"""ratio of medians from which the axis of a row of panels is logarithmic"""
 
 
 def statistics_of(values: np.ndarray) -> list[Any]:
@@ -27,37 +27,40 @@ def statistics_of(values: np.ndarray) -> list[Any]:
     return [*counts, float(finite.mean()), float(finite.std()), *np.quantile(finite, (0, 0.25, 0.5, 0.75, 1)).tolist()]
 
 
-def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str]) -> Figure:
-    """Figure with a panel for the queries and one for the keys of every attention, a violin for each head and run.
+def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], title: str) -> Figure:
+    """Figure with a row for every attention: queries and keys on one scale, a violin for each head and run.
 
     Args:
         shown: titles of the attentions by name, in order.
+        title: of the figure.
     """
-    most_heads = max(len(norms.keys) for summary in summaries for norms in summary.norms.values())
-    columns = 2 if len(shown) <= 4 else 4
-    width = min(6.0, max(2.9, 0.3 * most_heads * max(1.0, len(summaries) / 2)))
-    figure, axes = panels(2 * len(shown), columns, width, 1.7, legend=len(summaries))
-    for number, (name, title) in enumerate(shown.items()):
-        found = [summary.norms.get(name) for summary in summaries]
-        for axis, of in zip(axes[2 * number : 2 * number + 2], ("queries", "keys"), strict=True):
-            heads = [getattr(norms, of) if norms else [] for norms in found]
-            _panel(axis, heads)
-            axis.set_title(f"{title}: {of}")
-            if number * 2 % columns == 0 and of == "queries":
-                axis.set_ylabel("L2 norm")
-    for axis in axes[-columns:]:
+    labels = [f"{summary.label} ({summary.about})" for summary in summaries]
+    figure, axes = panels(2 * len(shown), 2, 1.75, 3 * (1 + len(labels)), sharey="row")
+    for number, (name, attention) in enumerate(shown.items()):
+        pair = axes[2 * number : 2 * number + 2]
+        medians: list[float] = []
+        for axis, of in zip(pair, ("queries", "keys"), strict=True):
+            heads = [getattr(summary.norms[name], of) if name in summary.norms else [] for summary in summaries]
+            medians += _panel(axis, heads)
+            axis.set_title(f"{attention}: {of}")
+        pair[0].set_ylabel("L2 norm")
+        if medians and min(medians) > 0 and max(medians) / min(medians) > FAR_APART:
+            pair[0].set_yscale("log")
+        else:
+            pair[0].set_ylim(bottom=0.0)
+    for axis in axes[-2:]:
         axis.set_xlabel("head")
-    labels = [fitted(f"{summary.label} ({summary.about})", figure) for summary in summaries]
-    handles = [Patch(**_look(number), label=label) for number, label in enumerate(labels)]
-    figure.legend(handles=handles, loc="outside upper left")
+    handles = [Patch(**_look(number), label=fitted(label, figure)) for number, label in enumerate(labels)]
+    figure.legend(handles=handles, loc="outside lower left")
+    figure.suptitle(fitted(title, figure), fontsize=9, parse_math=False)
     return figure
 
 
-def _panel(axis: Axes, runs: Sequence[Sequence[np.ndarray]]) -> None:
-    """Violins of each head; two runs are the halves of one violin."""
+def _panel(axis: Axes, runs: Sequence[Sequence[np.ndarray]]) -> list[float]:
+    """Violins of each head; two runs are the halves of one violin. Returns the medians."""
     n = len(runs)
     width = 0.85 if n < 3 else 0.85 / n
-    medians = []
+    medians: list[float] = []
     for number, heads in enumerate(runs):
         offset = 0.0 if n < 3 else (number - (n - 1) / 2) * width
         drawn = [(head + offset, _drawn(values)) for head, values in enumerate(heads, start=1)]
@@ -65,24 +68,23 @@ def _panel(axis: Axes, runs: Sequence[Sequence[np.ndarray]]) -> None:
         if not drawn:
             continue
         xs, samples = zip(*drawn, strict=True)
-        side = ("low", "high")[number] if n == 2 else "both"
-        parts = axis.violinplot(samples, xs, widths=width, side=side, showextrema=False, showmedians=True)
+        side: Any = ("low", "high")[number] if n == 2 else "both"
+        parts: Any = axis.violinplot(samples, xs, widths=width, side=side, showextrema=False, showmedians=True)
         for body in parts["bodies"]:
             body.set(**_look(number), alpha=1.0)
-        parts["cmedians"].set(color="1.0" if number % 2 == 0 else "0.0", linewidth=1.2)
+        parts["cmedians"].set(color="1.0" if number % 2 == 0 else "0.0", linewidth=1.6)
         medians += [float(np.median(values)) for values in samples]
     most = max((len(heads) for heads in runs), default=0)
+    if not medians:
+        empty_panel(axis, "no finite norm" if most else "no such attention in these runs")
     axis.set_xticks(range(1, most + 1, 1 + most // 13))
-    axis.set_xlim(0.4, most + 0.6)
-    if medians and min(medians) > 0 and max(medians) / min(medians) > FAR_APART:
-        axis.set_yscale("log")
-    else:
-        axis.set_ylim(bottom=0.0)
+    axis.set_xlim(0.4, max(1, most) + 0.6)
+    return medians
 
 
 def _look(number: int) -> dict[str, Any]:
-    """Style of the violins of one run: dark and light in turn, so that neighbours differ."""
-    face, hatch = (GREYS[3], GREYS[2])[number % 2], HATCHES[number // 2 % len(HATCHES)]
+    """Style of the violins of one run: dark blue and light orange in turn, so that neighbours differ in grey too."""
+    face, hatch = (STRONG, COLOURS[0])[number % 2], HATCHES[number // 2 % len(HATCHES)]
     return {"facecolor": face, "edgecolor": "0.0", "linewidth": 0.5, "hatch": hatch}
 
 

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from attnlab.analysis import summary_captions as captions
 from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.gradient_norm_variation import relative_sd, running_relative_sd, window_length
-from attnlab.analysis.head_heatmaps import MOST_HEADS, ByRun, draw_maps
+from attnlab.analysis.head_heatmaps import MOST_HEADS, VALUES, WEIGHTS, ByRun, draw_maps
 from attnlab.analysis.locality import RATIOS
 from attnlab.analysis.locality_and_gradient_figures import draw_locality, draw_spread
 from attnlab.analysis.norm_violins import STATISTICS, draw_norms, statistics_of
-from attnlab.analysis.summary_types import AttentionSummary
+from attnlab.analysis.summary_types import AttentionSummary, Maps
+from attnlab.plots.png_caption import sentences
 from attnlab.plots.style import save
 
 
@@ -27,30 +29,38 @@ def draw(quantity: str, summaries: Sequence[AttentionSummary], path: Path) -> li
         path: path of the files without suffix.
 
     Returns:
-        the picture and the csv; nothing without data (locality of cross-attention alone).
+        the picture, which holds its caption (`plots.png_caption`), and the csv; nothing without data (locality of
+        cross-attention alone).
     """
     found = {name: None for summary in summaries for name in getattr(summary, quantity)}
     if not found:
         return []
     shown = titles(found)
     if quantity == "norms":
-        return _written(draw_norms(summaries, shown), _norm_rows(summaries, shown), path)
+        title = captions.norms_title(summaries)
+        whole = [title, captions.norms_seen(summaries)]
+        return _written(draw_norms(summaries, shown, title), whole, _norm_rows(summaries, shown), path)
     if quantity == "locality":
-        return _written(draw_locality(summaries, shown), _locality_rows(summaries, shown), path)
+        title = f"accumulated attention by neighbourhood, {captions.joined(one.about for one in summaries)}"
+        whole = [title, captions.locality_seen(summaries)]
+        return _written(draw_locality(summaries, shown, title), whole, _locality_rows(summaries, shown), path)
+    return _draw_maps(quantity, summaries, shown, path)
+
+
+def _draw_maps(quantity: str, summaries: Sequence[AttentionSummary], shown: dict[str, str], path: Path) -> list[Path]:
+    """Maps of values or of weights."""
     maps = drawn = [(summary.label, getattr(summary, quantity)) for summary in summaries]
-    caption, meaning, limits = _together(one.shown for one in summaries), "attention weights", None
+    scale, of, seen = WEIGHTS, captions.joined(one.shown for one in summaries), captions.weights_seen(maps, shown)
     if quantity == "values":
         # absolute, so that orthogonal is white; the csv has the signs
         drawn = [
             (label, {name: replace(found, heads=np.abs(found.heads)) for name, found in by_name.items()})
             for label, by_name in maps
         ]
-        caption, meaning, limits = _together(one.values_of for one in summaries), "|cosine| of values", (0.0, 1.0)
-    return _written(draw_maps(drawn, shown, caption, meaning, limits), _map_rows(maps, shown), path)
-
-
-def _together(texts: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(texts))
+        scale, of, seen = VALUES, captions.joined(one.values_of for one in summaries), captions.values_seen(maps)
+    whose = f", {summaries[0].label}" if len(summaries) == 1 else ""
+    title = f"{scale.meaning}{whose}: {of}"
+    return _written(draw_maps(drawn, shown, title, scale), [title, seen], _map_rows(quantity, maps, shown), path)
 
 
 def draw_gradients(runs: Sequence[tuple[str, Sequence[int], Sequence[float]]], path: Path) -> list[Path]:
@@ -65,11 +75,13 @@ def draw_gradients(runs: Sequence[tuple[str, Sequence[int], Sequence[float]]], p
         for step, norm, spread in zip(steps, norms, running, strict=True)
     ]
     header = ("run", "relative_sd_of_all_steps", "step", "gradient_norm", "relative_sd_in_window")
-    return _written(draw_spread(found), [header, *rows], path)
+    seen = captions.gradients_seen({label: overall for label, *_, overall in found})
+    return _written(draw_spread(found), ["norms of gradients while training", seen], [header, *rows], path)
 
 
-def _written(figure: Figure, rows: Iterable[Sequence[Any]], path: Path) -> list[Path]:
-    picture = save(figure, path.with_name(f"{path.name}.png"))
+def _written(figure: Figure, caption: Sequence[str], rows: Iterable[Sequence[Any]], path: Path) -> list[Path]:
+    """The picture with its caption, and the csv."""
+    picture = save(figure, path.with_name(f"{path.name}.png"), sentences(caption))
     table = path.with_name(f"{path.name}.csv")
     with table.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([[_cell(value) for value in row] for row in rows])
@@ -82,12 +94,12 @@ def _cell(value: Any) -> Any:
 
 
 def _norm_rows(summaries: Sequence[AttentionSummary], shown: dict[str, str]) -> Iterable[Sequence[Any]]:
-    yield ("run", "attention", "of", "head", *STATISTICS)
+    yield ("run", "attention", "of", "measured", "head", *STATISTICS)
     for summary in summaries:
         for name, norms in summary.norms.items():
             for of, heads in (("queries", norms.queries), ("keys", norms.keys)):
                 for head, values in enumerate(heads, start=1):
-                    yield (summary.label, shown[name], of, head, *statistics_of(values))
+                    yield (summary.label, shown[name], of, "before normalisation", head, *statistics_of(values))
 
 
 def _locality_rows(summaries: Sequence[AttentionSummary], shown: dict[str, str]) -> Iterable[Sequence[Any]]:
@@ -98,12 +110,20 @@ def _locality_rows(summaries: Sequence[AttentionSummary], shown: dict[str, str])
                 yield (summary.label, shown[name], *row)
 
 
-def _map_rows(maps: ByRun, shown: dict[str, str]) -> Iterable[Sequence[Any]]:
+def _csv_name(quantity: str, maps: Maps) -> str:
+    """What the numbers of a csv of maps are; of weights, uniform attention is 1."""
+    if quantity == "values":
+        return "cosine"
+    return "weight_share_times_keys" if maps.note else "weight_times_keys"
+
+
+def _map_rows(quantity: str, maps: ByRun, shown: dict[str, str]) -> Iterable[Sequence[Any]]:
     """A line for each row of each map; shorter maps leave the last columns empty."""
     widest = max(found.heads.shape[2] for _, by_name in maps for found in by_name.values())
-    yield ("run", "attention", "head", "position", "name", *range(1, widest + 1))
+    yield ("run", "attention", "quantity", "head", "position", "name", *range(1, widest + 1))
     for label, by_name in maps:
         for name, found in by_name.items():
             for head, matrix in enumerate(found.heads[:MOST_HEADS].astype(float).tolist(), start=1):
                 for position, row in enumerate(matrix):
-                    yield (label, shown[name], head, position + 1, found.rows[position] if found.rows else "", *row)
+                    place = found.rows[position] if found.rows else ""
+                    yield (label, shown[name], _csv_name(quantity, found), head, position + 1, place, *row)

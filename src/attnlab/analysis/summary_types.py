@@ -30,12 +30,14 @@ class Maps:
 
     rows, columns: labels of positions; None = they are numbered.
     length: number of rows and columns before long maps were cut.
+    note: a sentence on what differs from other maps of the quantity.
     """
 
     heads: np.ndarray
     rows: Sequence[str] | None
     columns: Sequence[str] | None
     length: tuple[int, int]
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +45,15 @@ class AttentionSummary:
     """Arrays of the attentions of one network on one batch, by the names of `nn.attention_observer`.
 
     label: the network (`linear, seed 0`); about: examples and weights (`64 examples of test/ood, step 3000`).
+    normalization: of queries and keys by the network (`none`, `l2`); norms are of queries and keys before it.
+    weights: times the number of keys that a query sees, so that uniform attention is 1 (`compute_summary`).
     shown: the example in maps; values_of: the example in maps of values, or the examples that they are a mean over.
     Empty dictionaries: quantities that were not requested or do not exist (locality of cross-attention).
     """
 
     label: str
     about: str
+    normalization: str = ""
     shown: str = ""
     values_of: str = ""
     norms: dict[str, Norms] = field(default_factory=dict)

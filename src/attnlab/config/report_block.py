@@ -15,12 +15,22 @@ class Average:
 
 
 @dataclass(kw_only=True)
+class Hypothesis:
+    """A claim that a report answers from its numbers: in a column, one row is better than another."""
+
+    row: str
+    than: str
+    column: str
+
+
+@dataclass(kw_only=True)
 class Picture:
     """A figure of a report."""
 
     kind: Literal["bars", "curve", "by_length", "training", "diagnosis"]
-    """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length; training: a
-    logged metric over steps; diagnosis: statistics of the attentions of finished runs"""
+    """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length, a panel for
+    each row, with the oracle rule (`<metric>_oracle_end`) dashed; training: a logged metric over steps; diagnosis:
+    statistics of the attentions of finished runs"""
     x: str | None = None
     """curve: the key, one of the rows"""
     subset: str | None = None
@@ -51,4 +61,8 @@ class Report:
     """one more column"""
     best_over: list[str] = field(default_factory=list)
     """keys for which each cell shows the value with the best mean"""
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    """claims that the report answers first, by the names of rows and columns"""
+    highlight: str | None = None
+    """the row that is strongest in figures; null = the row of the first hypothesis, if there is one"""
     figures: list[Picture] = field(default_factory=lambda: [Picture(kind="bars")])

@@ -1,37 +1,52 @@
-"""Common style of all figures: readable without colour and at the width of a page."""
+"""Common style of all figures: one palette for colour-blind readers, legible in grey and on a phone.
+
+Colours are Okabe & Ito's (Color Universal Design, 2008). Lines differ in dashes and markers too, areas in hatches. Most
+figures are `WIDTH` inches wide, so that text of 9 points can be read where a picture is 390 pixels wide.
+"""
 
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-T = TypeVar("T")
-GREYS = ("0.15", "0.55", "0.75", "0.35", "0.88")
-"""of bars and lines, from best to least distinguishable; more of them need hatches and markers"""
+from attnlab.plots.png_caption import KEY
+
+STRONG = "#0072B2"
+"""blue, the darkest in grey: the row of interest"""
+COLOURS = ("#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#808080")
+"""orange, green, purple, vermillion, sky blue, grey: other rows; their yellow is too pale, their black too strong"""
+PALE, EDGE = "0.84", "0.35"
+"""greys of bars and their edges"""
+SHADES = LinearSegmentedColormap.from_list("white_to_blue", ["#FFFFFF", "#56B4E9", "#0072B2", "#00263D"])
+"""of maps: lightness falls evenly, so that a map is legible in grey"""
+SIGNED_SHADES = LinearSegmentedColormap.from_list(
+    "orange_to_blue", ["#D55E00", "#FFFFFF", "#56B4E9", "#0072B2", "#00263D"]
+)
+"""of maps with negative entries"""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
-LINES = ("-", "--", "-.", ":")
-DOTS_PER_INCH = 110
-LINES_A_PANEL = 4
-"""more lines cannot be distinguished without colour"""
-PANELS_A_ROW = 3
-LETTERS_AN_INCH = 14
+MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "*")
+LINES: Any = ((0, (5, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (7, 2, 1, 2, 1, 2)))
+DOTS_PER_INCH = 150
+WIDTH = 6.4
+"""inches of a figure"""
+LETTERS_AN_INCH = 15
 """letters of 9 points per inch"""
-LINE = 0.17
-"""height of one line of a legend, in inches"""
-_SETTINGS = {
+LINE = 0.18
+"""height of one line of a legend or a title, in inches"""
+_SETTINGS: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.labelsize": 9,
     "legend.frameon": False,
-    "legend.fontsize": 8,
-    "legend.title_fontsize": 8,
+    "legend.fontsize": 9,
+    "legend.title_fontsize": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "hatch.linewidth": 0.5,
@@ -40,12 +55,14 @@ _SETTINGS = {
 
 
 def panels(
-    number: int, columns: int, width: float, height: float, legend: int = 0, **options: Any
+    number: int, columns: int, height: float, lines: int = 0, width: float = WIDTH, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a number of panels, so many in a row, each `width` x `height` inches.
+    """A figure with a number of panels, so many in a row.
 
     Args:
-        legend: lines of a legend outside of the panels.
+        height: of a panel, in inches.
+        lines: of text outside of the panels: legends, titles.
+        width: of the figure, in inches.
         options: for `Figure.subplots`, such as sharey.
 
     Returns:
@@ -54,34 +71,46 @@ def panels(
     # Set permanently: legends and labels that are drawn later read these settings too.
     mpl.rcParams.update(_SETTINGS)
     rows = -(-number // columns)
-    figure = Figure(figsize=(width * columns, height * rows + LINE * legend), layout="constrained")
+    figure = Figure(figsize=(width, height * rows + LINE * lines), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for axis in axes[number:]:
         axis.set_visible(False)
     return figure, axes[:number]
 
 
-def row_lines(
-    rows: Mapping[str, T], xlabel: str, ylabel: str, draw: Callable[[Axes, T, dict[str, Any]], None], named: int = 1
-) -> Figure:
-    """Figure of the rows of a table: one panel with a line for each of a few rows, else one titled panel for each row.
+def beside(number: int) -> int:
+    """The columns of a figure with so many small panels."""
+    return number if number <= 3 else 2 if number == 4 else 3
 
-    Args:
-        rows: what is drawn, by the names of the rows.
-        draw: draws one row in a panel, with the style and the label of its line.
-        named: a legend is drawn from so many rows on.
-    """
-    together = len(rows) <= LINES_A_PANEL
-    size = (1, 1, 5.2, 3.0) if together else (len(rows), PANELS_A_ROW, 2.6, 2.2)
-    figure, axes = panels(*size, sharey=not together)
-    for number, (name, row) in enumerate(rows.items()):
-        axis = axes[0 if together else number]
-        axis.set(xlabel=xlabel, title="" if together else name)
-        draw(axis, row, line_look(number if together else 0) | {"label": name})
-    figure.supylabel(ylabel, fontsize="medium")
-    if together and len(rows) >= named:
-        axes[0].legend()
-    return figure
+
+def panel_title(text: str, columns: int) -> str:
+    """A title broken into lines that fit one of so many columns."""
+    return textwrap.fill(text, max(12, int(0.85 * WIDTH / columns * LETTERS_AN_INCH)))
+
+
+def legend_below(figure: Figure, columns: int = 2, **options: Any) -> None:
+    """One legend for all panels, below them, where it covers no data; each label once."""
+    entries = {
+        label: handle
+        for axis in figure.axes
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        if handle is not None
+    }
+    if entries:
+        columns = columns if max(map(len, entries)) <= 38 else 1
+        figure.legend(entries.values(), entries, loc="outside lower left", ncols=columns, handlelength=3.2, **options)
+
+
+def legend_lines(labels: Sequence[str], columns: int = 2) -> int:
+    """The lines that `legend_below` needs for these labels."""
+    columns = columns if max(map(len, labels), default=0) <= 38 else 1
+    return -(-len(labels) // columns) + 1
+
+
+def empty_panel(axis: Axes, reason: str) -> None:
+    """Writes into a panel why it shows nothing."""
+    text = textwrap.fill(reason, 30)
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=EDGE, style="italic")
 
 
 def logarithmic(axis: Axes) -> None:
@@ -94,25 +123,39 @@ def logarithmic(axis: Axes) -> None:
         axis.yaxis.set_minor_formatter(NullFormatter())
 
 
-def save(figure: Figure, path: Path) -> Path:
-    """Writes a figure; the file's extension gives the format (png, pdf, svg)."""
+def save(figure: Figure, path: Path, caption: str = "") -> Path:
+    """Writes a figure; the file's extension gives the format (png, pdf, svg). A PNG file holds its caption."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    described = {KEY: caption} if caption and path.suffix == ".png" else None
     with warnings.catch_warnings():
         # Long names can leave a panel little space; the figure is still complete.
         warnings.filterwarnings("ignore", message="constrained_layout not applied")
-        figure.savefig(path, dpi=DOTS_PER_INCH)
+        figure.savefig(path, dpi=DOTS_PER_INCH, metadata=described)
     return path
 
 
-def line_look(number: int) -> dict[str, Any]:
-    """Style of line number `number` of a panel, distinguishable without colour."""
+def line_look(number: int | None) -> dict[str, Any]:
+    """Style of a line: None is the row of interest, numbers are other rows; distinguishable without colour."""
+    if number is None:
+        return {"color": STRONG, "marker": "o", "linestyle": "-", "markersize": 5, "linewidth": 2.4, "zorder": 3}
     return {
-        "color": GREYS[number % 4],
+        "color": COLOURS[number % len(COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
         "linestyle": LINES[number % len(LINES)],
         "markersize": 4,
-        "linewidth": 1.2,
+        "linewidth": 1.4,
+        "zorder": 2,
     }
+
+
+def line_looks(names: Sequence[str], strongest: str | None) -> dict[str, dict[str, Any]]:
+    """Styles of the lines of some rows; the row of interest is strongest. Without one, the first line is solid blue."""
+    first = strongest if strongest in names else next(iter(names), None)
+    others = iter(range(len(names)))
+    looks = {name: line_look(None if name == first else next(others)) for name in names}
+    if first is not None and first != strongest:
+        looks[first] |= {"linewidth": 1.4, "markersize": 4, "zorder": 2}
+    return looks
 
 
 def fitted(text: str, figure: Figure) -> str:

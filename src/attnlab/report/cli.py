@@ -19,6 +19,7 @@ from attnlab.report import flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
+from attnlab.report.hypothesis_answers import answers, require_known, sentence
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
@@ -51,6 +52,9 @@ class ReportOptions(CommandOptions):
     metrics)"""
     against: str | None = None
     """the row that others are compared with: against=linear (default: the first one)"""
+    highlight: str | None = None
+    """the row that is strongest in pictures: highlight=linear_l2 (default: the row of the experiment's first
+    hypothesis)"""
     figures: list[Literal["bars", "by_length", "training"]] = field(default_factory=list)
     """pictures: some of bars,by_length,training (default: the figures of the experiment, or bars)"""
     out: Path | None = None
@@ -115,15 +119,11 @@ def _report(argv: Sequence[str]) -> int:
     out = options.out or _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
-    lines = {
-        "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
-        "Without a number": [*problems(table, selection.skipped), *undrawn],
-        "To know": [*filter(None, [selection.left_out]), *notes(table)],
-    }
+    lines = _sentences(table, selection, comparisons, undrawn)
     print_report(table, lines)
     # without the options that say where it goes
-    words = [word for word in line.words if not word.startswith(("out=", "logger="))]
-    again = command_line("python report.py", *words, *line.others)
+    kept = [word for word in line.words if not word.startswith(("out=", "logger="))]
+    again = command_line("python report.py", *kept, *line.others)
     more = {
         "experiment": selection.name,
         "train_command": selection.command,
@@ -153,6 +153,18 @@ def _report(argv: Sequence[str]) -> int:
     return 0
 
 
+def _sentences(
+    table: Table, selection: RunSelection, comparisons: Sequence[records.Comparison], undrawn: Sequence[str]
+) -> dict[str, list[str]]:
+    """The sentences below a table, by their headings."""
+    return {
+        "Hypotheses": [sentence(answer) for answer in answers(table)],
+        "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
+        "Without a number": [*problems(table, selection.skipped), *undrawn],
+        "To know": [*filter(None, [selection.left_out]), *notes(table)],
+    }
+
+
 def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
     """The runs of the report, at least one of them finished."""
     if options.experiment:
@@ -165,8 +177,13 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
     report = plain_report(selection, options.rows, options.columns)
     if options.figures:
         report = replace(report, figures=[Picture(kind=kind) for kind in options.figures])
+    if options.highlight:
+        report = replace(report, highlight=options.highlight)
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
+    require_known(table, rows_too=not selection.words)
+    if options.highlight:
+        table.require_row(f"highlight={options.highlight}", options.highlight)
     # checks the columns that were asked for
     having = [run.result["metrics"] for run in table.finished()]
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))

@@ -108,6 +108,21 @@ class Comparison(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HypothesisAnswer(Record):
+    """A declared hypothesis and its answer.
+
+    verdict: holds, fails, open or not measured (`report.hypothesis_answers`).
+    reason:  the numbers behind the verdict.
+    """
+
+    row: str
+    than: str
+    column: str
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Origin(Record):
     """Cost, commits, hardware and versions of the runs behind a table."""
 
@@ -128,7 +143,11 @@ class ReportFigure(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFile(Record):
-    """The content of the file."""
+    """The content of the file.
+
+    hypotheses: declared ones, answered; None = the file is older than they are.
+    highlight:  the row of interest.
+    """
 
     title: str
     protocol: str | None = None
@@ -136,6 +155,8 @@ class ReportFile(Record):
     columns: list[ReportColumn]
     rows: list[ReportRow]
     comparisons: list[Comparison] = field(default_factory=list)
+    hypotheses: list[HypothesisAnswer] | None = None
+    highlight: str | None = None
     experiment: str
     train_command: str | None = None
     report_command: str | None = None

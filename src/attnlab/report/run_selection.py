@@ -110,7 +110,9 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
         report = replace(report, columns=_columns(runs, columns))
     if rows or columns:
         # what belongs to the rows and columns of the experiment
-        report = replace(report, published=None, average=None, figures=[Picture(kind="bars")])
+        report = replace(
+            report, published=None, average=None, hypotheses=[], highlight=None, figures=[Picture(kind="bars")]
+        )
     return report
 
 

@@ -128,11 +128,25 @@ class Table:
         """The finished runs."""
         return [run for run in self.runs if run.state == "finished"]
 
+    def require_row(self, given: str, row: str) -> None:
+        """Raises a TableError that opens with `given` if there is no such row."""
+        if row not in self.cells:
+            rows = list(self.cells)
+            raise TableError(f"{given}: no such row{hint(nearest(row, rows))}; rows: {listed(rows)}")
+
+    @property
+    def highlight(self) -> str | None:
+        """The row that is strongest in figures: named by the report, else of its first hypothesis; None without both.
+
+        A report that is narrowed to other rows has none.
+        """
+        named = self.report.highlight or next((one.row for one in self.report.hypotheses), None)
+        return named if named in self.cells else None
+
     def comparisons(self, against: str | None = None) -> list[Comparison]:
         """Every row minus a base row: the one named, else the first one that has a number."""
-        rows = list(self.cells)
-        if against is not None and against not in rows:
-            raise TableError(f"against={against}: no such row{hint(nearest(against, rows))}; rows: {listed(rows)}")
+        if against is not None:
+            self.require_row(f"against={against}", against)
         base = against or next((cell.row for cell in self.each() if cell.values), None)
         found: list[Comparison] = []
         if base is None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
+from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import short_name
 from attnlab.report.table_types import Cell, Table
 
@@ -178,6 +179,8 @@ def record(table: Table, comparisons: Sequence[records.Comparison], more: Mappin
             records.ReportRow(name=row, cells=list(map(_cell, cells.values()))) for row, cells in table.cells.items()
         ],
         comparisons=list(comparisons),
+        hypotheses=answers(table),
+        highlight=table.highlight,
         **more,
     )
 

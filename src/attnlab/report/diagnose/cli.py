@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.option_parser import options_help, read_options, unknown_options
+from attnlab.plots.png_caption import caption_of
 from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import RunError, require_writable
@@ -31,7 +32,10 @@ def diagnose_main(argv: Sequence[str]) -> int:
     from attnlab.report.diagnose.run_figures import diagnose_run
 
     try:
-        print(*diagnose_run(options, out), sep="\n")
+        for file in diagnose_run(options, out):
+            print(file)
+            if file.suffix == ".png":
+                print(f"  {caption_of(file)}")
     except ConfigError as error:
         raise RunError(str(error)) from None
     except OSError as error:

@@ -1,8 +1,8 @@
 """Figures of the attentions of finished or stopped runs, with their numbers as csv.
 
-norms:     of queries and keys by head, as violins (Park & Kim 2024, figure 2)
+norms:     of queries and keys by head, before normalisation, as violins (Park & Kim 2024, figure 2)
 values:    cosine similarity of values over positions, by head (their figures 3 and 6)
-weights:   attention weights, by head, of one example
+weights:   attention weights times the number of keys, by head, of one example
 locality:  attention accumulated by neighbourhood (Qin et al. 2022, figure 2a and section 3.2)
 gradients: relative standard deviation of the gradient norm over training (their table 2)
 
@@ -10,10 +10,11 @@ All but the last rebuild the network with the weights of the run's final test, a
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from attnlab.analysis.compute_summary import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 from attnlab.analysis.gradient_norm_variation import COLUMN, column
@@ -35,8 +36,14 @@ from attnlab.tasks.base import Prepared, Task, make_task
 
 TOGETHER = 2
 """runs in one picture, if they differ in their seed alone"""
-NamedRun = tuple[str, Path]
-"""label and folder of a run"""
+
+
+class NamedRun(NamedTuple):
+    """A run: its label in pictures, its folder, and its part of the names of files (`linear_seed0`)."""
+
+    label: str
+    folder: Path
+    name: str
 
 
 def diagnose_run(options: DiagnoseOptions, out: Path) -> list[Path]:
@@ -52,7 +59,7 @@ def diagnose_run(options: DiagnoseOptions, out: Path) -> list[Path]:
         RunError: no run, no weights, no such subset or example; DataError: its data cannot be had.
     """
     folders = [options.diagnose, *([options.compare] if options.compare else [])]
-    runs = list(zip(run_names(folders), folders, strict=True))
+    runs = [NamedRun(label, folder, "") for label, folder in zip(run_names(folders), folders, strict=True)]
     return _Diagnosis(options).draw(options.quantities, runs, out)
 
 
@@ -60,10 +67,11 @@ def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[P
     """Draws one quantity of any number of runs, each given with its name.
 
     Locality and gradients of all runs are curves of one picture. For the other quantities, two runs that differ in
-    their seed alone share a picture, in the order given; several pictures are numbered.
+    their seed alone share a picture, in the order given.
 
     Returns:
-        the files written, below `out`: `norms.png`, or `norms_1.png`, `norms_2.png`, ..., with a csv for each.
+        the files written, below `out`, with a csv for each picture: `locality.png`, or one for each group of runs,
+        `norms_linear_seed0_seed2.png`.
 
     Raises:
         RunError: no run, no weights, or no such subset or example; DataError: data cannot be had.
@@ -73,11 +81,12 @@ def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[P
         raise ValueError(f"quantity={quantity}: expected one of {listed(allowed)}{hint(nearest(quantity, allowed))}")
     if not runs:
         raise ValueError(f"quantity={quantity}: there are no runs to draw it of")
-    groups = [list(runs)] if quantity in ("locality", "gradients") else _groups(runs)
-    numbers = [f"_{number}" for number in range(1, len(groups) + 1)] if len(groups) > 1 else [""]
-    diagnosis = _Diagnosis(DiagnoseOptions(diagnose=runs[0][1]))
-    drawn = zip(groups, numbers, strict=True)
-    return [file for group, number in drawn for file in diagnosis.draw([quantity], group, out, number)]
+    diagnosis = _Diagnosis(DiagnoseOptions(diagnose=runs[0].folder))
+    if quantity in ("locality", "gradients"):
+        return diagnosis.draw([quantity], runs, out)
+    groups = _groups(runs)
+    drawn = zip(groups, _file_names(groups), strict=True)
+    return [file for group, name in drawn for file in diagnosis.draw([quantity], group, out, f"_{name}")]
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -93,11 +102,22 @@ def run_names(folders: Sequence[Path]) -> list[str]:
     return names
 
 
+def _file_names(groups: Sequence[Sequence[NamedRun]]) -> list[str]:
+    """The part of a file's name for each group: row and seeds (`linear_seed0_seed2`); equal ones are numbered."""
+    found: list[str] = []
+    for group in groups:
+        row = group[0].name.rpartition("_seed")[0] or group[0].name
+        seeds = [run.name.rpartition("_seed")[2] for run in group]
+        word = re.sub(r"[^A-Za-z0-9.=-]+", "_", row).strip("_")[:80]
+        found.append("_".join([word, *(f"seed{seed}" for seed in seeds)]))
+    return [name if name not in found[:at] else f"{name}_{at + 1}" for at, name in enumerate(found)]
+
+
 def _groups(runs: Iterable[NamedRun]) -> list[list[NamedRun]]:
     """Groups of at most two runs that differ in their seed alone."""
     alike = defaultdict(list)
-    for label, folder in runs:
-        alike[json.dumps(comparable(read_config(folder / "config.yaml")), sort_keys=True)].append((label, folder))
+    for run in runs:
+        alike[json.dumps(comparable(read_config(run.folder / "config.yaml")), sort_keys=True)].append(run)
     return [group[i : i + TOGETHER] for group in alike.values() for i in range(0, len(group), TOGETHER)]
 
 
@@ -117,13 +137,13 @@ class _Diagnosis:
         self.options, self.reporter = options, Reporter("auto")
         self.prepared: dict[str, tuple[Task, Prepared]] = {}
 
-    def draw(self, quantities: Collection[str], runs: Sequence[NamedRun], out: Path, number: str = "") -> list[Path]:
-        """Draws some runs into the same pictures; `number` ends the names of the files."""
+    def draw(self, quantities: Collection[str], runs: Sequence[NamedRun], out: Path, name: str = "") -> list[Path]:
+        """Draws some runs into the same pictures; `name` ends the names of the files."""
         network = [quantity for quantity in QUANTITIES if quantity in quantities]
-        summaries = [self.summary(label, folder, network) for label, folder in runs] if network else []
-        written = [file for quantity in network for file in draw(quantity, summaries, out / f"{quantity}{number}")]
+        summaries = [self.summary(run.label, run.folder, network) for run in runs] if network else []
+        written = [file for quantity in network for file in draw(quantity, summaries, out / f"{quantity}{name}")]
         if "gradients" in quantities:
-            written += draw_gradients([_gradients(label, folder) for label, folder in runs], out / f"gradients{number}")
+            written += draw_gradients([_gradients(run.label, run.folder) for run in runs], out / f"gradients{name}")
         return written
 
     def summary(self, label: str, folder: Path, quantities: Collection[str]) -> AttentionSummary:

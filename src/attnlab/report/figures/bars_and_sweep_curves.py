@@ -8,15 +8,29 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from attnlab.config.message_text import show
+from attnlab.config.message_text import listed, show
 from attnlab.config.report_block import Picture
-from attnlab.learn.metric_units import SHARE
-from attnlab.plots.style import PANELS_A_ROW, line_look, panels, save
+from attnlab.learn.metric_units import SHARE, lower_is_better, number
+from attnlab.plots.style import (
+    COLOURS,
+    EDGE,
+    PALE,
+    STRONG,
+    beside,
+    empty_panel,
+    legend_below,
+    legend_lines,
+    line_looks,
+    panels,
+)
 from attnlab.report.build_table import row_name, value_of
+from attnlab.report.figures.finished_picture import finished
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
-LONGEST_NAME = 40
+LONGEST_NAME = 26
 """characters of a row's name in one line"""
+MOST_NAMED = 4
+"""columns whose best row a caption names"""
 
 
 def bars(table: Table, picture: Picture, path: Path) -> Drawn:
@@ -24,35 +38,58 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     columns = [column for column in table.columns if any(cell.values for cell in table.each(column))]
     if not columns:
         raise TableError("there is no number to draw")
-    width = min(len(columns), PANELS_A_ROW)
-    height = 0.26 * sum(-(-len(row) // LONGEST_NAME) for row in table.cells) + 0.9
-    figure, axes = panels(len(columns), width, 3.0 if width > 1 else 5.2, height, sharey=True)
+    names = {row: textwrap.fill(row, LONGEST_NAME) for row in table.cells}
+    height = 0.26 * sum(name.count("\n") + 1 for name in names.values()) + 0.75
+    figure, axes = panels(len(columns), beside(len(columns)), height, sharey=True)
     for axis, column in zip(axes, columns, strict=True):
-        _bars(axis, table, column)
-    return [(save(figure, path), f"{table.report.title}: mean (bar) and every seed (dot){_also(table)}")]
+        _bars(axis, table, column, names)
+    parts = [f"mean (bar) and every seed (dot){_also(table)}", _strongest(table), best_rows(table, columns)]
+    return finished(figure, path, table, parts)
 
 
 def _also(table: Table) -> str:
     """The words of a caption on published values."""
     known = any(cell.published_number is not None for cell in table.each())
-    return ", published value (line)" if known else ""
+    return ", published value (vermillion line)" if known else ""
 
 
-def _bars(axis: Axes, table: Table, column: Column) -> None:
+def _strongest(table: Table) -> str:
+    """The words of a caption on the row of interest."""
+    return f"Blue: {table.highlight}" if table.highlight else ""
+
+
+def best_rows(table: Table, columns: list[Column]) -> str:
+    """The row with the best mean of each column, in words."""
+    found = []
+    for column in columns[:MOST_NAMED]:
+        means = {cell.row: cell.mean for cell in table.each(column) if cell.mean is not None}
+        if len(means) > 1:
+            best = (min if lower_is_better(column.metric) else max)(means.values())
+            rows = [row for row, mean in means.items() if mean == best]
+            named = "all rows" if len(rows) == len(means) else listed(rows, 3)
+            found.append(f"in {column.name}: {named} ({number(best, column.unit)})")
+    return f"Best mean {'; '.join(found)}" if found else ""
+
+
+def _bars(axis: Axes, table: Table, column: Column, names: Mapping[str, str]) -> None:
     """One panel of bars."""
-    for y, cells in enumerate(table.cells.values()):
+    for y, (row, cells) in enumerate(table.cells.items()):
         cell = cells.get(column.name)
         if cell is None or cell.mean is None:
-            style = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7, "color": "0.4"}
-            axis.annotate(" no run", (0, y), **style)
+            reason = "no run" if cell is None else ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
+            style: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8, "color": EDGE}
+            axis.annotate(f" {reason}", (0, y), **style)
         else:
-            axis.barh(y, cell.mean, height=0.7, color="0.82", edgecolor="0.4", linewidth=0.6, zorder=1)
+            colour = STRONG if row == table.highlight else PALE
+            axis.barh(y, cell.mean, height=0.7, color=colour, edgecolor=EDGE, linewidth=0.6, zorder=1)
             _dots(axis, cell, y)
         if cell and cell.published_number is not None:
-            style = {"color": "black", "linewidth": 1.8, "zorder": 4, "solid_capstyle": "butt"}
-            axis.plot([cell.published_number] * 2, [y - 0.42, y + 0.42], **style)
-    axis.set_yticks(range(len(table.cells)), [textwrap.fill(row, LONGEST_NAME) for row in table.cells])
-    axis.set_ylim(len(table.cells) - 0.4, -0.6)
+            look: Any = {"color": COLOURS[3], "linewidth": 2.4, "zorder": 4, "solid_capstyle": "butt"}
+            axis.plot([cell.published_number] * 2, [y - 0.45, y + 0.45], **look)
+    axis.set_yticks(range(len(names)), list(names.values()))
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    for label, row in zip(axis.get_yticklabels(), names, strict=False):
+        label.set_fontweight("bold" if row == table.highlight else "normal")
     axis.set(title=column.name, xlabel=axis_label(column))
     if column.unit == SHARE.name:
         # pictures of percentages have one scale, so that they can be compared
@@ -66,7 +103,7 @@ def _dots(axis: Axes, cell: Cell, y: float) -> None:
     """A dot for every seed; neighbours in three lines, so that they do not overlap."""
     values = list(cell.values.values())
     spaced = [y + 0.18 * (number % 3 - 1) for number in range(len(values))]
-    axis.plot(values, spaced, "o", color="0.1", markersize=3, markeredgecolor="white", markeredgewidth=0.4, zorder=3)
+    axis.plot(values, spaced, "o", color="black", markersize=4, markeredgecolor="white", markeredgewidth=0.6, zorder=3)
 
 
 def axis_label(column: Column) -> str:
@@ -81,17 +118,24 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError(f"report.figures: a curve over x={key} needs it among rows ({', '.join(table.report.rows)})")
     lines = _lines(table, key)
     positions = _positions({x for points in lines.values() for x in points.values()})
-    figure, axes = panels(len(table.columns), len(table.columns), 3.3, 2.7)
+    looks = line_looks(list(lines), next((name for name, points in lines.items() if table.highlight in points), None))
+    legend = legend_lines(list(lines)) if len(lines) > 1 else 0
+    figure, axes = panels(len(table.columns), beside(len(table.columns)), 2.4, legend)
     for axis, column in zip(axes, table.columns, strict=True):
-        for number, (name, points) in enumerate(lines.items()):
+        for name, points in lines.items():
             cells = {positions[x]: table.cells[row].get(column.name) for row, x in points.items()}
-            _curve(axis, cells, line_look(number) | {"label": name})
+            _curve(axis, cells, looks[name] | {"label": name})
+        if not any(cell.values for cell in table.each(column)):
+            empty_panel(axis, "no run has a number")
         axis.set_xticks(list(positions.values()), [show(x) for x in positions])
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
-        if len(lines) > 1:
-            axis.legend()
-    caption = f"{table.report.title}: over {key}; mean, standard deviation and every seed{_also(table)}"
-    return [(save(figure, path), caption)]
+    if legend:
+        legend_below(figure)
+    parts = [
+        f"over {key}; mean, standard deviation and every seed{_also(table)}",
+        best_rows(table, list(table.columns)),
+    ]
+    return finished(figure, path, table, parts)
 
 
 def _lines(table: Table, key: str) -> dict[str, dict[str, Any]]:
@@ -113,12 +157,14 @@ def _positions(values: set[Any]) -> dict[Any, float]:
 
 def _curve(axis: Axes, cells: Mapping[float, Cell | None], look: Mapping[str, Any]) -> None:
     """One line: means with standard deviations, seeds, and published values as short lines."""
-    drawn = {x: cells[x] for x in sorted(cells) if cells[x] and cells[x].values}
+    drawn = {x: cell for x, cell in sorted(cells.items()) if cell and cell.values}
     if drawn:
-        means, spreads = [cell.mean for cell in drawn.values()], [cell.sd or 0.0 for cell in drawn.values()]
-        axis.errorbar(list(drawn), means, yerr=spreads, capsize=2, elinewidth=0.8, **look)
+        means, spreads = [cell.mean or 0.0 for cell in drawn.values()], [cell.sd or 0.0 for cell in drawn.values()]
+        axis.errorbar(list(drawn), means, yerr=spreads, capsize=3, elinewidth=0.8, **look)
     for x, cell in drawn.items():
-        axis.plot([x] * len(cell.values), list(cell.values.values()), ".", color="0.6", markersize=4, zorder=1)
-    for x, cell in cells.items():
-        if cell and cell.published_number is not None:
-            axis.plot([x], [cell.published_number], "_", color="black", markersize=16, markeredgewidth=1.8, zorder=4)
+        axis.plot([x] * len(cell.values), list(cell.values.values()), ".", color="0.45", markersize=5, zorder=1)
+    for x, any_cell in cells.items():
+        if any_cell and any_cell.published_number is not None:
+            axis.plot(
+                [x], [any_cell.published_number], "_", color=COLOURS[3], markersize=16, markeredgewidth=2.4, zorder=4
+            )

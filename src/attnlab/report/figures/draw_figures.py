@@ -1,9 +1,9 @@
 """Drawing of any figure of a report, by its kind."""
 
-import itertools
 from pathlib import Path
 
 from attnlab.config.report_block import Picture
+from attnlab.plots.png_caption import caption_of
 from attnlab.report.figures.bars_and_sweep_curves import bars, curve
 from attnlab.report.figures.length_and_training_curves import by_length, training
 from attnlab.report.table_types import Drawn, Table, TableError
@@ -27,21 +27,26 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
 
 def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     """Draws the attentions of the best and the worst seed of each row (`report.diagnose`; imports torch)."""
-    from attnlab.report.diagnose.run_figures import draw_diagnosis
+    from attnlab.report.diagnose.run_figures import NamedRun, draw_diagnosis
 
     names = [column.name for column in table.columns]
     if picture.metric not in (None, *names):
         raise TableError(f"figures: best and worst by {picture.metric}: no such column; columns: {', '.join(names)}")
-    metric, chosen = picture.metric or names[0], {}
-    numbered = [cell for cell in table.each() if cell.column.name == metric and cell.values]
-    for cell, best in itertools.product(numbered, (True, False)):
-        number, _ = cell.extreme(best)
-        folder = next(seed.folder for seed in cell.seeds if seed.seed == number)
-        chosen.setdefault(Path(folder), f"{cell.row}, {'best' if best else 'worst'} seed ({number})")
+    metric = picture.metric or names[0]
+    chosen: dict[Path, NamedRun] = {}
+    for cell in (cell for cell in table.each() if cell.column.name == metric):
+        seeds = {which: found[0] for which, best in (("best", True), ("worst", False)) if (found := cell.extreme(best))}
+        for which, number in seeds.items():
+            folder = Path(next(seed.folder or "" for seed in cell.seeds if seed.seed == number))
+            words = f"{which} seed" if len(set(seeds.values())) > 1 else "seed"
+            label = f"{cell.row}, {words} {number}"
+            chosen.setdefault(folder, NamedRun(label, folder, f"{cell.row}_seed{number}"))
     if not chosen:
         raise TableError("there is no number to draw")
-    runs = [(name, folder) for folder, name in chosen.items()]
-    files = draw_diagnosis(picture.quantity or "norms", runs, path.parent)
-    of = f"of the best and the worst seed by {metric}"
-    pictures = [file for file in files if file.suffix == ".png"]
-    return [(file, f"{table.report.title}: {file.stem.replace('_', ' ')}, {of}") for file in pictures]
+    quantity = picture.quantity or "norms"
+    pictures = [file for file in draw_diagnosis(quantity, list(chosen.values()), path.parent) if file.suffix == ".png"]
+    if not pictures:
+        raise TableError(f"these networks have no {quantity} (locality is of self-attention only)")
+    return [
+        (file, f"{table.report.title}: {caption_of(file)} Seeds are best and worst by {metric}.") for file in pictures
+    ]

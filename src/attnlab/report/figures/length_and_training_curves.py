@@ -3,26 +3,45 @@
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from attnlab.config.report_block import Picture
-from attnlab.learn.metric_units import SHARE, label, problem, scaled, unit_of
-from attnlab.plots.style import logarithmic, row_lines, save
+from attnlab.learn.metric_units import SHARE, label, number, problem, scaled, unit_of
+from attnlab.plots.style import (
+    LINES,
+    beside,
+    empty_panel,
+    legend_below,
+    legend_lines,
+    line_looks,
+    logarithmic,
+    panel_title,
+    panels,
+)
 from attnlab.report.build_table import row_name
+from attnlab.report.figures.finished_picture import finished
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Drawn, Table, TableError
 
+ORACLE = "_oracle_end"
+"""ends the name of an accuracy whose outputs end where the target does"""
+HALF = 50.0
+"""percent; a caption names the first length below"""
+MOST_NAMED = 4
+"""rows that a caption names"""
+LINES_TOGETHER = 6
+"""training curves in one panel"""
 ByLength = dict[str, dict[int, list[float]]]
 """by row and length: the values of all seeds"""
 
 
 def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
-    """Draws a line for every row at the mean of its seeds, with their range as a band.
+    """Draws a panel for every row: the mean of its seeds with their range as a band, the oracle rule dashed.
 
     Raises:
         TableError: no run has metrics by length.
@@ -31,16 +50,53 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
     if not subset:
         tried = [column.metric.rpartition("/")[::2] for column in table.columns]
         subset, metric = next((one for one in reversed(tried) if _values(table, *one)), ("test", "accuracy"))
-    rows = _values(table, subset, metric)
+    metric = metric.removesuffix(ORACLE)
+    rows, oracle = _values(table, subset, metric), _values(table, subset, metric + ORACLE)
     if not rows:
         raise TableError(f"figures: no run has {subset}/length_.../{metric}")
-    unit = unit_of(metric)
-    named = label(f"{subset}, {metric.replace('_', ' ')}", unit.name)
-    figure = row_lines(rows, "length", named, partial(_length_line, unit.name == SHARE.name))
-    caption = f"{table.report.title}: {subset} by length; mean and range over seeds"
+    share = unit_of(metric).name == SHARE.name
+    names = [metric.replace("_", " "), *(["with the end given by an oracle"] if oracle else [])]
+    columns = beside(len(table.cells))
+    figure, axes = panels(len(table.cells), columns, 2.3, legend_lines(names), sharey=True, sharex=True)
+    for axis, (row, look) in zip(axes, line_looks(list(table.cells), table.highlight).items(), strict=True):
+        axis.set_title(panel_title(row, columns), fontweight="bold" if row == table.highlight else "normal")
+        look |= {"linestyle": "-"}
+        if row not in rows:
+            empty_panel(axis, f"no finished run has {subset} by length")
+        else:
+            _length_line(axis, rows[row], look)
+            _length_line(axis, oracle.get(row, {}), look | {"linestyle": LINES[0], "markerfacecolor": "white"})
+    for axis in axes:
+        axis.tick_params(labelbottom=True)
+    for axis in axes[-columns:]:
+        axis.set_xlabel("length")
+    if share:
+        axes[0].set_ylim(min([0.0, *_all(rows), *_all(oracle)]) - 3, 103)
+    figure.supylabel(f"{subset} ({SHARE.sign if share else unit_of(metric).name})", fontsize=9)
+    handles = [
+        Line2D([], [], color="black", linestyle=style, label=name)
+        for style, name in zip(("-", LINES[0]), names, strict=False)
+    ]
+    figure.legend(handles=handles, loc="outside lower left", ncols=2, handlelength=3.2)
+    parts = [f"{subset} by length; mean and range over seeds", _falls(rows, "") if share else ""]
+    parts += [_falls(oracle, " with the end given by an oracle")] if share and oracle else []
     if left_out := sum(bool(problem(metric, value)) for _, _, value in _recorded(table, subset, metric)):
-        caption += f"; {left_out} values that are none are left out"
-    return [(save(figure, path), caption)]
+        parts.append(f"Left out: {left_out} values that are none")
+    return finished(figure, path, table, parts)
+
+
+def _all(rows: ByLength) -> list[float]:
+    return [value for lengths in rows.values() for values in lengths.values() for value in values]
+
+
+def _falls(rows: ByLength, condition: str) -> str:
+    """The first length at which the mean of each row is below `HALF`, in words."""
+    found = []
+    for row, lengths in list(rows.items())[:MOST_NAMED]:
+        below = next((length for length in sorted(lengths) if mean(lengths[length]) < HALF), None)
+        last = max(lengths)
+        found.append(f"{row} at length {below}" if below is not None else f"{row} at none up to {last}")
+    return f"First mean below {HALF:.0f} %{condition}: {'; '.join(found)}"
 
 
 def _values(table: Table, subset: str, metric: str) -> ByLength:
@@ -61,13 +117,11 @@ def _recorded(table: Table, subset: str, metric: str) -> Iterator[tuple[FoundRun
                 yield run, int(found[1]), value
 
 
-def _length_line(share: bool, axis: Axes, lengths: Mapping[int, list[float]], look: dict[str, Any]) -> None:
+def _length_line(axis: Axes, lengths: Mapping[int, list[float]], look: dict[str, Any]) -> None:
     xs = sorted(lengths)
-    axis.plot(xs, [mean(lengths[x]) for x in xs], **look | {"markersize": 3})
+    axis.plot(xs, [mean(lengths[x]) for x in xs], **look)
     lows, highs = [min(lengths[x]) for x in xs], [max(lengths[x]) for x in xs]
-    axis.fill_between(xs, lows, highs, color=look["color"], alpha=0.15, linewidth=0)
-    if share:
-        axis.set_ylim(min(0.0, *lows) - 3, 103)
+    axis.fill_between(xs, lows, highs, color=look["color"], alpha=0.2, linewidth=0)
 
 
 def training(table: Table, picture: Picture, path: Path) -> Drawn:
@@ -77,7 +131,8 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
         TableError: no run has logged the metric.
     """
     metric = picture.metric or "train/loss"
-    rows, left_out = {}, 0
+    rows: dict[str, list[dict[int, float]]] = {}
+    left_out = 0
     for run in table.finished():
         logged = run.logged((metric,))
         points = {step: scaled(metric, value) for step, _, value in logged if not problem(metric, value)}
@@ -86,19 +141,40 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
             rows.setdefault(row_name(table.report, run), []).append(points)
     if not rows:
         raise TableError(f"figures: no run has logged {metric}")
-    named = label(metric, unit_of(metric).name)
-    figure = row_lines(rows, "optimiser step", named, _training_lines, named=2)
-    for axis in figure.axes if metric.endswith("loss") else ():
+    together = len(rows) <= LINES_TOGETHER
+    legend = legend_lines(list(rows)) if together and len(rows) > 1 else 0
+    number_of, columns = (1, 1) if together else (len(rows), beside(len(rows)))
+    figure, axes = panels(number_of, columns, 2.9 if together else 2.0, legend, sharey=True, sharex=True)
+    for at, (row, look) in enumerate(line_looks(list(rows), table.highlight).items()):
+        axis = axes[0 if together else at]
+        axis.set(title="" if together else panel_title(row, columns))
+        _training_lines(axis, rows[row], look | {"label": row} | ({} if together else {"linestyle": "-"}))
+    for axis in axes[-columns:]:
+        axis.set_xlabel("optimiser step")
+        axis.tick_params(labelbottom=True)
+    figure.supylabel(label(metric, unit_of(metric).name), fontsize=9)
+    for axis in axes if metric.endswith("loss") else ():
         logarithmic(axis)
+    if legend:
+        legend_below(figure)
     seeds = "every seed (thin) and their median" if any(len(runs) > 1 for runs in rows.values()) else "one seed"
     seeds += f"; {left_out} logged values that no picture can hold are left out" if left_out else ""
-    return [(save(figure, path), f"{table.report.title}: {metric} while training; {seeds}")]
+    return finished(figure, path, table, [f"{metric} while training; {seeds}", _ends(rows, metric)])
+
+
+def _ends(rows: Mapping[str, Sequence[Mapping[int, float]]], metric: str) -> str:
+    """The median over seeds of the last logged value of each row, in words."""
+    unit = unit_of(metric).name
+    last = {row: statistics.median(points[max(points)] for points in runs) for row, runs in rows.items()}
+    named = [f"{row} {number(value, unit)}" for row, value in list(last.items())[:MOST_NAMED]]
+    return f"Median of the last values: {'; '.join(named)}"
 
 
 def _training_lines(axis: Axes, runs: Sequence[Mapping[int, float]], look: dict[str, Any]) -> None:
     steps = sorted(set.intersection(*(set(points) for points in runs)))
-    # a line of one point is invisible
-    look |= {"marker": "o" if len(steps) == 1 else None}
     for points in runs if len(runs) > 1 else ():
-        axis.plot(list(points), list(points.values()), **look | {"linewidth": 0.4, "linestyle": "-", "label": None})
+        thin = {"linewidth": 0.5, "linestyle": "-", "label": None, "marker": None, "alpha": 0.7}
+        axis.plot(list(points), list(points.values()), **look | thin)
+    # a line of one point is invisible without its marker
+    look |= {"markevery": max(1, len(steps) // 8)}
     axis.plot(steps, [statistics.median(points[step] for points in runs) for step in steps], **look)

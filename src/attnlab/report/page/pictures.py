@@ -1,9 +1,12 @@
 """Reader of pictures for the page."""
 
 import base64
+import csv
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+
+from attnlab.plots.png_caption import caption_in
 
 _BEGIN, _END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
@@ -14,11 +17,15 @@ class PictureError(Exception):
 
 @dataclass(frozen=True)
 class Pixels:
-    """A PNG file as a data URI; with its size the page keeps its layout while it loads."""
+    """A PNG file as a data URI; with its size the page keeps its layout while it loads.
+
+    caption: of the file; empty if it holds none.
+    """
 
     uri: str
     width: int
     height: int
+    caption: str = ""
 
 
 def read_pixels(file: Path, folder: Path) -> Pixels:
@@ -35,4 +42,22 @@ def read_pixels(file: Path, folder: Path) -> Pixels:
         raise PictureError(f"{file}: {error.strerror}") from None
     if not content.startswith(_BEGIN) or not content.rstrip().endswith(_END) or len(content) < 33:
         raise PictureError(f"{file}: no PNG, or cut short")
-    return Pixels(f"data:image/png;base64,{base64.b64encode(content).decode()}", *struct.unpack(">II", content[16:24]))
+    width, height = struct.unpack(">II", content[16:24])
+    uri = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+    return Pixels(uri, width, height, caption_in(content))
+
+
+def runs_in(numbers: Path) -> list[str]:
+    """The names of the runs in the csv file of a picture; none where it has no such column."""
+    try:
+        with numbers.open(newline="", encoding="utf-8") as file:
+            return list(dict.fromkeys(line["run"] for line in csv.DictReader(file) if line.get("run")))
+    except (OSError, ValueError, csv.Error):
+        return []
+
+
+def older_caption(file: Path, given: str) -> str:
+    """The caption of a picture whose name ends in a number (`norms_1.png`), as older reports have it, with its runs."""
+    quantity, _, number = file.stem.rpartition("_")
+    runs = runs_in(file.with_suffix(".csv")) if number.isdigit() else []
+    return given.replace(f"{quantity} {number}", f"{quantity} of {', '.join(runs)}") if runs else given

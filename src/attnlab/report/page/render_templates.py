@@ -6,7 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.learn import metric_units
-from attnlab.report.flat_lines import seed_lines
+from attnlab.report.page.summary import WORDS, extent, measured, run_lines, verdicts
 
 HERE = Path(__file__).parent
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
@@ -18,7 +18,8 @@ def templates() -> Environment:
     loader = FileSystemLoader([HERE / "templates", HERE])
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "duration": duration}
-    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "seed_lines": seed_lines}
+    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "WORDS": WORDS}
+    found.globals |= {one.__name__: one for one in (extent, measured, run_lines, verdicts)}
     return found
 
 

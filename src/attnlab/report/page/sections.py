@@ -10,7 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from attnlab.report.page.markdown import linked, rendered, split_title
-from attnlab.report.page.pictures import PictureError, Pixels, read_pixels
+from attnlab.report.page.pictures import PictureError, Pixels, older_caption, read_pixels, runs_in
 from attnlab.report.report_record import ReportError, ReportFile, read_report
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
@@ -103,9 +103,9 @@ class Page:
             else:
                 self.skipped.append(f"skipped {folder}: its report is that of {first}")
         elif text is not None or with_numbers:
-            shown = [(one, one.stem.replace("_", " ")) for one in (with_numbers if text is None else pictures)]
+            shown = [(one, "") for one in (with_numbers if text is None else pictures)]
             owner = next((parent for parent in folder.parents if parent in self._owners), None)
-            title = title or f"Diagnosis: {folder.relative_to(owner or folder.parent).as_posix()}"
+            title = title or _diagnosed(folder, with_numbers)
             if owner is None:
                 self.others.append(self._section(folder, None, title, text, shown, lower=1))
             elif (section := self._owners[owner]) is not None:
@@ -153,10 +153,20 @@ class Page:
             self.pictures += 1
         except PictureError as error:
             self.skipped.append(f"skipped picture {error}")
+        else:
+            # a report's caption has its title too; other pictures hold their own
+            caption = caption or pixels.caption or file.stem.replace("_", " ")
+        caption = older_caption(file, caption or file.name)
         return Picture(file.name, caption, pixels, self._link(numbers) if numbers.exists() else None)
 
     def _link(self, file: Path) -> Link:
         return file.name, linked(file, self.out)
+
+
+def _diagnosed(folder: Path, pictures: Sequence[Path]) -> str:
+    """The title of a diagnosis: its runs, else its folder."""
+    runs = next(filter(None, (runs_in(picture.with_suffix(".csv")) for picture in pictures)), [])
+    return f"Attentions of {' and '.join(runs)}" if runs else f"Diagnosis: {folder.name}"
 
 
 def _folders(root: Path) -> Iterator[Path]:

@@ -1,0 +1,145 @@
+"""Pictures of reports and attentions: strongest row, legends beside the data, reasons of empty panels, captions."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+from support.small_runs import SMALL_SCAN
+from support.written_runs import OOD, a_run
+
+from attnlab.analysis.head_heatmaps import WEIGHTS, draw_maps
+from attnlab.analysis.summary_captions import norms_title, values_seen, weights_seen
+from attnlab.analysis.summary_types import AttentionSummary, Maps
+from attnlab.config.job_config import compose_config
+from attnlab.config.report_block import Hypothesis, Picture, Report
+from attnlab.plots.style import COLOURS, STRONG, line_looks
+from attnlab.report import hypothesis_answers
+from attnlab.report.build_table import make_table
+from attnlab.report.cli import report_main
+from attnlab.report.figures import length_and_training_curves as curves
+from attnlab.report.figures.draw_figures import draw
+from attnlab.report.hypothesis_answers import answers
+from attnlab.report.read_runs import FoundRun, look
+from attnlab.report.table_types import Table, TableError
+
+LENGTHS = {f"test/ood/length_{n}/sequence_accuracy": 1 / n for n in (1, 2, 4)}
+METRICS = {OOD: 0.5, **LENGTHS, **{f"{name}_oracle_end": 0.9 for name in LENGTHS}}
+
+
+def grey(colour: str) -> float:
+    """Lightness from 0 to 1 where a picture is printed in grey."""
+    return Image.new("RGB", (1, 1), colour).convert("L").getpixel((0, 0)) / 255
+
+
+def test_the_row_of_interest_is_strongest_in_colour_and_in_grey() -> None:
+    names = [f"row {number}" for number in range(len(COLOURS))]
+    looks = line_looks(names, "row 2")
+    others = [look for name, look in looks.items() if name != "row 2"]
+    assert looks["row 2"]["linewidth"] > max(look["linewidth"] for look in others)
+    assert all(grey(look["color"]) > grey(STRONG) for look in others)
+    assert len({(look["color"], str(look["linestyle"]), look["marker"]) for look in looks.values()}) == len(names)
+
+
+@pytest.fixture(scope="module")
+def config() -> dict[str, Any]:
+    return compose_config([*SMALL_SCAN, "model=linear"])
+
+
+@pytest.fixture
+def table(tmp_path: Path, config: dict[str, Any]) -> Table:
+    """Rows linear (a finished run), mine (finished, of interest) and late (still missing)."""
+    runs = []
+    for name in ("linear", "mine", "late"):
+        own = copy.deepcopy(config) | {"model": config["model"] | {"name": name}}
+        folder = tmp_path / name / "seed0"
+        runs.append(FoundRun(folder, own, "missing") if name == "late" else look(a_run(folder, own, metrics=METRICS)))
+    asked = [Hypothesis(row="mine", than="linear", column="ood")]
+    return make_table(Report(title="SCAN", columns={"ood": OOD}, hypotheses=asked), runs)
+
+
+def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    finish: Callable[..., Any] = curves.finished
+    monkeypatch.setattr(curves, "finished", lambda figure, *given: drawn.append(figure) or finish(figure, *given))
+    picture = Picture(kind="by_length", subset="test/ood", metric="sequence_accuracy")
+    [(path, caption)] = draw(table, picture, tmp_path, 1)
+    linear, mine, late = drawn[0].axes
+    assert [axis.get_title() for axis in (linear, mine, late)] == ["linear", "mine", "late"]
+    for axis in (linear, mine):
+        own, oracle = axis.get_lines()
+        assert own.get_linestyle() == "-" and oracle.get_linestyle() == "--"
+        assert list(own.get_ydata()) == [100, 50, 25] and set(oracle.get_ydata()) == {90}
+    assert mine.get_lines()[0].get_color() == STRONG != linear.get_lines()[0].get_color()
+    assert "no finished run" in " ".join(late.texts[0].get_text().split())
+    assert all(axis.get_legend() is None for axis in drawn[0].axes) and len(drawn[0].legends) == 1
+    assert "First mean below 50 %: linear at length 4; mine at length 4." in caption
+    with Image.open(path) as file:
+        assert file.info["Description"] == caption and 880 <= file.width <= 1000
+
+
+def test_hypotheses_are_answered_by_the_interval(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {(0.5, 2.0): "holds", (-2.0, -0.5): "fails", (0.0, 0.0): "fails", (-1.0, 1.0): "open"}
+    monkeypatch.setattr(hypothesis_answers, "FEWEST", 1)
+    for (low, high), verdict in found.items():
+        monkeypatch.setattr(hypothesis_answers, "paired", lambda *_, ends=(low, high): (sum(ends) / 2, *ends, "how"))
+        assert [one.verdict for one in answers(table)] == [verdict]
+    monkeypatch.undo()
+    [answer] = answers(table)
+    assert (answer.verdict, answer.reason) == ("open", "1 common seed, two are needed for a spread")
+    late = Hypothesis(row="late", than="linear", column="ood")
+    table.report.hypotheses[:] = [late]
+    assert [(one.verdict, one.reason) for one in answers(table)] == [("not measured", "no number of late")]
+
+
+def test_names_in_hypotheses_are_checked(table: Table) -> None:
+    hypothesis_answers.require_known(table, rows_too=True)
+    for changed, message in (
+        ({"column": "odd"}, "no column odd; nearest: ood"),
+        ({"than": "linea"}, "no such row; nearest: linear"),
+    ):
+        table.report.hypotheses[:] = [Hypothesis(**{"row": "mine", "than": "linear", "column": "ood"} | changed)]
+        with pytest.raises(TableError, match=message):
+            hypothesis_answers.require_known(table, rows_too=True)
+
+
+def test_the_row_of_interest_can_be_named(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [f"runs={tmp_path}", f"out={tmp_path / 'out'}"]
+    assert report_main([*runs, "highlight=mine"]) == 0
+    assert "Blue: mine" in (tmp_path / "out/report.json").read_text()
+    assert report_main([*runs, "highlight=min"]) == 1
+    assert "highlight=min: no such row; nearest: mine" in capsys.readouterr().err
+
+
+def maps(*heads: list[list[float]], note: str = "") -> dict[str, Maps]:
+    return {"a": Maps(np.array(heads), None, None, (len(heads[0]), len(heads[0][0])), note)}
+
+
+def test_captions_say_what_is_to_be_seen() -> None:
+    same, apart = [[1.0, -0.95], [-0.95, 1.0]], [[1.0, 0.05], [0.05, 1.0]]
+    assert "one 0.95 (0.95 to 0.95), all nearly parallel (every attention above 0.9)" in values_seen(
+        [("one", maps(same))]
+    )
+    assert "all nearly orthogonal (every attention below 0.1)" in values_seen([("one", maps(apart))])
+    told = weights_seen([("one", maps([[1.0, 1.0], [0.0, 2.0]], note="They sum to 3"))], {"a": "layer 1"})
+    assert "one 1.5 (layer 1), nearly uniform (below 1.5) in 0 of 1 attentions" in told and told.endswith(
+        "They sum to 3."
+    )
+    kinds = [AttentionSummary(label=kind, about="", normalization=kind) for kind in ("none", "l2")]
+    assert "do not normalise" in norms_title(kinds[:1]) and "before their normalisation (l2)" in norms_title(kinds[1:])
+    assert "none: none; l2: l2" in norms_title(kinds)
+
+
+def test_maps_of_weights_mark_uniform_attention() -> None:
+    figure = draw_maps([("one", maps([[0.5, 1.5], [-1.0, 5.0]]))], {"a": "layer 1"}, "title", WEIGHTS)
+    panel, bar = figure.axes
+    assert (panel.get_xlabel(), panel.get_ylabel()) == ("key", "query")
+    assert [tick.get_text() for tick in bar.get_xticklabels()][:3] == ["-1", "0", "1"]
+    norm = panel.get_images()[0].norm
+    assert float(norm(0.0)) == pytest.approx(0.25) and float(norm(1.0)) == pytest.approx(0.5)
