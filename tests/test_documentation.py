@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from support.tiny_data import TINY, trained
 
 import attnlab
 from attnlab.config.capabilities import can, models_that_can
+from attnlab.config.check import ConfigError
 from attnlab.config.compose import group_choices
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
@@ -33,7 +35,8 @@ BLOCKS = [
     block
     for name, text in sorted(PAGES.items(), key=lambda page: page[0] != "README.md")
     if name != "docs/extending.md"  # test_examples.py runs its commands
-    for block in re.findall(r"^```\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    if not language
 ]
 LINES = [re.split(r"\s+#", line)[0].strip() for block in BLOCKS for line in block.splitlines()]
 TASK_OF = {"lra_google/text": "lra_text", "quickstart": "scan"}
@@ -91,7 +94,11 @@ def test_all_train_commands_pass_the_check() -> None:
     """As they stand; the run folder that one begins with is a matter of test_train_commands_run."""
     for line in set(TRAIN) - set(FIRST):
         words = [word for word in shlex.split(line)[2:] if not word.startswith("from_run=")]
-        assert check_command(words).jobs, line
+        if "hydra/sweeper=optuna" in words and find_spec("hydra_plugins.hydra_optuna_sweeper") is None:
+            with pytest.raises(ConfigError, match="hydra-optuna-sweeper is not installed"):
+                check_command(words)
+        else:
+            assert check_command(words).jobs, line
 
 
 @pytest.mark.parametrize("line", FIRST)
