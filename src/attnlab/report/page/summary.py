@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 from attnlab.report.hypothesis_answers import VERDICTS
 from attnlab.report.report_record import HypothesisAnswer, ReportFile
@@ -58,9 +57,9 @@ class RunLine:
 
     row: str
     at: int
-    seed: Integral | str
+    seed: int | str
     folder: str
-    values: dict[str, Real]
+    values: dict[str, float]
     remarks: list[str]
 
 
