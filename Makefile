@@ -5,7 +5,7 @@ DONE := $(VENV)/.done
 RUN := $(VENV)/bin/python
 PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto
 
-.PHONY: help setup train test test-all bench report lint clean
+.PHONY: help setup train test test-all model-named laws bench report docs lint clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,12 @@ test: setup  ## the tests, under 10 minutes on two cores
 test-all: setup  ## also the slow ones, under 30 minutes on two cores: long sequences, compiled steps, benchmarks
 	$(PYTEST) $(ARGS)
 
+model-named:
+	@test -n "$(MODEL)" || { echo "name a model of conf/model, such as: make laws MODEL=linear"; exit 2; }
+
+laws: model-named setup  ## the laws for one model, in half a minute: make laws MODEL=linear
+	OMP_NUM_THREADS=1 $(RUN) -m pytest --model=$(MODEL) -m "not slow" $(ARGS)
+
 bench: setup  ## speed and memory, short form; tables on the screen, csv in benchmarks/results
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[bench]' || \
 	  echo "performer-pytorch could not be installed; its rows are left out"
@@ -36,6 +42,10 @@ bench: setup  ## speed and memory, short form; tables on the screen, csv in benc
 
 report: setup  ## one HTML page of everything measured: experiments/report.html
 	$(RUN) report.py page $(ARGS)
+
+docs: setup  ## the documentation as a site: site/index.html; a dead link is an error
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 lint: setup  ## ruff and mypy
 	$(RUN) -m ruff check .

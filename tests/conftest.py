@@ -13,6 +13,25 @@ install_import_hook(["attnlab.attention", "attnlab.nn", "attnlab.learn"], "beart
 pytest.register_assert_rewrite("support")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--model", metavar="NAME", help="run the laws alone, for the model of conf/model/NAME.yaml")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Restricts the laws to the model of `--model`, before test files make their parameters of all models."""
+    if name := config.getoption("--model"):
+        from support.composed_configs import select_model
+
+        select_model(name)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--model` no other tests than the laws are collected."""
+    file = collection_path.name
+    wanted = file.startswith("test_laws_") and file != "test_laws_coverage.py"
+    return True if config.getoption("--model") and collection_path.suffix == ".py" and not wanted else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     """The tensors are tiny and pytest-xdist already fills the cores."""

@@ -14,12 +14,14 @@ import yaml
 from support.composed_configs import MODELS, composed
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
 
-from attnlab.config.compose import compose_with_hydra, group_choices, merged_yaml, unresolved
+from attnlab.config.check import ConfigError
+from attnlab.config.compose import CONF, compose_with_hydra, group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import class_defaults, completed, defaults
 from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import differences, run_folder, run_tag
 from attnlab.config.signatures import read_signature
+from attnlab.config.sweep import check_command
 from attnlab.config.target_validation import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, attention_nodes, attention_options
 from attnlab.launch.train_cli import train_main
 from attnlab.nn import build_network
@@ -131,11 +133,12 @@ def test_the_bases_of_tasks_and_models_say_the_defaults_of_the_schema() -> None:
     written = flatten({**task, "model": model})
     of_schema = dict(defaults({**task, "model": model}))
     differing = {key for key in written.keys() & of_schema.keys() if written[key] != of_schema[key]}
-    assert differing == {"model.ortho.where"}, (
-        "what shipped models can do; a class that the schema does not know may not"
+    assert differing == {"model.ortho.where", "model.decoder"}, (
+        "where: what shipped models can do, another class may not; decoder: the encoder's groups"
     )
+    assert written["model.decoder"] == "${.encoder}"
     others = {value for key, value in written.items() if key not in of_schema}
-    assert others == {"???", "${backbone.dropout}", "${.encoder}"}
+    assert others == {"???", "${backbone.dropout}"}
 
 
 def test_what_the_network_builder_offers_is_never_filled_in() -> None:
@@ -191,3 +194,27 @@ def test_what_is_wrong_stays_as_it_is(broken: dict[str, Any]) -> None:
     assert {key: found[key] for key in broken if not isinstance(broken[key], dict)} == {
         key: value for key, value in broken.items() if not isinstance(value, dict)
     }
+
+
+@pytest.mark.parametrize("base", ["defaults: [_base, _self_]\n", ""])
+def test_decoder_and_cross_attention_are_optional(base: str, tmp_path: Path) -> None:
+    """A model with an encoder alone classifies and models language, where a task needs more the message says what."""
+    shutil.copytree(CONF, tmp_path / "conf")
+    linear = "attnlab.attention.linear.LinearAttention"
+    text = f"{base}name: mine\nencoder:\n  - {{share: 1.0, attention: {{_target_: {linear}}}}}\n"
+    (tmp_path / "conf/model/mine.yaml").write_text(text)
+    for task in ("sort_of_clevr", "flip_flop"):
+        (job,) = check_command([f"task={task}", "model=mine"], tmp_path / "conf").jobs
+        assert job.raw["model"]["decoder"] == job.raw["model"]["encoder"] and job.raw["model"]["cross"] is None
+        assert job.folder.parts[-2] == "default"
+        own = {key: job.raw["model"][key] for key in ("name", "cross", "ortho")}
+        assert job.raw["model"] == compose_config([f"task={task}", "model=linear"])["model"] | own
+    with pytest.raises(ConfigError) as error:
+        check_command(["task=scan", "model=mine"], tmp_path / "conf")
+    (problem,) = error.value.problems
+    assert problem.endswith(f"add to the yaml of model mine: cross: {{_target_: {linear}}}")
+    (tmp_path / "conf/model/mine.yaml").write_text(f"{text}decoder: null\n")
+    with pytest.raises(ConfigError) as error:
+        check_command(["task=flip_flop", "model=mine"], tmp_path / "conf")
+    (problem,) = error.value.problems
+    assert problem.endswith("add to the yaml of model mine: decoder: ${.encoder}")

@@ -10,12 +10,29 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attnlab.config.compose import merged_yaml, plain
+import pytest
+
+from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
-from attnlab.config.shipped_files import CONF
+from attnlab.config.message_text import choice
 
-MODELS = sorted(file.stem for file in (CONF / "model").glob("[!_]*.yaml"))
+MODELS = [name for name in group_choices()["model"] if "/" not in name]
+"""models at the top of conf/model; one alone with `pytest --model=...`"""
+IN_FOLDERS = [name for name in group_choices()["model"] if "/" in name]
+"""models of a paper's tables, whose attentions the laws test too"""
+
+
+def select_model(name: str) -> None:
+    """Leaves one model for the laws.
+
+    Raises:
+        pytest.UsageError: there is no such model; names the nearest one.
+    """
+    known = [*MODELS, *IN_FOLDERS]
+    if name not in known:
+        raise pytest.UsageError(f"--model={name}: no file conf/model/{name}.yaml{choice(name, known, 'models')}")
+    MODELS[:], IN_FOLDERS[:] = [name], []
 
 
 @cache

@@ -15,12 +15,11 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
 from attnlab.config.check import check_config
-from attnlab.config.compose import group_choices
 from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.type_check import build
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.build_network import build_network, make_attention
-from support.composed_configs import MODELS, composed, distinct
+from support.composed_configs import IN_FOLDERS, MODELS, composed, distinct
 from support.law_exemptions import EXEMPTIONS
 from support.small_runs import checked
 from support.tensors import shaken
@@ -179,8 +178,9 @@ def _made(case: Case) -> Attention:
 
 def slots(model: Model) -> list[tuple[str, Mapping[str, Any]]]:
     """Where a model has which attention node."""
-    groups = [("encoder", group) for group in model.encoder] + [("decoder", group) for group in model.decoder]
-    return [*((slot, group.attention) for slot, group in groups), ("cross", model.cross)]
+    groups = [("encoder", group) for group in model.encoder] + [("decoder", group) for group in model.decoder or ()]
+    cross = [] if model.cross is None else [("cross", model.cross)]
+    return [*((slot, group.attention) for slot, group in groups), *cross]
 
 
 @cache
@@ -190,7 +190,7 @@ def cases() -> Mapping[str, Case]:
     Of attentions that differ in nothing but the orthogonality loss, the one with it.
     """
     found: dict[str, dict[str, Case]] = {}
-    for name in (*MODELS, *(name for name in group_choices()["model"] if "/" in name)):
+    for name in (*MODELS, *IN_FOLDERS):
         model = model_of(name)
         positions = model.positions or backbone_of(name, "sort_of_clevr").positions
         for slot, node in slots(model):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnlab.config.check import check_config
+from attnlab.config.compose import group_choices
 from attnlab.config.run_identity import run_folder
 from support.official_layout_converters import aan_stand_in, pathfinder_stand_in, python2
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
@@ -47,6 +48,8 @@ TINY: dict[str, tuple[str, ...]] = {
     ),
     "flip_flop": (*SIZES, "task.length=16", "task.train_sequences=64", "task.test_sequences=8"),
 }
+TINY |= {task: SIZES for task in group_choices()["task"] if task not in TINY}
+"""a task of a user's own needs no entry"""
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "one", "dog", "that", "ran", "to", "some", "old", "tree"]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from attnlab.config.capabilities import Unknown, all_can, can, class_name, models_that_can, signature_of
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import listed, show
-from attnlab.config.rule_view import NEEDS, View
+from attnlab.config.rule_view import NEEDS, SLOTS, View
 from attnlab.config.target_validation import task_yaml
 
 
@@ -36,10 +36,28 @@ def divisors(number: int) -> list[int]:
     return sorted({*small, *(number // n for n in small)})
 
 
+def _slots_given(view: View) -> Iterator[str]:
+    """Models without a decoder or cross-attention serve the tasks that need none."""
+    for slot in view.slots:
+        if view[f"model.{slot}"] is None:
+            yield (
+                f"model.{slot}=null: task {view['task.name']} ({view.kind}) needs {SLOTS[slot]}; add to the yaml of "
+                f"model {view['model.name']}: {_example(view, slot)}"
+            )
+
+
+def _example(view: View, slot: str) -> str:
+    """A line of yaml for a slot that a model leaves out: the encoder's attention where it has the form."""
+    if slot == "decoder":
+        return "decoder: ${.encoder}"
+    able = (item.path for _, _, item in view.attentions("encoder") if can(item, f"supports_{slot}"))
+    return f"{slot}: {{_target_: {next(able, 'attnlab.attention.softmax.SoftmaxAttention')}}}"
+
+
 def _shares(view: View) -> Iterator[str]:
     for slot in [slot for slot in view.slots if slot != "cross"]:
         groups = view[f"model.{slot}"]
-        if slot == "decoder" and groups == view["model.encoder"]:
+        if groups is None or (slot == "decoder" and groups == view["model.encoder"]):
             continue
         shares = [group["share"] for group in groups]
         given = [share for share in shares if share is not None]
@@ -109,7 +127,7 @@ def _validation(view: View) -> Iterator[str]:
     task, name = view.task, view["task.name"]
     wanting = {f"train.selection={selection}": "last_step"} if selection == "best_validation" else {}
     wanting |= {f"train.paper_rule={paper}": "null"} if paper else {}
-    if not can(task, "has_validation"):
+    if "val" not in (task.attributes.get("subsets") or ()):
         wanting |= {f"train.validate_every={every}": "null"} if every is not None else {}
         for claim, instead in wanting.items():
             yield f"{claim}: task {name} has no validation set; write {instead}"
@@ -187,7 +205,7 @@ def _ignored(view: View) -> Iterator[str]:
 
 def _groups_given(view: View) -> Iterator[str]:
     for slot in [slot for slot in view.slots if slot != "cross"]:
-        if not view[f"model.{slot}"]:
+        if view[f"model.{slot}"] == []:
             yield f"model.{slot}=[]: expected at least one group of layers"
 
 
@@ -198,6 +216,6 @@ def _paths(view: View) -> Iterator[str]:
 
 
 _RULES: list[Callable[[View], Iterator[str]]] = [
-    _heads, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _unread, _steps,
-    _lengths, _betas, _ignored, _paths,
+    _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _unread,
+    _steps, _lengths, _betas, _ignored, _paths,
 ]  # fmt: skip

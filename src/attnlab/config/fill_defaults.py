@@ -7,13 +7,13 @@ default or leaves it out, and the config.yaml of a run records the defaults that
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from attnlab.config.dotted_keys import child, join
 from attnlab.config.schema import Config
 from attnlab.config.signatures import TargetError, read_signature
 from attnlab.config.target_validation import attention_nodes, own_arguments
-from attnlab.config.type_check import hints, section_of
+from attnlab.config.type_check import hints, item_type, section_of
 
 Default = tuple[str, Any]
 """A dotted key and its default."""
@@ -21,7 +21,16 @@ Default = tuple[str, Any]
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration with its defaults; given values stay, wrong ones and unresolved interpolations included."""
+    config = with_decoder(config)
     return filled(config, defaults(config))
+
+
+def with_decoder(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with the encoder's groups of layers for the decoder, if its model does not name any."""
+    model = config.get("model")
+    if not isinstance(model, Mapping) or "encoder" not in model or "decoder" in model:
+        return dict(config)
+    return {**config, "model": {**model, "decoder": copy.deepcopy(model["encoder"])}}
 
 
 def filled(config: Mapping[str, Any], found: Iterable[Default]) -> dict[str, Any]:
@@ -65,9 +74,9 @@ def _of_parts(kind: Any, value: Any, key: str) -> Iterator[Default]:
     section = section_of(kind)
     if section is not None and isinstance(value, Mapping):
         yield from _of_schema(section, value, key)
-    elif get_origin(kind) is list and isinstance(value, list):
+    elif isinstance(value, list):
         for i, item in enumerate(value):
-            yield from _of_parts(get_args(kind)[0], item, join(key, str(i)))
+            yield from _of_parts(item_type(kind), item, join(key, str(i)))
 
 
 def class_defaults(path: Any, key: str) -> Iterator[Default]:

@@ -18,6 +18,12 @@ NEEDS = {
 }
 """slots of attention in the network of each kind of task, and the forms that an attention needs there"""
 
+SLOTS = {
+    "encoder": "self-attention of the encoder",
+    "decoder": "causal self-attention",
+    "cross": "the decoder's attention to the encoder",
+}
+
 
 class View:
     """A configuration for the rules: `view["backbone.d_model"]`; a missing or wrong value raises `Unknown`."""

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from attnlab.config.compose import choice_named, compose_node, hydra_session, plain, unresolved
 from attnlab.config.dotted_keys import flatten
-from attnlab.config.fill_defaults import class_defaults, defaults, filled
+from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_decoder
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
 from attnlab.config.own_conf import cached_per_folder
@@ -174,7 +174,7 @@ def _plain_composition(task: str, model: str, conf: Path) -> tuple[dict[str, Any
     """
     # A task's yaml sets no key of the model, and a model's yaml no other: one composition of each serves all pairs.
     own = _unresolved(f"model={choice_named('model', model, conf)}", conf)["model"]
-    raw = _unresolved(f"task={task}", conf) | {"model": own}
+    raw = with_decoder(_unresolved(f"task={task}", conf) | {"model": own})
     keys = flatten(_without_sections(plain(OmegaConf.create(raw))))
     shorts = [key.partition(".")[2] or key for key in keys]
     suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}

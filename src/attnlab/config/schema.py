@@ -168,10 +168,10 @@ class Model:
     """groups of layers, first to last, with their shares of the depth; self-attention"""
     pattern: Pattern = "sequential"
     """sequential: one group after another; alternating: in turn; parallel: all at once; *_reversed: last group first"""
-    decoder: list[LayerGroup]
-    """the same for the decoder; causal self-attention"""
-    cross: dict[str, Any]
-    """the decoder's attention to the encoder"""
+    decoder: list[LayerGroup] | None = None
+    """the same for the decoder, with causal self-attention; the encoder's if a yaml has no such key; null = none"""
+    cross: dict[str, Any] | None = None
+    """the decoder's attention to the encoder; null = none: a model for classification and language modelling"""
     feed_forward: Literal["relu", "gelu", "glu"] | None = None
     layer_norm: Literal["layer_norm", "rms_norm"] | None = None
     positions: Positions | None = None

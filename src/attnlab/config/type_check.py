@@ -75,9 +75,9 @@ def _misfits(value: Any, kind: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
                 yield from _misfits(value[field.name], expected, path)
             elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
                 yield path, dataclasses.MISSING, expected
-    elif get_origin(kind) is list and isinstance(value, list):
+    elif (each := item_type(kind)) is not None and isinstance(value, list):
         for at, item in enumerate(value):
-            yield from _misfits(item, get_args(kind)[0], join(key, str(at)))
+            yield from _misfits(item, each, join(key, str(at)))
     elif not accepts(value, kind):
         yield key, value, kind
 
@@ -101,6 +101,11 @@ def _members(kind: Any) -> tuple[Any, ...]:
 def section_of(kind: Any) -> type[Any] | None:
     """The dataclass in a type such as `Section` or `Section | None`; None without one."""
     return next((cast(type, member) for member in _members(kind) if dataclasses.is_dataclass(member)), None)
+
+
+def item_type(kind: Any) -> Any | None:
+    """The type of items in a type such as `list[Item]` or `list[Item] | None`; None without a list."""
+    return next((get_args(member)[0] for member in _members(kind) if get_origin(member) is list), None)
 
 
 def not_a_section(value: Any, key: str, names: Sequence[str]) -> str:
@@ -211,9 +216,8 @@ def _build(kind: Any, value: Any) -> Any:
     section = section_of(kind)
     if section is not None:
         return build(section, value)
-    lists = [one for one in (kind, *get_args(kind)) if get_origin(one) is list]
-    if lists and isinstance(value, list):
-        return [_build(get_args(lists[0])[0], item) for item in value]
+    if isinstance(value, list) and (each := item_type(kind)) is not None:
+        return [_build(each, item) for item in value]
     if float in _leaves(kind) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return value

@@ -58,7 +58,7 @@ def show_one(config: Config, pictures: str | None) -> None:
         DataError: its data cannot be had, or it has no pictures.
     """
     console, task, folders = _console(), make_task(config["task"]), _folders(config)
-    rows = [("published", task.published), *_files([("", "", task)], folders)]
+    rows = [*_published(task), *_files([("", "", task)], folders)]
     console.print(*_head(config, task), _facts(rows), "", sep="\n")
     start = time.monotonic()
     prepared = task.prepare(folders)
@@ -111,9 +111,13 @@ def _head(config: Config, task: Task) -> Iterator[RenderableType]:
 def _description(config: Config, task: Task, folders: Folders) -> Iterator[tuple[str, RenderableType]]:
     if config["task"]["label"]:
         yield "splits", _splits(config["task"])
-    yield "published", task.published
+    yield from _published(task)
     yield from _files(list(_settings(config["task"])), folders)
     yield "example", _cut(example(_docstring(task)))
+
+
+def _published(task: Task) -> list[tuple[str, str]]:
+    return [("published", task.published)] if task.published else []
 
 
 def _docstring(task: Task) -> str:

@@ -120,10 +120,13 @@ class _Builder:
         """Layers with the attentions that the model names for this slot; `cross` adds cross-attention to each."""
         backbone, model = self.backbone, self.model
         groups: list[LayerGroup] = getattr(model, slot)
+        to_cross = model.cross if cross else None
+        if cross and to_cross is None:
+            raise ValueError(f"model {model.name} has no cross-attention (model.cross is null)")
 
         def make_layer(kind: tuple[int, ...]) -> Layer:
             parts = [make_attention(groups[i].attention, slot, backbone, model, longest) for i in kind]
-            to_memory = make_attention(model.cross, "cross", backbone, model, longest) if cross else None
+            to_memory = make_attention(to_cross, "cross", backbone, model, longest) if to_cross is not None else None
             return Layer(backbone, parts[0] if len(parts) == 1 else ParallelAttention(parts), to_memory)
 
         norm = make_norm(backbone.layer_norm, backbone.d_model) if backbone.final_norm else None

@@ -1,7 +1,8 @@
 """The contract of a task: its data, its splits, and the properties that a model depends on.
 
 A task is a class with explicit, annotated options (the keys of `task.*`, checked before anything runs), a yaml in
-`conf/task/` that names it in `_target_`, and a module docstring with one real example.
+`conf/task/` that names it in `_target_`, and a module docstring with one real example. Tasks on sequences of words
+extend a class of `attnlab.tasks.word_tasks`, which makes the examples and the TaskSpec from lists of words.
 """
 
 import hashlib
@@ -20,10 +21,7 @@ from attnlab.data.examples import Examples
 from attnlab.data.files.cache import build_once, cache_key
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource
-from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.data.task_spec import SEQUENCE_METRICS, Kind, Modality, TaskSpec
-from attnlab.data.user_inputs import sequence_batch
-from attnlab.data.vocabulary import Vocabulary
+from attnlab.data.task_spec import Kind, Modality, TaskSpec
 
 ExamplesT_co = TypeVar("ExamplesT_co", bound=Examples, covariant=True)
 
@@ -66,12 +64,12 @@ class Task(ABC):
     """Base class of tasks; subclasses set class attributes and have explicit, annotated options.
 
     kind, modality: as in TaskSpec; read without importing the module, so that the configuration check can use them.
-    version:        changes when results are no longer comparable; stored with every result.
-    has_validation: whether there is a `val` subset for the selection of weights.
-    has_groups:     whether named parts of a subset have metrics of their own.
-    subsets:        names of the subsets; a wrong `subset=` is refused before any data is loaded.
-    subsets_with:   other subsets for some values of an option: {"split": {"length": ...}}.
-    published:      subsets and their published sizes, for the list of tasks.
+    version:      changes when results are no longer comparable; stored with every result.
+    has_groups:   whether named parts of a subset have metrics of their own.
+    subsets:      names of the subsets, a literal: `train`, at least one test subset (`test`, `test/iid`, `test/ood`),
+                  and `val` where weights are selected by validation; read without importing the module too.
+    subsets_with: other subsets for some values of an option: {"split": {"length": ...}}.
+    published:    subsets and their published sizes, for the list of tasks; empty = not published.
 
     Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval,
     `attnlab.config.ranges`); `attnlab.config` reads them from the source without importing the module.
@@ -79,12 +77,11 @@ class Task(ABC):
 
     kind: ClassVar[Kind]
     modality: ClassVar[Modality]
-    version: ClassVar[int]
-    has_validation: ClassVar[bool] = False
+    version: ClassVar[int] = 1
     has_groups: ClassVar[bool] = False
     subsets: ClassVar[Sequence[str]]
     subsets_with: ClassVar[Mapping[str, Mapping[Any, Sequence[str]]]] = {}
-    published: ClassVar[str]
+    published: ClassVar[str] = ""
 
     def sources(self) -> Sequence[DataSource]:
         """Sources of the official files for these options; empty for generated data."""
@@ -133,50 +130,6 @@ class Task(ABC):
         """
         folder = cache / cache_key(name, self.version, options)
         return build_once(folder, build, what or folder.name)
-
-
-class SequenceTask(Task):
-    """Base class of tasks from one framed token sequence to another.
-
-    inputs, outputs: vocabularies of all splits, so that a model can be evaluated on any other split.
-    longest:         longest input and output of all splits, without framing.
-    separator:       between the words of an input and of an output as text; empty = a word is a character.
-    """
-
-    kind = "encoder_decoder"
-    modality = "tokens"
-    inputs: ClassVar[Vocabulary]
-    outputs: ClassVar[Vocabulary]
-    longest: ClassVar[tuple[int, int]]
-    separator: ClassVar[str] = " "
-
-    def token_names(self) -> tuple[Sequence[str], Sequence[str]]:
-        return self.inputs.words, self.outputs.words
-
-    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> Batch:
-        """Inputs are texts."""
-        start, end = self.inputs.start_id, self.inputs.end_id
-        words = (text.split(self.separator) if self.separator else text for text in inputs)
-        return sequence_batch([[start, *self.inputs.encode(row), end] for row in words], self.inputs.pad_id, end)
-
-    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
-        return [self.separator.join(self.outputs.decode(ids)) for ids in outputs]
-
-    def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared[SequencePairs]:
-        """The task with its TaskSpec and the longest target of each test subset as its decode limit."""
-        spec = self.task_spec(
-            input_vocabulary=len(self.inputs),
-            output_vocabulary=len(self.outputs),
-            pad_id=self.inputs.pad_id,
-            end_id=self.inputs.end_id,
-            never_targets=self.outputs.never_targets,
-            max_input_length=self.longest[0] + 2,
-            max_output_length=self.longest[1] + 1,
-            metrics=SEQUENCE_METRICS,
-        )
-        tests = {name: pairs for name, pairs in subsets.items() if name != "train"}
-        limits = {name: int(pairs.targets.lengths.max()) for name, pairs in tests.items()}
-        return Prepared(spec=spec, subsets=subsets, decode_limits=limits, about=about)
 
 
 def make_task(options: Mapping[str, Any]) -> Task:

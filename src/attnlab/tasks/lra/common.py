@@ -39,7 +39,6 @@ class LraTask(Task):
 
     kind = "classification"
     modality: ClassVar[Modality] = "tokens"
-    has_validation = True
     subsets = ("train", "val", "test")
 
     def read_once(

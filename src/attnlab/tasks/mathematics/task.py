@@ -30,7 +30,7 @@ from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.tasks.base import Prepared, SequenceTask
+from attnlab.tasks.base import Prepared
 from attnlab.tasks.mathematics import generator
 from attnlab.tasks.mathematics.files import (
     CHARACTERS,
@@ -43,6 +43,7 @@ from attnlab.tasks.mathematics.files import (
     read_module,
     without_repeats,
 )
+from attnlab.tasks.word_tasks import SequenceTask
 
 SOURCE = read_table(__file__)["mathematics"]
 PARTS = {"train": generator.DIFFICULTIES, "iid": ("interpolate",), "ood": ("extrapolate",)}

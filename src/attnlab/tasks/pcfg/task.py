@@ -37,9 +37,10 @@ from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import FileContent
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.tasks.base import Prepared, SequenceTask
+from attnlab.tasks.base import Prepared
 from attnlab.tasks.pcfg.files import OFFICIAL, Readings, exceptional, read_pairs, regular, regular_or_exceptional
 from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS
+from attnlab.tasks.word_tasks import SequenceTask
 
 LENGTH_BINS = (1, 6, 11, 16, 21, 26, 31, 41, 51, 76, 101, 151, 201, 301)
 """lower edges of the ranges of output lengths; official training rows of productivity have at most 200 symbols"""

@@ -19,9 +19,10 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, bad_line
 from attnlab.data.files.official_files import read_table
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.tasks.base import Prepared, SequenceTask
+from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, Pair, all_pairs, interpret
 from attnlab.tasks.scan.splits import Split, file_path, require_law
+from attnlab.tasks.word_tasks import SequenceTask
 
 OFFICIAL = read_table(__file__)["SCAN"]
 
@@ -106,7 +107,7 @@ class Scan(SequenceTask):
         else:
             parts = {part: read_official(self.split, part, folders) for part in ("train", "test")}
             require_law(self.split, parts, OFFICIAL.file(file_path(self.split, "train")).path)
-        return self.prepared({name: _table(pairs) for name, pairs in parts.items()})
+        return self.prepared({name: self.framed(pairs) for name, pairs in parts.items()})
 
     def _cut(self) -> dict[str, list[Pair]]:
         pairs = list(all_pairs())
@@ -119,10 +120,3 @@ class Scan(SequenceTask):
             "test/iid": [short[number] for number in np.sort(order[:n_iid])],
             "test/ood": [pair for pair in pairs if len(pair[1]) > self.length_cutoff],
         }
-
-
-def _table(pairs: list[Pair]) -> SequencePairs:
-    start, end = INPUTS.start_id, INPUTS.end_id
-    inputs = [[start, *INPUTS.encode(command), end] for command, _ in pairs]
-    targets = [[*OUTPUTS.encode(actions), end] for _, actions in pairs]
-    return SequencePairs.of(inputs, targets, INPUTS.pad_id)

@@ -164,7 +164,6 @@ class SortOfClevr(Task):
     kind = "classification"
     modality = "image_question"
     version = 1
-    has_validation = True
     has_groups = True
     subsets = ("train", "val", "test")
     published = "pictures: train 9,800, val 200, test 200, with 30 questions each"

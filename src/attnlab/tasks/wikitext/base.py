@@ -22,7 +22,6 @@ class WikitextTask(Task):
     """
 
     modality = "tokens"
-    has_validation = True
     subsets = ("train", "val", "test")
     published = "words with line ends: train 103,227,021, val 217,646, test 245,569"
     metrics: ClassVar[tuple[str, ...]]

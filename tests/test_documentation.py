@@ -1,33 +1,62 @@
-"""Every command of the README runs, shrunk to a few steps; its make targets exist."""
+"""README and docs: every command runs, shrunk to a few steps, or is checked; make targets, links and anchors exist."""
 
 import re
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from support.official_layout_converters import pcfg
 from support.real_data import real_data
 from support.small_runs import ROOT, environment, jobs_of, run_command, run_job, settings
 from support.tiny_data import TINY, trained
 
+import attnlab
 from attnlab.config.capabilities import can, models_that_can
+from attnlab.config.check import ConfigError
 from attnlab.config.compose import group_choices
 from attnlab.config.shipped_files import CONF
+from attnlab.config.sweep import check_command
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main
 
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
-LINES = [line.split(" #")[0].strip() for block in BLOCKS for line in block.splitlines()]
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", *(f"docs/{f.name}" for f in ROOT.glob("docs/*.md")))}
+LINKED = [
+    *PAGES,
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    *(f"{at}/README.md" for at in ("data", "benchmarks", "experiments")),
+]
+BLOCKS = [
+    block
+    for name, text in sorted(PAGES.items(), key=lambda page: page[0] != "README.md")
+    if name != "docs/extending.md"  # test_examples.py runs its commands
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    if not language
+]
+LINES = [re.split(r"\s+#", line)[0].strip() for block in BLOCKS for line in block.splitlines()]
 TASK_OF = {"lra_google/text": "lra_text", "quickstart": "scan"}
 TABLES = ("park2024/table4_scan",)
-COMMANDS = [line for line in LINES if re.match(r"(python|make|wandb) ", line)]
+COMMANDS = list(dict.fromkeys(line for line in LINES if re.match(r"(python|make|wandb) ", line)))
 TRAIN = [line for line in COMMANDS if line.startswith("python train.py") and "--help" not in line]
 EVALUATE = [line for line in COMMANDS if line.startswith("python evaluate.py")]
 TASKS = [line for line in COMMANDS if line.startswith("python -m attnlab.tasks")]
 REPORT = [line for line in COMMANDS if line.startswith("python report.py")]
+
+
+def task_of(line: str) -> str:
+    """The task that a training command is about."""
+    given = dict(word.partition("=")[::2] for word in shlex.split(line)[2:])
+    return given.get("task") or TASK_OF.get(given.get("experiment"), "scan")
+
+
+PYTHON = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+FIRST = list({task_of(line): line for line in reversed(TRAIN)}.values())
+"""one command of each task, which is trained; the others are composed and checked as they stand"""
 
 
 def smoke(line: str, folder: Path, data: Path) -> list[str]:
@@ -37,7 +66,7 @@ def smoke(line: str, folder: Path, data: Path) -> list[str]:
         line = line.replace("<run folder>", str(masked))
     arguments = shlex.split(line)[2:]
     given = dict(argument.partition("=")[::2] for argument in arguments)
-    task = given.get("task") or TASK_OF.get(given.get("experiment"), "scan")
+    task = task_of(line)
     if given.get("experiment") in TABLES:
         # one cell of the table
         arguments = [word for word in arguments if not word.startswith(("model=", "seed="))]
@@ -56,12 +85,23 @@ def smoke(line: str, folder: Path, data: Path) -> list[str]:
     return [*arguments, *extra]
 
 
-def test_the_readme_shows_commands() -> None:
-    assert len(TRAIN) >= 6 and len(EVALUATE) >= 2
-    assert {"make train", "make test"} <= set(COMMANDS)
+def test_the_pages_show_commands() -> None:
+    assert len(TRAIN) > 20 and len(FIRST) >= 8 and len(EVALUATE) >= 3 and len(REPORT) >= 6
+    assert {"make train", "make test", "make report"} <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("line", TRAIN)
+def test_all_train_commands_pass_the_check() -> None:
+    """As they stand; the run folder that one begins with is a matter of test_train_commands_run."""
+    for line in set(TRAIN) - set(FIRST):
+        words = [word for word in shlex.split(line)[2:] if not word.startswith("from_run=")]
+        if "hydra/sweeper=optuna" in words and find_spec("hydra_plugins.hydra_optuna_sweeper") is None:
+            with pytest.raises(ConfigError, match="hydra-optuna-sweeper is not installed"):
+                check_command(words)
+        else:
+            assert check_command(words).jobs, line
+
+
+@pytest.mark.parametrize("line", FIRST)
 def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
     """The first as a command, the others as the jobs that it would run: Python starts slowly."""
     words = smoke(line, tmp_path, tiny_data)
@@ -90,11 +130,32 @@ def test_help_runs_as_a_command() -> None:
     assert run_command("train.py", "--help").returncode == 0
 
 
-def test_evaluate_commands_run(tmp_path: Path, tiny_data: Path) -> None:
-    """The first as a command, the others in this process."""
-    (job,) = jobs_of(smoke("python train.py task=scan model=linear", tmp_path, tiny_data))
+@pytest.fixture(scope="module")
+def scan_run(tmp_path_factory: pytest.TempPathFactory, tiny_data: Path) -> Path:
+    """The folder of a finished run on SCAN."""
+    folder = tmp_path_factory.mktemp("scan")
+    (job,) = jobs_of(smoke("python train.py task=scan model=linear", folder, tiny_data))
     assert run_job(job, quiet=True) == 0
-    run = next((tmp_path / "runs").glob("*/*/*/seed0"))
+    return next((folder / "runs").glob("*/*/*/seed0"))
+
+
+def test_python_examples_run(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [block for page in ("README.md", "docs/python.md") for block in PYTHON.findall(PAGES[page])]
+    assert len(blocks) >= 4
+    for block in blocks:
+        code = block.replace("<run folder>", str(scan_run)).replace("experiments/runs", str(scan_run.parents[3]))
+        found: dict[str, Any] = {}
+        exec(code, found)
+        if "out" in found:
+            assert found["out"].shape[0] == 2 and found["out"].shape[2] == 64
+        if "table" in found:
+            assert list(found["table"].model) == ["linear"]
+    assert "seed" in capsys.readouterr().out
+
+
+def test_evaluate_commands_run(scan_run: Path) -> None:
+    """The first as a command, the others in this process."""
+    run = scan_run
     for line in EVALUATE:
         arguments = shlex.split(line.replace("<run folder>", str(run)))[2:]
         if any(argument.startswith("task.split=") for argument in arguments):
@@ -158,15 +219,17 @@ def test_all_benchmarks_run_to_their_end(tmp_path: Path) -> None:
 
 def test_make_targets_exist() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-    named = set(re.findall(r"`?make ([a-z-]+)", README))
-    assert named <= set(targets), named - set(targets)
+    named = {target for text in PAGES.values() for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, flags=re.M)}
+    assert len(named) >= 6 and named <= set(targets), named - set(targets)
 
 
 def test_the_table_of_models_is_right() -> None:
     """Every model once, but for those in folders, and a yes for each form that all its attentions have."""
-    rows = [line.strip("| ").split(" | ") for line in README.splitlines() if line.startswith("| `")]
+    rows = [line.strip("| ").split(" | ") for line in PAGES["docs/models.md"].splitlines() if line.startswith("| `")]
     said = {name: row[2:] for row in rows if len(row) == 6 for name in re.findall(r"`([a-z0-9_]+)`", row[0])}
-    assert sorted(said) == [name for name in group_choices()["model"] if "/" not in name]
+    shipped = [name for name in group_choices()["model"] if "/" not in name]
+    assert sorted(said) == shipped, "docs/models.md has a row for every model of conf/model"
+    assert f" {len(shipped)} models " in PAGES["README.md"]
     slots = (("bidirectional", "encoder"), ("causal", "decoder"), ("cross", "cross"), ("step", "decoder"))
     for column, (form, slot) in enumerate(slots):
         able = models_that_can(CONF, lambda found, p=slot, f=f"supports_{form}": all(can(one, f) for one in found[p]))
@@ -176,6 +239,49 @@ def test_the_table_of_models_is_right() -> None:
 
 
 def test_every_file_that_the_architecture_page_names_exists() -> None:
-    named = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|yaml))`", (ROOT / "docs/architecture.md").read_text())
+    named = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|yaml))`", PAGES["docs/architecture.md"])
     found = [name for name in named if any((folder / name).exists() for folder in (ROOT, ROOT / "src/attnlab"))]
     assert len(named) > 30 and set(named) - set(found) == {"_base.yaml"}
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub and the site make it."""
+    return re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.replace("`", "").lower()).strip())
+
+
+def anchors(file: Path) -> set[str]:
+    text = re.sub(r"^```.*?^```", "", file.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {slug(heading) for heading in re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)}
+
+
+def test_links_lead_somewhere() -> None:
+    """Relative links and anchors of README, docs and the other pages, without building the site."""
+    n = 0
+    for name in LINKED:
+        page = ROOT / name
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists() and target.is_relative_to(ROOT), f"{name}: {link}"
+            assert not anchor or anchor in anchors(target), f"{name}: {link}"
+            n += 1
+    assert n > 50
+
+
+def test_the_readme_is_two_screens() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 110 and len(PAGES["README.md"]) <= 7500
+
+
+def test_project_files_agree() -> None:
+    """Versions in the citation and the hook, and what the workflow calls."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == attnlab.__version__ and citation["title"] in PAGES["README.md"]
+    assert f"version = {{{attnlab.__version__}}}" in PAGES["README.md"]
+    (ruff,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert f"ruff=={ruff['rev'].removeprefix('v')}" in (ROOT / "requirements/constraints.txt").read_text().split()
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]["test"]
+    assert {"make lint", "make test"} <= {step.get("run") for step in workflow["steps"]}
+    assert len(workflow["strategy"]["matrix"]["python"]) >= 2
+    for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
+        assert {"name", "description", "body"} <= yaml.safe_load(form.read_text()).keys()

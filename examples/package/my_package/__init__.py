@@ -1,0 +1,1 @@
+"""Tasks and attentions of a package of one's own (an example)."""

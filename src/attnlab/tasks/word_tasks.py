@@ -1,0 +1,184 @@
+"""Base classes of tasks on sequences of words: sequence to sequence, and classification.
+
+A subclass sets vocabularies and `subsets` and returns the words of its examples, from `pairs` or `examples`; ids,
+framing, padding, limits of decoding and the TaskSpec are made from them. A word is any text that its vocabulary has; a
+sequence is a list of words, or a `str`, whose characters are the words.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from attnlab.config.message_text import listed
+from attnlab.data.batch import Batch, LabelledBatch
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.labelled_sequences import LabelledSequences
+from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.data.user_inputs import labelled_batch, sequence_batch
+from attnlab.data.vocabulary import Vocabulary
+from attnlab.tasks.base import Prepared, Task
+
+Words = Sequence[str]
+SizedT = TypeVar("SizedT", bound=Sized)
+
+
+class SequenceTask(Task):
+    """Base class of tasks from one framed token sequence to another; a subclass gives `pairs`, or its own `prepare`.
+
+    inputs, outputs: vocabularies of all splits, so that a model can be evaluated on any other split.
+    longest:         longest input and output of all splits, without framing; None = of the prepared subsets.
+    separator:       between the words of a text in Python (`load_run(...).predict`); empty = a word is a character.
+    """
+
+    kind = "encoder_decoder"
+    modality = "tokens"
+    inputs: Vocabulary
+    outputs: Vocabulary
+    longest: tuple[int, int] | None = None
+    separator: ClassVar[str] = " "
+
+    def pairs(self) -> Mapping[str, Sequence[tuple[Words, Words]]]:
+        """Input and output of every example, by subset; the same at every call.
+
+        Draw from `numpy.random.default_rng(self.data_seed)`, never from a global random state.
+        """
+        raise NotImplementedError(f"{type(self).__name__} gives no pairs")
+
+    def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
+        subsets = {name: self.framed(pairs) for name, pairs in declared(self, self.pairs()).items()}
+        return self.prepared(subsets, origin(self))
+
+    def framed(self, pairs: Iterable[tuple[Words, Words]]) -> SequencePairs:
+        """The ids of pairs of words: start, input and end; output and end.
+
+        Raises:
+            DataError: a word is not in the vocabulary.
+        """
+        start, end = self.inputs.start_id, self.inputs.end_id
+        rows = [([start, *self.inputs.encode(given), end], [*self.outputs.encode(out), end]) for given, out in pairs]
+        return SequencePairs.of([row[0] for row in rows], [row[1] for row in rows], self.inputs.pad_id)
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        pairs = prepared.subsets[subset]
+        given, out = self.inputs.decode(pairs.inputs[number]), self.outputs.decode(pairs.targets[number])
+        return f"input   {self.separator.join(given)}\noutput  {self.separator.join(out)}"
+
+    def token_names(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.inputs.words, self.outputs.words
+
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> Batch:
+        """Inputs are texts."""
+        start, end = self.inputs.start_id, self.inputs.end_id
+        rows = [[start, *self.inputs.encode(words_of(text, self.separator)), end] for text in inputs]
+        return sequence_batch(rows, self.inputs.pad_id, end)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
+        return [self.separator.join(self.outputs.decode(ids)) for ids in outputs]
+
+    def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared[SequencePairs]:
+        """The task with its TaskSpec and the longest target of each test subset as its decode limit."""
+        framed = (longest(pairs.inputs for pairs in subsets.values()), longest(p.targets for p in subsets.values()))
+        spec = self.task_spec(
+            input_vocabulary=len(self.inputs),
+            output_vocabulary=len(self.outputs),
+            pad_id=self.inputs.pad_id,
+            end_id=self.inputs.end_id,
+            never_targets=self.outputs.never_targets,
+            max_input_length=self.longest[0] + 2 if self.longest else framed[0],
+            max_output_length=self.longest[1] + 1 if self.longest else framed[1],
+            metrics=SEQUENCE_METRICS,
+        )
+        tests = {name: pairs for name, pairs in subsets.items() if name != "train"}
+        limits = {name: int(pairs.targets.lengths.max()) for name, pairs in tests.items()}
+        return Prepared(spec=spec, subsets=subsets, decode_limits=limits, about=about)
+
+
+class ClassificationTask(Task):
+    """Base class of tasks from a sequence of words to a class.
+
+    inputs:    vocabulary of all splits.
+    classes:   names of the classes.
+    separator: as in `SequenceTask`.
+    """
+
+    kind = "classification"
+    modality = "tokens"
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    separator: ClassVar[str] = " "
+    inputs: Vocabulary
+    classes: Sequence[str]
+
+    @abstractmethod
+    def examples(self) -> Mapping[str, Sequence[tuple[Words, str]]]:
+        """Words and class of every example, by subset; the same at every call (see `SequenceTask.pairs`)."""
+
+    def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
+        subsets = {name: self._labelled(name, rows) for name, rows in declared(self, self.examples()).items()}
+        spec = self.task_spec(
+            input_vocabulary=len(self.inputs),
+            n_classes=len(self.classes),
+            pad_id=self.inputs.pad_id,
+            max_input_length=longest(part.inputs for part in subsets.values()),
+            metrics=self.metrics,
+        )
+        return Prepared(spec=spec, subsets=subsets, about=origin(self))
+
+    def _labelled(self, subset: str, rows: Sequence[tuple[Words, str]]) -> LabelledSequences:
+        numbers = {name: number for number, name in enumerate(self.classes)}
+        for number, (words, name) in enumerate(rows):
+            if name not in numbers:
+                raise DataError(f"{subset}, example {number}: no class {name!r}; classes: {listed(self.classes, 8)}")
+            if not words:
+                raise DataError(f"{subset}, example {number}: no words; expected at least one")
+        answers = np.array([numbers[name] for _, name in rows], dtype=np.int64)
+        return LabelledSequences(Ragged.of([self.inputs.encode(w) for w, _ in rows]), answers, self.inputs.pad_id)
+
+    def example(self, prepared: Prepared, subset: str, number: int) -> str:
+        part = prepared.subsets[subset]
+        words, name = self.inputs.decode(part.inputs[number]), self.classes[part.answers[number]]
+        return f"input  {self.separator.join(words)}\nclass  {name}"
+
+    def token_names(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.inputs.words, self.classes
+
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LabelledBatch:
+        """Inputs are texts."""
+        rows = [self.inputs.encode(words_of(text, self.separator)) for text in inputs]
+        return labelled_batch(rows, self.inputs.pad_id)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
+        return [self.classes[int(output)] for output in outputs]
+
+
+def declared(task: Task, found: Mapping[str, SizedT]) -> Mapping[str, SizedT]:
+    """The subsets that a task made, checked against those that its class declares.
+
+    Raises:
+        DataError: other names, or a subset without examples.
+    """
+    if set(found) != set(task.subsets):
+        name = type(task).__name__
+        raise DataError(f"{name} made the subsets {listed(found)} and declares subsets = {tuple(task.subsets)}")
+    for name, examples in found.items():
+        if not len(examples):
+            raise DataError(f"{type(task).__name__}: the subset {name} has no example")
+    return found
+
+
+def words_of(text: str, separator: str) -> Words:
+    """The words of a text; its characters if the separator is empty."""
+    return text.split(separator) if separator else text
+
+
+def longest(tables: Iterable[Ragged]) -> int:
+    """Length of the longest sequence of several tables."""
+    return max(int(table.lengths.max()) for table in tables)
+
+
+def origin(task: Task) -> str:
+    """One sentence for results about data that a task makes itself."""
+    return f"generated by {type(task).__module__}.{type(task).__name__}, version {task.version}"
