@@ -89,7 +89,10 @@ def _adds_choices(folder: Path) -> bool:
     for file in _files(folder, groups):
         shipped = CONF / file.relative_to(folder)
         if shipped.exists() and shipped.read_bytes() != file.read_bytes():
-            raise OwnConfError(f"{file}: attnlab has a file of this name; give yours another name (`name:` in it too)")
+            raise OwnConfError(
+                f"{file}: the attnlab in use has a file of this name; give yours another name (`name:` in it too), or, "
+                "if this folder is another copy of attnlab, use its own environment (make setup)"
+            )
     return True
 
 
