@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,13 +79,17 @@ def test_every_printer_writes_a_metric_alike(
 
     assert details(table)[1][2:] == [f"{shown} (1)", f"{shown} (seed 0)", f"{shown} (seed 0)"]
     assert f"| linear | {shown} (1) |" in markdown(table, {}) and f"linear & {shown} (1)" in latex(table)
-    page = templates().get_template("tables.html").module.cell_by_cell(record(table, (), {"experiment": "e"}))
-    assert f">{shown.replace('-', MINUS)} (1)<" in page
+    page = (
+        templates()
+        .get_template("tables.html")
+        .module.cell_by_cell({"id": "e", "report": record(table, (), {"experiment": "e"})})
+    )
+    assert f">{shown.replace('-', MINUS)} (1)<" in re.sub(r"</?a\b[^>]*>", "", page)
     print_run(job_config(config), json.loads((run_folder(config) / "result.json").read_text()), shown=True)
     said = capsys.readouterr().out
     assert [line.split()[1:] for line in said.splitlines() if line.split()[:1] == [metric]] == [alone.split()]
     assert "60.0 s  (2.00 steps/s)" in said
-    assert print_sweep([job_config(config)]) == 0 and alone in capsys.readouterr().out
+    assert print_sweep([job_config(config)], ["seed=0"]) == 0 and alone in capsys.readouterr().out
     _show({metric: value})
     assert capsys.readouterr().out.splitlines()[0].split() == [metric, *alone.split()]
     assert number(cell.mean, cell.column.unit) == shown
@@ -156,6 +161,6 @@ def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_p
     runs = select_glob(str(tmp_path / "runs")).runs
     table = make_table(Report(title="t", columns={"c": "test/matthews_correlation"}), runs)
     axis = Figure().subplots()
-    _bars(axis, table, table.columns[0])
+    _bars(axis, table, table.columns[0], {"linear": "linear"})
     assert axis.get_xlim() == (-32.0, 102.0)
     assert _values(table, "test", "f1") == {"linear": {0: [50.0], 500: [20.0]}}

@@ -174,15 +174,17 @@ def require_runs(selection: RunSelection) -> RunSelection:
 
     Raises:
         ConfigError: a glob finds no run, and why.
-        TableError: no run is finished; with the states of the runs.
+        TableError: no run is finished, with the states of the runs; or all are runs of debug=...
     """
     if any(run.state == "finished" for run in selection.runs):
         return selection
     left_out = f"; {selection.left_out}" if selection.left_out else ""
     if not selection.runs:
-        lacking = "run there that was trained in earnest" if left_out else "run folder there (one holds config.yaml)"
         skipped = f"; skipped: {selection.skipped[0]}" if selection.skipped else ""
-        raise ConfigError([f"runs={selection.name}: no {lacking}{left_out}{skipped}"], "report.py")
+        if left_out:
+            raise TableError(f"runs={selection.name}: no run there that was trained in earnest{left_out}{skipped}")
+        problem = f"runs={selection.name}: no run folder there (one holds config.yaml){skipped}"
+        raise ConfigError([problem], "report.py")
     states = Counter(run.state for run in selection.runs)
     counted = ", ".join(f"{count} {state}" for state, count in states.items())
     example = next((f" ({run.folder}: {run.reason})" for run in selection.runs if run.reason), "")

@@ -214,7 +214,7 @@ def _last_validation(run: RunContext, selected: Mapping[str, Any]) -> dict[str, 
     """The main validation metric of the last step, if its weights are tested and the run has validations."""
     if selected["rule"] != "last_step" or run.config.train.validate_every is None:
         return {}
-    place = selected["step"], f"val/{run.evaluator.metric}"
+    place = steps_of(run.config.train), f"val/{run.evaluator.metric}"
     return {name: value for step, name, value in run.sinks.file.rows() if (step, name) == place}
 
 
