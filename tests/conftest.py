@@ -68,8 +68,10 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the exemptions of mechanisms from laws, so that none is forgotten."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Prints the exemptions of mechanisms from laws, so that none is forgotten; not for the laws of one model."""
+    if config.getoption("--model"):
+        return
     from support.law_exemptions import EXEMPTIONS
 
     for (law, mechanism), reason in EXEMPTIONS.items():

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.command_line_words import Item, as_text
 from attnlab.config.compose import group_choices, plain
-from attnlab.config.dotted_keys import MISSING, child, flatten, join
+from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
 from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
 from attnlab.config.schema import Config
@@ -155,3 +155,23 @@ def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list
             claim = f"{item.key}={show(value)}: model {show(config['model'].get('name'))} has one of its own"
             problems.append(f"{claim}, which is used: model.{name}={show(own)}; set that, or leave this out")
     return problems
+
+
+def is_swept(item: Item, config: Mapping[str, Any] | None) -> bool:
+    """Whether an override has several values; not for an unknown key, whose name is the problem."""
+    known = config is None or item.group or item.add or value_at(config, item.key) is not MISSING
+    return bool(item.swept and known)
+
+
+def not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:
+    """What to write instead of several values for one run."""
+    text = f"{item.key}={','.join(map(show, item.values))}"
+    if shown:
+        return f"{text}: --cfg shows the configuration of one run; give one value{list_advice(item, config)}"
+    return f"{text}: several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"
+
+
+def job_name(pairs: Sequence[Pair], config: Mapping[str, Any]) -> str:
+    """The swept values of a job; its model and seed if nothing is swept."""
+    swept = " ".join(as_text(item, value) for item, value in pairs if item.swept)
+    return swept or f"model={config['model']['name']} seed={config['seed']}"

@@ -11,7 +11,16 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.apply_overrides import Pair, Setter, followed_names, list_advice, overruled_by_model, resolve
+from attnlab.config.apply_overrides import (
+    Pair,
+    Setter,
+    followed_names,
+    is_swept,
+    job_name,
+    not_a_sweep,
+    overruled_by_model,
+    resolve,
+)
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.command_line_words import Item, Words, as_text, group_problems, read_command, read_overrides
 from attnlab.config.compose import compose_node, hydra_session, unresolved
@@ -137,7 +146,7 @@ class Expansion:
         items = self._with_sweeper_params(settings["params"], given) if self.multirun else given
         if not self.multirun and "experiment" not in bad_groups and not self.words.multirun:
             shown = self.words.show_only
-            self.problems += [_not_a_sweep(item, master or {}, shown) for item in given if item.swept]
+            self.problems += [not_a_sweep(item, master or {}, shown) for item in given if is_swept(item, master)]
         self.launcher = settings["launcher"]
         self.problems += launcher_problems(self.launcher)
         self.configs = self._jobs(items)
@@ -203,7 +212,7 @@ class Expansion:
             config, problems = self._job(pairs)
             if config is not None:
                 jobs.append(completed(config))
-                self.names.append(_job_name(pairs, jobs[-1]))
+                self.names.append(job_name(pairs, jobs[-1]))
                 problems = problems + check_config(jobs[-1], self.conf) + overruled_by_model(pairs, jobs[-1])
             for problem in dict.fromkeys(problems):
                 found[problem] += 1
@@ -235,16 +244,3 @@ class Expansion:
                 write = f"++{item.text.lstrip('+')}"
                 problems.append(f"{item.text}: not known to the default {listed(swept)}; in this sweep write {write}")
         return problems
-
-
-def _job_name(pairs: Sequence[Pair], config: Mapping[str, Any]) -> str:
-    """The swept values of a job; its model and seed if nothing is swept."""
-    swept = " ".join(as_text(item, value) for item, value in pairs if item.swept)
-    return swept or f"model={config['model']['name']} seed={config['seed']}"
-
-
-def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:
-    text = f"{item.key}={','.join(map(show, item.values))}"
-    if shown:
-        return f"{text}: --cfg shows the configuration of one run; give one value{list_advice(item, config)}"
-    return f"{text}: several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"

@@ -117,8 +117,9 @@ def logarithmic(axis: Axes) -> None:
     """Sets a logarithmic y scale after drawing, with plain numbers if its range is small."""
     axis.set_yscale("log")
     lowest, highest = axis.get_ylim()
-    if highest < 100 * lowest:
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    if highest < 1000 * lowest:
+        # a label at every decade alone may leave a single one
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
 

@@ -52,7 +52,9 @@ def notes(table: Table) -> list[str]:
     runs, made = table.finished(), origin(table)
     unknown = sum(run.value("seconds") is None for run in runs)
     timed = f", without {unknown} whose time is not known" if unknown else ""
-    cost = f"{made.runs} runs, {(made.seconds or 0.0) / 3600:.1f} hours of training{timed}"
+    minutes = (made.seconds or 0.0) / 60
+    spent = f"{minutes / 60:.1f} hours" if minutes >= 60 else f"{minutes:.1f} minutes"
+    cost = f"{_count(made.runs, 'run')}, {spent} of training{timed}"
     lines = [f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}"]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
@@ -79,11 +81,15 @@ def commit_of(run: FoundRun) -> str:
     return commit_text(run.result.get("git", {}))
 
 
+def _count(number: int | None, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def origin(table: Table) -> Origin:
     """Commits, hardware, versions and cost of the runs behind a table."""
     runs = table.finished()
     hardware = [run.result.get("hardware", {}) for run in runs]
-    machines = [f"{h.get('gpu') or h.get('cpu')}, {h.get('threads')} threads" for h in hardware if h]
+    machines = [f"{h.get('gpu') or h.get('cpu')}, {_count(h.get('threads'), 'thread')}" for h in hardware if h]
     versions = [run.result.get("versions", {}) for run in runs]
     packages = dict.fromkeys(name for one in versions for name in one)
     return Origin(

@@ -14,7 +14,7 @@ from attnlab.config.report_block import Picture, Report
 from attnlab.config.run_identity import NOT_IDENTITY
 from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
-from attnlab.learn.metric_units import headlines, spread_of
+from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import value_of
 from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
 from attnlab.report.table_types import TableError
@@ -120,9 +120,10 @@ def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]
     """A column for every metric, limited to the tasks that have it."""
     tasks = {value_of("task", run) for run in runs}
     columns: dict[str, Any] = {}
+    main = {name for run in runs for name in headlines(run.result.get("metrics", {}))}
     for metric in metrics:
         having = {value_of("task", run) for run in runs if run.value(metric) is not None}
-        name = _short(metric, metrics)
+        name = _short(metric, metrics) if metric in main else metric
         columns[name] = {"metric": metric, "where": {"task": sorted(having)}} if having and having < tasks else metric
     return columns
 
@@ -149,8 +150,6 @@ def _by_task_and_model(runs: Sequence[FoundRun]) -> dict[tuple[str, str], list[F
 
 def _short(name: str, among: Sequence[str]) -> str:
     """`test/ood/sequence_accuracy` as `ood`, if no other metric gets that name."""
-    if spread_of(name):
-        return name
     part = name.partition("/")[2].rpartition("/")[0] or name.rpartition("/")[2]
     alike = [other for other in among if other.partition("/")[2].rpartition("/")[0] == part]
     return part if len(alike) <= 1 else name

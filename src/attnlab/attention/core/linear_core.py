@@ -10,7 +10,7 @@ decoding keeps the sums, so every step has the same cost. Sums are at least in f
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Unpack
+from typing import Annotated, Literal, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -122,7 +122,7 @@ class FeatureMapAttention(Attention[LinearState]):
         *,
         n_features: int | None = None,
         scale: float = 1.0,
-        eps: float = 1e-6,
+        eps: Annotated[float, "[0, inf)"] = 1e-6,
         normalization: Normalization | None = None,
         chunk_size: Count = 64,
         **options: Unpack[AttentionOptions],

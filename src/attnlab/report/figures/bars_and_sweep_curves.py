@@ -38,8 +38,10 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     columns = [column for column in table.columns if any(cell.values for cell in table.each(column))]
     if not columns:
         raise TableError("there is no number to draw")
-    names = {row: textwrap.fill(row, LONGEST_NAME) for row in table.cells}
-    height = 0.26 * sum(name.count("\n") + 1 for name in names.values()) + 0.75
+    names = {row: textwrap.fill(row, LONGEST_NAME, break_long_words=False) for row in table.cells}
+    # rows have one height
+    lines = max(name.count("\n") + 1 for name in names.values())
+    height = (0.26 if lines == 1 else 0.16 * lines + 0.06) * len(names) + 0.75
     figure, axes = panels(len(columns), beside(len(columns)), height, sharey=True)
     for axis, column in zip(axes, columns, strict=True):
         _bars(axis, table, column, names)
