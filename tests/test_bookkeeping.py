@@ -42,7 +42,7 @@ def test_the_batch_size_of_evaluation_counts_where_it_says_how_many_examples_are
     assert identity(two) != identity(other)
 
 
-@pytest.mark.parametrize("task", SMALL)
+@pytest.mark.parametrize("task", [pytest.param("scan", marks=pytest.mark.slow), "sort_of_clevr"])
 def test_a_run_with_a_former_name_goes_on_with_other_bookkeeping_to_the_same_numbers(
     task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

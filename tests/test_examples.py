@@ -98,6 +98,7 @@ def test_an_attention_and_a_task_in_the_repository(clone: Path) -> None:
     assert "input   feccaaab" in out and "reverse.Reverse, version 1" in out
 
 
+@pytest.mark.slow
 def test_the_laws_of_one_model(clone: Path) -> None:
     """Some of them, and a wrong name; all of them in the slow test."""
     assert "make laws MODEL=cosine" in commands("An attention")

@@ -65,6 +65,7 @@ def agent(folder: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any],
     return arrived
 
 
+@pytest.mark.slow
 def test_a_run_of_an_agent_is_in_its_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained by the agent, and shown when another sweep asks for a run that is finished."""
     values = {"model": "linear", "optim.lr": 0.003, "train.max_epochs": None}
