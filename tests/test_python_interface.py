@@ -3,6 +3,7 @@
 import ast
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,20 @@ def test_the_table_of_runs(trained: dict[str, Path]) -> None:
     assert table.loc[0, name] == result["metrics"][name] and np.isnan(table.loc[1, name])
     assert "backbone.norm_placement" in table or "optim.lr" in table
     assert not any("/length_" in column for column in table)
+
+
+def test_the_table_names_runs_without_numbers(trained: dict[str, Path], tmp_path: Path) -> None:
+    for name, change in (("whole", ""), ("quick", "debug: smoke\n"), ("damaged", "task: [\n")):
+        copy = shutil.copytree(trained["scan"], tmp_path / name)
+        with (copy / "config.yaml").open("a") as file:
+            file.write(change)
+    text = (tmp_path / "quick/config.yaml").read_text()
+    (tmp_path / "quick/config.yaml").write_text(text.replace("debug: null\n", "", 1))
+    table = attnlab.runs(tmp_path).set_index("folder")
+    states = {Path(folder).name: state for folder, state in table.state.items()}
+    assert states == {"whole": "finished", "quick": "debug", "damaged": "unreadable"}
+    assert not any(column.startswith(("backbone.", "optim.")) for column in table)
+    assert "config.yaml is cut short or no" in table.loc[str(tmp_path / "damaged"), "reason"]
 
 
 def test_every_shipped_mechanism_is_exported() -> None:

@@ -6,10 +6,13 @@ from typing import Any
 import pandas as pd
 
 from attnlab.config.dotted_keys import flatten
-from attnlab.config.run_identity import NOT_IDENTITY
+from attnlab.config.run_identity import comparable
 from attnlab.learn.metric_units import whole
 from attnlab.report.read_runs import FoundRun, look, run_folders
-from attnlab.run.read_run_files import RunError
+from attnlab.run.read_run_files import RunError, Unreadable
+
+FIRST = ["folder", "task", "model", "seed", "state", "reason"]
+NAMES = ("task.name", "model.name")
 
 
 def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
@@ -19,20 +22,31 @@ def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
     differs between these runs (`optim.lr`); seconds and parameters; each test metric of a whole subset or group.
     Numbers are as recorded: an accuracy of 0.884, not 88.4 %.
 
+    Runs of `debug=...` have the state `debug`, runs whose config.yaml is damaged `unreadable` and no other columns.
+
     Args:
         folder: a folder, or a glob of folders.
 
     Raises:
         RunError: there is no run.
     """
-    found = [look(path) for path in run_folders(str(folder))]
-    if not found:
+    folders = run_folders(str(folder))
+    if not folders:
         raise RunError(f"{folder}: there is no run folder at or below it (no config.yaml)")
-    table = pd.DataFrame([_row(run) for run in found])
-    settings = pd.DataFrame([_settings(run) for run in found])
-    varied = [key for key in settings if settings[key].astype(str).nunique(dropna=False) > 1]
-    first = ["folder", "task", "model", "seed", "state", "reason"]
-    return pd.concat([table[first], settings[varied], table.drop(columns=first)], axis=1)
+    rows: list[dict[str, Any]] = []
+    settings: dict[int, dict[str, Any]] = {}
+    for path in folders:
+        try:
+            run = look(path)
+        except Unreadable as error:
+            rows.append({"folder": str(path), "state": "unreadable", "reason": error.short})
+        else:
+            settings[len(rows)] = _settings(run)
+            rows.append(_row(run))
+    keys = pd.DataFrame.from_dict(settings, orient="index")
+    varied = [key for key in keys if keys[key].astype(str).nunique(dropna=False) > 1]
+    table = pd.DataFrame(rows).reindex(columns=list(dict.fromkeys([*FIRST, *(key for row in rows for key in row)])))
+    return pd.concat([table[FIRST], keys[varied], table.drop(columns=FIRST)], axis=1)
 
 
 def _row(run: FoundRun) -> dict[str, Any]:
@@ -41,10 +55,11 @@ def _row(run: FoundRun) -> dict[str, Any]:
     row = {"folder": str(run.folder), **names, "seed": run.seed, "state": run.state, "reason": run.reason}
     if run.state != "finished":
         return row
+    if debug := run.config.get("debug"):
+        row |= {"state": "debug", "reason": f"debug={debug}: its numbers mean nothing"}
     return row | {key: run.result.get(key) for key in ("seconds", "parameters")} | whole(run.result["metrics"])
 
 
 def _settings(run: FoundRun) -> dict[str, Any]:
     """Dotted keys of a run's settings, without names, which have columns of their own."""
-    kept = {section: value for section, value in run.config.items() if section not in NOT_IDENTITY}
-    return {key: value for key, value in flatten(kept).items() if key not in ("task.name", "model.name")}
+    return {key: value for key, value in flatten(comparable(run.config)).items() if key not in NAMES}
