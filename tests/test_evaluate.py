@@ -44,6 +44,18 @@ def test_own_test_again_gives_the_same_numbers(scan_run: Path) -> None:
     assert (scan_run / "result.json").read_bytes() == before
 
 
+def test_changed_data_is_said(scan_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = shutil.copytree(scan_run, tmp_path / "run")
+    status = json.loads((copy / "status.json").read_text())
+    (copy / "status.json").write_text(json.dumps(status | {"data": status["data"] | {"hash": "0" * 16}}))
+    assert evaluate_main([f"run={copy}", "subset=test/ood"]) == 0
+    assert f"the data of this task has changed since the run was trained on it (hash {'0' * 16}" in (
+        capsys.readouterr().err
+    )
+    assert evaluate_main([f"run={scan_run}", "subset=test/ood"]) == 0
+    assert "has changed" not in capsys.readouterr().err
+
+
 def test_another_cutoff_is_evaluated(scan_run: Path) -> None:
     assert evaluate_main([f"run={scan_run}", "task.length_cutoff=36", "subset=test/ood"]) == 0
     assert findings(scan_run, "scan-length_cutoff-36,subset=test_ood")["counts"]["test/ood"] == 384

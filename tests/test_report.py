@@ -142,6 +142,13 @@ def test_the_same_seed_twice_is_refused(made: Make, configs: dict, tmp_path: Pat
         table_of(tmp_path / "runs", SIMPLE)
 
 
+def test_seeds_on_different_data_are_refused(made: Make, configs: dict, tmp_path: Path) -> None:
+    for seed, name in ((0, "a"), (1, "a"), (2, "b")):
+        a_run(tmp_path / "runs" / "linear" / f"seed{seed}", configs["linear"] | {"seed": seed}, data={"hash": name})
+    with pytest.raises(TableError, match=r"different data .* \(data a: seed 0, 1; data b: seed 2\)"):
+        table_of(tmp_path / "runs", SIMPLE)
+
+
 def test_best_over_takes_the_better_mean_not_the_better_seed(made: Make, configs: dict, tmp_path: Path) -> None:
     made("linear", 0, 0.4)
     made("linear", 1, 0.6)

@@ -112,6 +112,21 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
     if len(set(seeds)) < len(seeds):
         folders = listed([str(run.folder) for run in runs if seeds.count(run.seed) > 1], 4)
         raise TableError(f"row {row}, column {column.name}: the same run twice ({folders}); name each once")
+    _require_one_data(row, column, runs)
+
+
+def _require_one_data(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
+    """Checks that the finished runs of a mean were trained and tested on the same data, by its hash."""
+    seeds: dict[str, list[int]] = {}
+    for run in runs:
+        if run.state == "finished" and (found := run.result.get("data", {}).get("hash")):
+            seeds.setdefault(found, []).append(run.seed)
+    if len(seeds) > 1:
+        told = "; ".join(f"data {name}: seed {listed(map(str, numbers), 8)}" for name, numbers in seeds.items())
+        raise TableError(
+            f"row {row}, column {column.name}: runs on different data would meet in one mean ({told}); train them anew "
+            "on one, or name fewer runs (a task whose data changes needs another version)"
+        )
 
 
 def _with_average(

@@ -1,5 +1,6 @@
 """Evaluation of a trained run on any subsets of its task, without training."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from attnlab.run.build_runtime import choose_device, place_data, prepare
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.named_runs import unknown_subset
 from attnlab.run.read_checkpoints import run_weights
+from attnlab.run.read_run_files import Unreadable, read_status
 from attnlab.run.rebuild_run import network_with, trained_on
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, make_task
@@ -39,6 +41,9 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     prepared = place_data(prepared, device, config.trainer.data_on_device)
     network = network_with(weights, folder, config, former.spec)
     reporter = Reporter(config.trainer.progress)
+    digest = prepared.data_hash()
+    if changed := _changed_data(folder, digest if config.task == trained else former.data_hash()):
+        reporter.say(changed)
     evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
     found, seen = _evaluate_subsets(options, prepared, evaluator, set(former.subsets["train"].identities()))
     return {
@@ -48,10 +53,21 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
         "lengths": options.lengths,
         "weights": where,
         "seen_in_training": seen,
-        "data": {"version": task.version, "hash": prepared.data_hash(), "about": prepared.about},
+        "data": {"version": task.version, "hash": digest, "about": prepared.about},
         **evaluator.debug(),
         **provenance.origin(device),
     }
+
+
+def _changed_data(folder: Path, now: str) -> str:
+    """A note if the task's data is not what the run was trained on; else empty."""
+    try:
+        trained = read_status(folder / "status.json").get("data", {}).get("hash")
+    except Unreadable as error:
+        return f"note: {error.short}, so that it is not known whether the data is still what the run was trained on"
+    if trained in (None, now):
+        return ""
+    return f"note: the data of this task has changed since the run was trained on it (hash {trained}, now {now})"
 
 
 def _evaluate_subsets(

@@ -13,10 +13,10 @@ import torch
 from attnlab.config.run_identity import former_identity, identity
 from attnlab.config.type_check import Record, record_problem
 from attnlab.learn.atomic_write import IDENTITY
+from attnlab.learn.stored_types import BestWeights, Checkpoint
 from attnlab.learn.validation import saved_best, weights_name
 from attnlab.run.read_run_files import stored_config
 from attnlab.run.run_folder import RunError, RunFolder
-from attnlab.run.stored_types import BestWeights, Checkpoint
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from attnlab.config.moved_targets import with_present_targets
 from attnlab.config.type_check import accepts, hints, record_problem
 from attnlab.config.user_error import UserError
 from attnlab.config.yaml_tables import LOADER
-from attnlab.run.stored_types import Result, Status, StoredConfig
+from attnlab.learn.stored_types import Result, Status, StoredConfig
 
 LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100}
 """maximal size in bytes; a run writes a few thousand"""
