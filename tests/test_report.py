@@ -368,3 +368,12 @@ def test_the_report_block_reaches_no_run(tmp_path: Path, monkeypatch: pytest.Mon
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     assert run_job(config | {"report": {"title": "t", "columns": {"ood": OOD}}}, quiet=True) == 0
     assert trained == [completed(config)]
+
+
+def test_another_report_in_the_same_folder_leaves_no_picture_of_the_former(made: Make, tmp_path: Path) -> None:
+    made("linear", 0)
+    words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
+    assert report_main([*words, "figures=bars,by_length"]) == 0
+    (tmp_path / "out/mine.png").write_bytes(b"")
+    assert report_main([*words, f"columns={OOD}", "figures=bars"]) == 0
+    assert {file.name for file in (tmp_path / "out").glob("*.png")} == {"bars.png", "mine.png"}

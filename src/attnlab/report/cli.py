@@ -135,6 +135,7 @@ def _report(argv: Sequence[str]) -> int:
         "figures": figures,
     }
     report = record(table, comparisons, more)
+    _remove_former_pictures(out, {figure.file for figure in figures})
     texts = {
         "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, again) if one]}),
         "table.csv": flat_lines.csv_text(flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
@@ -151,6 +152,18 @@ def _report(argv: Sequence[str]) -> int:
         # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
         print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
     return 0
+
+
+def _remove_former_pictures(out: Path, drawn: set[str]) -> None:
+    """Removes the pictures that an earlier report in this folder names and this one has not drawn."""
+    try:
+        former = {figure.file for figure in records.read_report(out / "report.json").figures} - drawn
+    except records.ReportError:
+        return
+    for name in former:
+        file = out / name
+        if file.name == name and file.suffix == ".png" and file.is_file():
+            file.unlink()
 
 
 def _sentences(
@@ -189,7 +202,8 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
     for column in table.columns if options.columns else ():
         if column.metric not in known and not any(cell.values for cell in table.each(column)):
-            near = hint(nearest(column.metric, known))
+            inside = next((name for name in known if column.metric in name.split("/")), None)
+            near = hint(nearest(column.metric, known) or inside)
             raise TableError(f"columns={column.metric}: no run has it{near}; {listed(known, 12)}")
     return table
 

@@ -18,6 +18,7 @@ from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import value_of
 from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
 from attnlab.report.table_types import TableError
+from attnlab.run.named_runs import folder_like
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,8 @@ def require_runs(selection: RunSelection) -> RunSelection:
         skipped = f"; skipped: {selection.skipped[0]}" if selection.skipped else ""
         if left_out:
             raise TableError(f"runs={selection.name}: no run there that was trained in earnest{left_out}{skipped}")
-        problem = f"runs={selection.name}: no run folder there (one holds config.yaml){skipped}"
+        near = None if Path(selection.name).exists() else folder_like(Path(selection.name))
+        problem = f"runs={selection.name}: no run folder there (one holds config.yaml){skipped}{hint(near)}"
         raise ConfigError([problem], "report.py")
     states = Counter(run.state for run in selection.runs)
     counted = ", ".join(f"{count} {state}" for state, count in states.items())

@@ -78,7 +78,7 @@ def unknown_subset(subset: str, names: Sequence[str]) -> str:
 def _instead(key: str, folder: Path) -> str:
     """Describes a path that is no run folder."""
     if not folder.exists():
-        return f": no such folder{hint(_folder_like(folder))}"
+        return f": no such folder{hint(folder_like(folder))}"
     if not folder.is_dir():
         return f": it is a file{hint(str(folder.parent))}"
     runs = list(islice(_runs_below(folder), MOST_RUNS + 1))
@@ -98,7 +98,7 @@ def _runs_below(folder: Path) -> Iterator[Path]:
             return
 
 
-def _folder_like(folder: Path) -> str | None:
+def folder_like(folder: Path) -> str | None:
     """The existing folder most like a missing one, in the deepest parent that exists."""
     parts = [folder, *folder.parents]
     parent = next((part for part in parts if part.is_dir()), None)
