@@ -65,7 +65,7 @@ def run(folder: Path, *line: str, **variables: str) -> str:
     """Runs Python in a folder with the package that lies there, or else with this one."""
     env = {**environment(), "PYTHONPATH": str(folder / "src"), **variables}
     command = [sys.executable, *line]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=400, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=1800, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
