@@ -15,8 +15,8 @@ from attnlab.config.rewritten_words import with_data_set_names
 from attnlab.config.run_identity import label_options
 from attnlab.learn.metric_units import text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
-from attnlab.run.named_runs import asked_config, folder_words, subset_problem
-from attnlab.run.rebuild_run import paths_here, with_own_tokens
+from attnlab.run.named_runs import folder_words, subset_problem
+from attnlab.run.rebuild_run import config_here
 from attnlab.run.run_folder import RunError, read_config, require_writable, write_text
 
 HELP = f"""python evaluate.py run=<run folder> [key=value ...]
@@ -73,12 +73,9 @@ def _job(options: EvaluateOptions, overrides: Sequence[str]) -> JobConfig:
         ConfigError: no run folder, overrides that do not fit, or a subset that the task does not have.
     """
     try:
-        raw = asked_config("run", options.run)
+        raw = config_here(options.run)
     except RunError as error:
         raise ConfigError([str(error)], "evaluate.py") from None
-    with_own_tokens(raw["task"], options.run)
-    # the weights are in the run's own checkpoint; the run of its warm start may be gone
-    raw["from_run"], raw["paths"] = None, paths_here(raw["paths"])
     job = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
     if options.subset and (problem := subset_problem(job.typed.task, options.subset)):
         length = re.search(r"/length_(\d+)$", options.subset)

@@ -68,6 +68,18 @@ def network_with(weights: "Mapping[str, Tensor]", folder: Path, config: "Config"
     return network
 
 
+def config_here(folder: Path) -> dict[str, Any]:
+    """The plain configuration of a trained run, with its own tokenizer and the data folders of this machine.
+
+    Raises:
+        RunError: no run folder, or a damaged one.
+    """
+    raw = asked_config("run", folder)
+    with_own_tokens(raw["task"], folder)
+    # the weights are in the run's own checkpoint; the run of its warm start may be gone
+    return raw | {"from_run": None, "paths": paths_here(raw["paths"])}
+
+
 def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
     """The configuration of a trained run for a use of its network on this machine, on the data it was trained on.
 
@@ -77,7 +89,5 @@ def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
     Raises:
         RunError: no run folder, or a damaged one.
     """
-    raw = asked_config("run", folder)
-    # the weights are in the run's own checkpoint; the run of its warm start may be gone
-    raw |= {"from_run": None, "task": trained_on(folder), "paths": paths_here(raw["paths"]) | dict(paths)}
-    return job_config(raw).typed
+    raw = config_here(folder)
+    return job_config(raw | {"paths": raw["paths"] | paths}).typed

@@ -148,6 +148,12 @@ def load_vocabulary(path: Path) -> Words | BytePair:
     return Words.load(path) if path.name == WORDS_FILE else BytePair.load(path)
 
 
+def kept_vocabulary(keep: Mapping[str, Path]) -> Words | BytePair:
+    """The vocabulary among the files that runs keep (`Prepared.keep`)."""
+    (file,) = keep.values()
+    return load_vocabulary(file)
+
+
 def spell(vocabulary: Words | BytePair, ids: Sequence[int]) -> str:
     """The first `SHOWN` tokens as text, with names for special tokens."""
     runs = [(special, list(run)) for special, run in groupby(ids[:SHOWN], lambda i: i < vocabulary.n_special)]

@@ -25,7 +25,7 @@ from attnlab.data.text_blocks import TextBlocks
 from attnlab.data.user_inputs import language_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext.base import WikitextTask
-from attnlab.tasks.wikitext.tokens import Tokens, encode_text, load_vocabulary, spell
+from attnlab.tasks.wikitext.tokens import Tokens, encode_text, kept_vocabulary, spell
 
 
 class Wikitext103(WikitextTask):
@@ -62,19 +62,19 @@ class Wikitext103(WikitextTask):
 
     def example(self, prepared: Prepared[TextBlocks], subset: str, number: int) -> str:
         batch = prepared.subsets[subset].batch(np.array([number]))
-        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        vocabulary = kept_vocabulary(prepared.keep)
         inputs, targets = (spell(vocabulary, row.tolist()) for row in (batch.inputs[0], batch.targets[0]))
         return f"reads    {inputs}\npredicts {targets}"
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
         """Inputs are texts to be continued, as in the files: words between blanks, line ends count."""
-        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        vocabulary = kept_vocabulary(prepared.keep)
         return language_batch(
             [[vocabulary.end_id, *encode_text(vocabulary, text)] for text in inputs], vocabulary.pad_id
         )
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
-        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        vocabulary = kept_vocabulary(prepared.keep)
         return [spell(vocabulary, ids) for ids in outputs]
 
     def prepare(self, folders: Folders) -> Prepared[TextBlocks]:

@@ -23,7 +23,7 @@ from attnlab.data.text_blocks import MaskedBlocks, line_bounds
 from attnlab.data.user_inputs import language_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext.base import WikitextTask
-from attnlab.tasks.wikitext.tokens import SHOWN, SPECIAL, Tokens, encode_text, load_vocabulary, spell
+from attnlab.tasks.wikitext.tokens import SHOWN, SPECIAL, Tokens, encode_text, kept_vocabulary, spell
 
 STREAMS = {"val": 1, "test": 2}
 
@@ -65,7 +65,7 @@ class Wikitext103Masked(WikitextTask):
 
     def example(self, prepared: Prepared[MaskedBlocks], subset: str, number: int) -> str:
         batch = prepared.subsets[subset].batch(np.array([number]))
-        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        vocabulary = kept_vocabulary(prepared.keep)
         hidden = batch.targets[0, :SHOWN][batch.scored[0, :SHOWN]].tolist()
         predicted = ", ".join(repr(vocabulary.decode([i])) for i in hidden)
         if subset not in STREAMS:
@@ -74,7 +74,7 @@ class Wikitext103Masked(WikitextTask):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
         """Inputs are texts as in the files, in which `<mask>` stands for each hidden token."""
-        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        vocabulary = kept_vocabulary(prepared.keep)
         rows = []
         for text in inputs:
             first, *others = (encode_text(vocabulary, part) for part in text.split(SPECIAL[BytePair.mask_id]))
@@ -82,7 +82,7 @@ class Wikitext103Masked(WikitextTask):
         return language_batch(rows, vocabulary.pad_id, BytePair.mask_id)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[list[str]]:
-        (vocabulary,) = map(load_vocabulary, prepared.keep.values())
+        vocabulary = kept_vocabulary(prepared.keep)
         return [[spell(vocabulary, [token]) for token in ids] for ids in outputs]
 
     def prepare(self, folders: Folders) -> Prepared[MaskedBlocks]:
