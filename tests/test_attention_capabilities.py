@@ -11,13 +11,13 @@ from support.small_runs import run_job
 from support.tiny_data import raw_of
 
 from attnlab.attention.base import Attention
+from attnlab.attention.core.constructor_arguments import accepted_arguments
 from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.config.capabilities import can
 from attnlab.config.check import check_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
-from attnlab.nn.build_network import accepted_arguments
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
 MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]

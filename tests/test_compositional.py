@@ -119,8 +119,3 @@ def test_a_query_without_keys_gives_the_output_bias() -> None:
     attention = make()
     out, _ = apply(attention, "bidirectional", draw(2, 4, 8), None, masks([4, 0], 4))
     torch.testing.assert_close(out[1], attention.out_proj.bias.expand(4, -1), rtol=0, atol=1e-15)
-
-
-def test_no_retrieval_is_refused() -> None:
-    with pytest.raises(ValueError, match="retrievals=0: expected at least 1"):
-        CompositionalAttention(8, 2, retrievals=0)

@@ -129,8 +129,3 @@ def test_half_precision_measures_in_float32(dtype: torch.dtype) -> None:
         found = make().to(dtype).attend(q, k, v, None, False)
     assert found.dtype == dtype
     torch.testing.assert_close(found.double(), expected, rtol=2e-2, atol=2e-3)
-
-
-def test_a_factor_of_0_is_refused() -> None:
-    with pytest.raises(ValueError, match="factor=0"):
-        make(factor=0)

@@ -3,9 +3,11 @@
 import ast
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +24,11 @@ from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import attention_nodes
-from attnlab.data.files.fetch import DataError
+from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.vocabulary import Vocabulary
+from attnlab.report.runs_table import FIRST
 from attnlab.run.read_run_files import RunError
+from attnlab.tasks.word_tasks import ClassificationTask, SequenceTask
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +48,8 @@ def test_a_run_is_loaded_with_the_tested_weights(task: str, trained: dict[str, P
     assert run.config["model"]["name"] == "linear" and not run.network.training
     assert run.metrics.loc[1, "train/loss"] > 0 and run.result["metrics"]
     assert task in repr(run) and "finished" in repr(run)
+    part = run.data.subsets["train"]
+    assert repr(part) == f"{type(part).__name__}({len(part)} examples)" and f"train: {part!r}" in repr(run.data)
     require_true_predictions(run, next(name for name in run.data.subsets if name.startswith("test")))
 
 
@@ -51,10 +58,48 @@ def test_predictions_of_scan_are_actions(trained: dict[str, Path]) -> None:
     said = run.predict(["jump twice", "walk and look"])
     assert len(said) == 2 and all(set(text.split()) <= set(run.task.outputs.words) for text in said)
     assert run.predict([]) == []
-    with pytest.raises(DataError, match="'jumpp' is not in the vocabulary; the nearest is 'jump'"):
+    with pytest.raises(DataError, match=r"^input 0: the word 'jumpp' is not in the vocabulary; the nearest is 'jump'"):
         run.predict(["jumpp twice"])
     with pytest.raises(TypeError, match=r"predict\(\['jump'\]\)"):
         run.predict("jump")
+
+
+def test_a_wrong_input_is_named_by_its_position_in_the_list(trained: dict[str, Path]) -> None:
+    run = attnlab.load_run(trained["scan"])
+    run._typed = replace(run._typed, train=replace(run._typed.train, eval_batch_size=2))
+    with pytest.raises(DataError, match=r"^input 4: the word 'xyz' is not in .*; its words are .*'jump'"):
+        run.predict(["jump"] * 4 + ["xyz"])
+    with pytest.raises(DataError, match=r"^input 3 is \(str, int\); expected a text$"):
+        run.predict(["jump"] * 3 + [("jump", 3)])
+    picture = np.zeros((75, 75, 3), dtype=np.uint8)
+    wrong = {
+        ": the picture is uint8 of shape (75, 75); expected uint8, 75 x 75 x 3": (picture[..., 0], ("red",)),
+        ": ('red',): a question is a colour, a second colour": (picture, ("red",)),
+        " is (ndarray, int); expected a picture and a question": (picture, 3),
+    }
+    run = attnlab.load_run(trained["sort_of_clevr"])
+    for message, given in wrong.items():
+        with pytest.raises(DataError, match=re.escape(f"input 1{message}")):
+            run.predict([(picture, ("red", None, "unary", 0)), given])
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_wrong_word_of_an_own_task_is_named_by_its_example(labelled: bool, tmp_path: Path) -> None:
+    class Copy(SequenceTask):
+        subsets = ("train", "test")
+        inputs = outputs = Vocabulary(["walk"])
+
+        def pairs(self) -> dict[str, list[tuple[list[str], list[str]]]]:
+            return {"train": [(["walk"], ["walk"])], "test": [(["walk"], ["walk"]), (["walk"], ["wlak"])]}
+
+    class Only(ClassificationTask):
+        subsets, inputs, classes = ("train", "test"), Vocabulary(["walk"]), ("one",)
+
+        def examples(self) -> dict[str, list[tuple[list[str], str]]]:
+            return {"train": [(["walk"], "one")], "test": [(["walk"], "one"), (["wlak"], "one")]}
+
+    with pytest.raises(DataError, match=r"^test, example 1: the word 'wlak' is not in .* the nearest is 'walk'$"):
+        (Only if labelled else Copy)().prepare(Folders(tmp_path, tmp_path))
 
 
 def test_loading_changes_no_random_state(trained: dict[str, Path]) -> None:
@@ -77,6 +122,8 @@ def test_no_run_and_no_weights_are_sentences(trained: dict[str, Path], tmp_path:
         attnlab.load_run(trained["scan"].parents[2])
     with pytest.raises(RunError, match="there is no run folder at or below it"):
         attnlab.runs(tmp_path)
+    with pytest.raises(RunError, match=r"/rnus: no such folder; nearest: .*/runs$"):
+        attnlab.runs(trained["scan"].parents[3].with_name("rnus"))
     (tmp_path / "config.yaml").write_text((trained["scan"] / "config.yaml").read_text())
     empty = attnlab.load_run(tmp_path)
     assert empty.metrics.empty and empty.result == {} and "not started" in repr(empty)
@@ -90,8 +137,22 @@ def test_the_table_of_runs(trained: dict[str, Path]) -> None:
     result = json.loads((trained["scan"] / "result.json").read_text())
     name = "test/ood/sequence_accuracy"
     assert table.loc[0, name] == result["metrics"][name] and np.isnan(table.loc[1, name])
-    assert "backbone.norm_placement" in table or "optim.lr" in table
+    # the tasks differ in many settings, and no two runs are of one task
+    assert not any(column.startswith(("backbone.", "optim.", "model.", "task.")) for column in table)
     assert not any("/length_" in column for column in table)
+
+
+def test_the_table_shows_settings_that_differ_within_a_task(trained: dict[str, Path], tmp_path: Path) -> None:
+    text = (trained["scan"] / "config.yaml").read_text()
+    changes = {"a": ("", ""), "b": ("name: linear", "name: other"), "c": ("clip_norm:", "clip_nrom:")}
+    for name, change in changes.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(text.replace(*change, 1) if name != "a" else text)
+    assert list(attnlab.runs(tmp_path).columns) == [*FIRST, "optim.clip_norm", "optim.clip_nrom"]
+    (tmp_path / "c/config.yaml").write_text((tmp_path / "c/config.yaml").read_text().replace("name: linear", "name: 3"))
+    assert list(attnlab.runs(tmp_path).columns) == FIRST
+    (tmp_path / "b/config.yaml").write_text(text.replace("max_steps: 2", "max_steps: 3"))
+    assert list(attnlab.runs(tmp_path).columns) == [*FIRST, "train.max_steps"]
 
 
 def test_the_table_names_runs_without_numbers(trained: dict[str, Path], tmp_path: Path) -> None:

@@ -62,6 +62,22 @@ def test_rows_keep_every_token_and_pad_the_rest(sequences: list[list[int]], data
     assert int((table == 99_999).sum()) == table.numel() - int(lengths.sum())
 
 
+@settings(max_examples=50, deadline=None)
+@given(SEQUENCES, st.data())
+def test_a_slice_is_the_slice_of_the_list(sequences: list[list[int]], data: st.DataObject) -> None:
+    ragged, part = Ragged.of(sequences), data.draw(st.slices(len(sequences)))
+    found = ragged[part]
+    assert [row.tolist() for row in found] == sequences[part] and found.values.dtype == ragged.values.dtype
+    assert found.offsets[0] == 0 and found.offsets[-1] == len(found.values)
+    assert found.values.base is not None or part.step not in (None, 1)
+    assert [ragged[number - len(sequences)].tolist() for number in range(len(sequences))] == sequences
+
+
+def test_a_table_says_its_size() -> None:
+    assert repr(Ragged.of([[1, 2, 3], [4]])) == "Ragged(2 sequences, lengths 1 to 3)"
+    assert repr(Ragged.of([])) == "Ragged(0 sequences)"
+
+
 @settings(max_examples=25, deadline=None)
 @given(SEQUENCES)
 def test_what_is_written_is_read_back_mapped(sequences: list[list[int]]) -> None:

@@ -187,8 +187,6 @@ def test_it_is_finite_across_chunks(length: int) -> None:
     [
         ({"n_buckets": 5}, "n_buckets=5"),
         ({"n_buckets": 0}, "n_buckets=0"),
-        ({"chunk_size": 0}, "chunk_size=0"),
-        ({"n_hashes": 0}, "n_hashes=0"),
     ],
 )
 def test_impossible_sizes_are_refused(options: dict[str, int], problem: str) -> None:

@@ -54,6 +54,10 @@ def test_values_fit_their_types(value: Any, kind: Any, fits: bool) -> None:
     assert accepts(value, kind) == fits or isinstance(value, list)
 
 
+def test_a_number_far_below_any_use_is_a_slip() -> None:
+    assert conform(-1e300, float, "key") == ["key=-1e+300: expected a number; less than -1e+30 is taken for a slip"]
+
+
 @dataclass(frozen=True)
 class Line(Record):
     name: str

@@ -17,6 +17,10 @@ def test_words_are_numbered_from_three() -> None:
 def test_an_unknown_word_is_named_with_the_nearest() -> None:
     with pytest.raises(DataError, match=r"'jmup' is not in the vocabulary; the nearest is 'jump'"):
         Vocabulary(["walk", "jump"]).encode(["walk", "jmup"])
+    with pytest.raises(DataError, match=r"^the word 'xyz' is not in the vocabulary; its words are 'walk', 'jump'$"):
+        Vocabulary(["walk", "jump"]).encode(["xyz"])
+    with pytest.raises(DataError, match=r"'a', .*, 't', \.\.\. \(26 in all\)$"):
+        Vocabulary("abcdefghijklmnopqrstuvwxyz").encode([7])
 
 
 def test_a_word_given_twice_is_an_error() -> None:

@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from attnlab.data.byte_pair import BytePair
+from attnlab.data.user_inputs import InputError
 from attnlab.run.loaded_run import Run
 from attnlab.tasks.flip_flop.sequences import WORDS
 from attnlab.tasks.lra.listops_generator import TOKENS
@@ -63,7 +65,8 @@ WRITTEN: dict[str, Callable[[Run, Any, int], Any]] = {
 
 
 def require_true_predictions(run: Run, subset: str) -> None:
-    """Inputs as written are read as in the subset; answers of a classifier have the recorded accuracy."""
+    """Inputs as written are read as in the subset, and a number is refused; answers of a classifier have the recorded
+    accuracy."""
     part, name = run.data.subsets[subset], run.config["task"]["name"]
     # a later block of a text begins in the middle
     most = len(part) if hasattr(part, "answers") else 1 if name in ("wikitext103", "wikitext2") else 4
@@ -73,6 +76,8 @@ def require_true_predictions(run: Run, subset: str) -> None:
     for field in ("inputs", "input_lengths", "lengths", "others", "images", "questions", "scored"):
         if hasattr(own, field) and (field != "scored" or run.data.spec.mask_id):
             assert getattr(read, field).tolist() == getattr(own, field).tolist(), field
+    with pytest.raises(InputError, match=r"^input 1( is int; expected a|: the picture is int64 of shape)"):
+        run.predict([written[0], 3])
     said = run.predict(written)
     assert len(said) == len(written)
     if hasattr(part, "answers") and f"{subset}/accuracy" in run.result["metrics"]:

@@ -15,17 +15,19 @@ Letters: B batch, N queries, M keys, H heads, D head width, C value width, E mod
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlab.attention.core.constructor_arguments import check_when_made
 from attnlab.attention.core.orthogonality_loss import orthogonality_loss
+from attnlab.attention.core.padding import without_padding
 from attnlab.attention.core.renamed_methods import refuse_former_names
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
-from attnlab.config.schema import OrthoForm
+from attnlab.config.schema import OrthoForm, Width
 from attnlab.config.user_error import UserError
 
 Initialization = Literal["xavier", "torch"]
@@ -43,8 +45,7 @@ class State:
 
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> "State":
         """The state of some rows of the batch, in the order given."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        chosen: dict[str, Any] = {name: value[rows] for name, value in values.items() if isinstance(value, Tensor)}
+        chosen: dict[str, Any] = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
         return replace(self, **chosen)
 
 
@@ -93,7 +94,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         observer: called with an `Observation` at every forward; None (no cost) unless diagnostics set it.
 
     Raises:
-        ValueError: n_heads does not divide d_model.
+        ValueError: a value does not fit, or n_heads does not divide d_model. TypeError: an unknown argument.
     """
 
     supports_bidirectional: ClassVar[bool] = True
@@ -112,11 +113,12 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         refuse_former_names(cls)
+        check_when_made(cls)
 
     def __init__(
         self,
-        d_model: int,
-        n_heads: int,
+        d_model: Width,
+        n_heads: Width,
         *,
         bias: bool = True,
         initialization: Initialization = "torch",
@@ -155,13 +157,11 @@ class Attention(nn.Module, ABC, Generic[StateT]):
             the output and the mechanism's unweighted auxiliary loss (zero where it has none).
 
         Raises:
-            NotImplementedError: the mechanism lacks this form.
+            NotImplementedError: the mechanism lacks this form. ValueError: a wrong mask.
         """
         self._require("cross" if memory is not None else "causal" if causal else "bidirectional")
-        source = x if memory is None else memory
-        if mask is not None:
-            source = source.masked_fill(~mask[:, :, None], 0.0)
-            x = source if memory is None else x
+        source = without_padding(x if memory is None else memory, mask)
+        x = source if memory is None else x
         q = self.queries(x)
         k, v = self.keys_values(source)
         out = self.attend(q, k, v, mask, causal)
@@ -207,7 +207,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         self, memory: Memory, mask: KeyMask | None
     ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B #H M C"]]:
         """Keys and values of a memory; padding is replaced by zeros, as in `forward`."""
-        return self.keys_values(memory if mask is None else memory.masked_fill(~mask[:, :, None], 0.0))
+        return self.keys_values(without_padding(memory, mask))
 
     def split_heads(self, x: Float[Tensor, "B N HD"]) -> Float[Tensor, "B H N D"]:
         """Heads as an axis before the positions."""

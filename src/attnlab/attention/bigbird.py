@@ -35,7 +35,7 @@ from attnlab.attention.core.tensor_types import (
     SelfMask,
     SelfValues,
 )
-from attnlab.config.schema import Count, Natural
+from attnlab.config.schema import Count, Natural, Probability
 
 PRIME = 2**31 - 1
 
@@ -66,7 +66,7 @@ class BigBird(Attention):
         d_model: int,
         n_heads: int,
         *,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         block_size: Count = 64,
         window_blocks: Count = 3,
         global_first: Natural = 1,

@@ -24,7 +24,7 @@ from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.softmax_core import CachedAttention, fused_softmax, scaled_dot_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
-from attnlab.config.schema import Count
+from attnlab.config.schema import Count, Probability
 
 
 class CompositionalAttention(CachedAttention):
@@ -39,9 +39,6 @@ class CompositionalAttention(CachedAttention):
         scorer: score of a result: dot product, or a linear layer (mlp).
         retrieval_width: W.
         dropout: on the search weights, in training (the published code has none).
-
-    Raises:
-        ValueError: fewer than one retrieval.
     """
 
     def __init__(
@@ -52,11 +49,9 @@ class CompositionalAttention(CachedAttention):
         retrievals: Count = 2,
         scorer: Literal["dot", "mlp"] = "dot",
         retrieval_width: Count = 32,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         **options: Unpack[AttentionOptions],
     ) -> None:
-        if retrievals < 1:
-            raise ValueError(f"retrievals={retrievals}: expected at least 1")
         # Before the base class makes the projections: their sizes depend on it.
         self.retrievals = retrievals
         super().__init__(d_model, n_heads, **options)

@@ -32,7 +32,7 @@ from attnlab.attention.core.linear_core import (
     PositiveFeatureMap,
 )
 from attnlab.attention.core.tensor_types import KeyMask, Keys, Memory, Queries
-from attnlab.config.schema import Count
+from attnlab.config.schema import Count, NonNegative
 
 
 class CosFormer(FeatureMapAttention):
@@ -60,7 +60,7 @@ class CosFormer(FeatureMapAttention):
         max_length: Count | None = None,
         length_from: Literal["config", "batch"] = "config",
         feature_map: PositiveFeatureMap = "relu",
-        eps: float = 1e-6,
+        eps: NonNegative = 1e-6,
         **options: Unpack[FeatureMapOptions],
     ) -> None:
         super().__init__(d_model, n_heads, eps=eps, **options)

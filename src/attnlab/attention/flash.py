@@ -29,7 +29,7 @@ from attnlab.attention.core.score_position import DistanceBias, make_distance_bi
 from attnlab.attention.core.softmax_core import CachedAttention, KeyValueState, dropped, kept
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
-from attnlab.config.schema import Count
+from attnlab.config.schema import Count, Probability
 
 
 class GatedAttentionOptions(AttentionOptions, total=False):
@@ -62,7 +62,7 @@ class GatedAttentionUnit(Attention[StateT]):
         *,
         n_pairs: int,
         reach: int,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         query_width: Count = 128,
         expansion: Count = 2,
         position_bias: DistanceBias = "table",

@@ -47,9 +47,6 @@ class Informer(Attention):
         mean_over: the mean in M is over the sample, or over the sequence with 0 for other keys.
         redraw_every: optimiser steps between two draws of the samples; None = never. At every step by default: the
             published code draws even more often, and 32 x factor numbers per head cost almost nothing.
-
-    Raises:
-        ValueError: factor is not positive.
     """
 
     supports_causal = False
@@ -68,8 +65,6 @@ class Informer(Attention):
         **options: Unpack[AttentionOptions],
     ) -> None:
         super().__init__(d_model, n_heads, **options)
-        if factor < 1:
-            raise ValueError(f"factor={factor}: must be at least 1")
         self.factor, self.mean_over, self.redraw_every = factor, mean_over, redraw_every
         self.register_buffer("draws", torch.randint(2**DRAW_BITS, (n_heads, LONGEST_LOG * factor)))
 

@@ -19,6 +19,7 @@ from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
+from attnlab.config.schema import Probability
 
 
 class KernelizedAttention(CachedAttention):
@@ -34,7 +35,7 @@ class KernelizedAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         **options: Unpack[AttentionOptions],
     ) -> None:
         super().__init__(d_model, n_heads, **options)

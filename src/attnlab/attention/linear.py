@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, FeatureMapOptions, PositiveFeatureMap
 from attnlab.attention.core.tensor_types import Queries
+from attnlab.config.schema import NonNegative
 
 
 class LinearAttention(FeatureMapAttention):
@@ -34,7 +35,7 @@ class LinearAttention(FeatureMapAttention):
         *,
         feature_map: PositiveFeatureMap = "one_plus_elu",
         scale_queries: bool = True,
-        eps: float = 1e-5,
+        eps: NonNegative = 1e-5,
         **options: Unpack[FeatureMapOptions],
     ) -> None:
         scale = (d_model // n_heads) ** -0.5 if scale_queries else 1.0

@@ -26,7 +26,7 @@ from attnlab.attention.base import Attention, AttentionOptions, TooLong
 from attnlab.attention.core.softmax_core import KeyValueState, fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, KeyMask, Keys, Memory, Queries, Values
-from attnlab.config.schema import Count
+from attnlab.config.schema import Count, Probability
 
 
 class Linformer(Attention[KeyValueState]):
@@ -49,7 +49,7 @@ class Linformer(Attention[KeyValueState]):
         d_model: int,
         n_heads: int,
         *,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         projected_length: Count = 256,
         max_length: Count = 512,
         share_heads: bool = True,

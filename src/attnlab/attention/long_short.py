@@ -27,7 +27,7 @@ from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.softmax_core import dropped, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Memory, Queries, ScoreHook
-from attnlab.config.schema import Count
+from attnlab.config.schema import Count, Probability
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class LongShortAttention(Attention[LongShortState]):
         d_model: int,
         n_heads: int,
         *,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         window_size: Count = 8,
         rank: Count = 32,
         segment_size: Count = 512,

@@ -42,7 +42,7 @@ class Nystromformer(Attention):
         conv_kernel: size of the convolution over values, an odd number; None = no convolution.
 
     Raises:
-        ValueError: n_landmarks below 1, or an even conv_kernel.
+        ValueError: an even conv_kernel.
     """
 
     supports_causal = False
@@ -59,8 +59,6 @@ class Nystromformer(Attention):
         **options: Unpack[AttentionOptions],
     ) -> None:
         super().__init__(d_model, n_heads, **options)
-        if n_landmarks < 1:
-            raise ValueError(f"n_landmarks={n_landmarks}: expected at least 1")
         if conv_kernel is not None and conv_kernel % 2 == 0:
             raise ValueError(f"conv_kernel={conv_kernel}: expected an odd number, or null for no convolution")
         self.n_landmarks, self.pinv_iterations = n_landmarks, pinv_iterations

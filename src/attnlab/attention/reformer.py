@@ -32,7 +32,7 @@ from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.softmax_core import dropped
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
-from attnlab.config.schema import Count
+from attnlab.config.schema import Count, Probability
 
 # Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.
 EPS = 1e-6
@@ -58,7 +58,7 @@ class Reformer(Attention):
         dropout: on the attention weights, in training.
 
     Raises:
-        ValueError: n_buckets is not even, or a size is not positive.
+        ValueError: n_buckets is not even.
     """
 
     supports_causal = False
@@ -76,16 +76,13 @@ class Reformer(Attention):
         chunk_size: Count = 64,
         n_buckets: Count | None = None,
         redraw_every: Count | None = 1,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         **options: Unpack[AttentionOptions],
     ) -> None:
         super().__init__(d_model, n_heads, **options)
-        for name, value in (("n_hashes", n_hashes), ("chunk_size", chunk_size)):
-            if value < 1:
-                raise ValueError(f"{name}={value}: must be at least 1")
         n_buckets = 2 * math.ceil(max_length / chunk_size) if n_buckets is None else n_buckets
-        if n_buckets < 2 or n_buckets % 2:
-            raise ValueError(f"n_buckets={n_buckets}: must be even and at least 2, a bucket and its opposite")
+        if n_buckets % 2:
+            raise ValueError(f"n_buckets={n_buckets}: must be even, a bucket and its opposite")
         self.n_hashes, self.chunk_size, self.n_buckets = n_hashes, chunk_size, n_buckets
         self.redraw_every, self.dropout = redraw_every, dropout
         self.register_buffer("rotations", torch.randn(n_hashes, self.head_width, n_buckets // 2))

@@ -21,7 +21,7 @@ from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_iden
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.attention.core.tensor_types import Attended, Queries, SelfKeys, SelfMask, SelfValues
-from attnlab.config.schema import Count
+from attnlab.config.schema import Count, NonNegative
 
 # Draws are integers below 2^31: fractions would be rounded when a model is cast to half precision.
 RANDOM_BITS = 31
@@ -44,7 +44,7 @@ class Skyformer(Attention):
         redraw_every: optimiser steps between two draws; None = never redrawn.
 
     Raises:
-        ValueError: n_landmarks is odd or below 2.
+        ValueError: n_landmarks is odd.
     """
 
     supports_causal = False
@@ -59,13 +59,13 @@ class Skyformer(Attention):
         *,
         n_landmarks: Count = 128,
         inverse_iterations: Count = 6,
-        ridge: float = 0.1,
+        ridge: NonNegative = 0.1,
         sampling: Literal["uniform", "segments"] = "uniform",
         redraw_every: Count | None = 1,
         **options: Unpack[AttentionOptions],
     ) -> None:
         super().__init__(d_model, n_heads, **options)
-        if n_landmarks < 2 or n_landmarks % 2:
+        if n_landmarks % 2:
             raise ValueError(f"n_landmarks={n_landmarks}: expected an even number, half queries and half keys")
         self.inverse_iterations, self.ridge, self.sampling = inverse_iterations, ridge, sampling
         self.redraw_every = redraw_every

@@ -21,6 +21,7 @@ from attnlab.attention.core.softmax_core import (
     softmax_weights,
 )
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
+from attnlab.config.schema import Probability
 
 
 class SoftmaxAttention(CachedAttention):
@@ -39,7 +40,7 @@ class SoftmaxAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         relative_positions: bool = False,
         **options: Unpack[AttentionOptions],
     ) -> None:

@@ -22,6 +22,7 @@ from attnlab.attention.base import Initialization
 from attnlab.attention.core.softmax_core import CachedAttention, Rate, dropped, kept, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Memory, ScoreHook, Values
+from attnlab.config.schema import Probability
 
 EPS = 1e-6
 
@@ -46,7 +47,7 @@ class ThresholdRelativeAttention(CachedAttention):
         d_model: int,
         n_heads: int,
         *,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         orthogonality: bool = False,
         initialization: Initialization = "torch",
     ) -> None:

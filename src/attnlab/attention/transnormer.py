@@ -44,7 +44,7 @@ from attnlab.attention.core.tensor_types import (
     SelfMask,
     SelfValues,
 )
-from attnlab.config.schema import Count, Normalization
+from attnlab.config.schema import Count, Normalization, Probability
 
 LrpeKind = Literal["none", "rotary", "householder_rotary"]
 
@@ -145,7 +145,7 @@ class DiagAttention(Attention[BlockState]):
         d_model: int,
         n_heads: int,
         *,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         block_size: Count = 64,
         scores: Literal["softmax", "rela"] = "softmax",
         lrpe: LrpeKind = "none",

@@ -219,4 +219,10 @@ def group_problems(item: Item, conf: Path) -> list[str]:
     if item.add:
         return [f"{item.text}: {item.key} is always there; drop the plus: {item.text.lstrip('+')}"]
     unknown = [value for value in item.values if value not in choices and not (optional and value is None)]
-    return [f"{item.key}={show(value)}: no such choice{choice(str(value), choices, item.key)}" for value in unknown]
+    return [f"{item.key}={show(value)}: no such choice{_offer(str(value), choices, item.key)}" for value in unknown]
+
+
+def _offer(word: str, choices: Sequence[str], group: str) -> str:
+    """The choices of a group; where none is near and a user can add one, the page on it."""
+    addable = group in ("task", "model") and not nearest(word, choices)
+    return choice(word, choices, group) + ("; docs/extending.md shows how to add one" if addable else "")

@@ -52,6 +52,9 @@ class Examples(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} examples)"
+
     @abstractmethod
     def batch(self, numbers: np.ndarray) -> Batch:
         """The examples of these numbers [B], padded to the longest of them."""

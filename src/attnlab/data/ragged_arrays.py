@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, overload
 
 import numpy as np
 from jaxtyping import Int
@@ -52,8 +52,28 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, number: int) -> np.ndarray:
+    @overload
+    def __getitem__(self, number: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, number: slice) -> "Ragged": ...
+    def __getitem__(self, number: int | slice) -> "np.ndarray | Ragged":
+        """One sequence, or those of a slice: a view where the slice has no step."""
+        if isinstance(number, slice):
+            return self._part(range(len(self))[number])
+        if number < 0:
+            number += len(self)
         return self.values[self.offsets[number] : self.offsets[number + 1]]
+
+    def _part(self, numbers: range) -> "Ragged":
+        offsets = offsets_of([self.offsets[i + 1] - self.offsets[i] for i in numbers])
+        if numbers.step == 1:
+            first = self.offsets[numbers.start]
+            return Ragged(self.values[first : first + offsets[-1]], offsets)
+        return Ragged(np.concatenate([self.values[:0], *(self[i] for i in numbers)]), offsets)
+
+    def __repr__(self) -> str:
+        lengths = f", lengths {self.lengths.min()} to {self.lengths.max()}" if len(self) else ""
+        return f"Ragged({len(self)} sequences{lengths})"
 
     @property
     def lengths(self) -> Int[np.ndarray, " n"]:

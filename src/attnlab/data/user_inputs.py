@@ -1,7 +1,8 @@
-"""Batches of inputs that a user gives in Python, without answers."""
+"""Inputs that a user gives in Python: their check and encoding, and their batches, which have no answers."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,60 @@ from attnlab.data.sequence_examples import SequenceExamples
 from attnlab.data.sequence_pairs import SequencePairs
 
 Ids = Sequence[int] | np.ndarray
+T = TypeVar("T")
+
+
+class InputError(DataError):
+    """An input that a task does not know.
+
+    number:  its position in the list of inputs.
+    problem: the rest of the sentence.
+    """
+
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(f"input {number}{problem}")
+        self.number, self.problem = number, problem
+
+
+@dataclass(frozen=True)
+class Form:
+    """Form of an input: a value of one type, or a tuple (or list) of values of several types.
+
+    name: the form in words, with its article.
+    """
+
+    name: str
+    types: tuple[type, ...]
+
+    def misfit(self, given: Any) -> str:
+        """The types of an input of another form; empty if it fits."""
+        parts = given if len(self.types) > 1 and isinstance(given, (tuple, list)) else (given,)
+        if len(parts) == len(self.types) and all(map(isinstance, parts, self.types)):
+            return ""
+        if isinstance(given, (tuple, list)) and len(given) <= 3:
+            return f"({', '.join(type(part).__name__ for part in given)})"
+        return type(given).__name__
+
+
+TEXT = Form("a text", (str,))
+TWO_TEXTS = Form("a pair of texts", (str, str))
+
+
+def encoded(inputs: Sequence[Any], form: Form, encode: Callable[[Any], T]) -> list[T]:
+    """The result of `encode` for each input.
+
+    Raises:
+        InputError: an input has another form, or `encode` raises a DataError.
+    """
+    found = []
+    for number, given in enumerate(inputs):
+        if other := form.misfit(given):
+            raise InputError(number, f" is {other}; expected {form.name}")
+        try:
+            found.append(encode(given))
+        except DataError as error:
+            raise InputError(number, f": {error}") from None
+    return found
 
 
 def sequence_batch(inputs: Sequence[Ids], pad_id: int, end_id: int) -> SequenceBatch:
@@ -46,18 +101,17 @@ def language_batch(inputs: Sequence[Ids], pad_id: int, mask_id: int | None = Non
     )
 
 
-def pictures(inputs: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """Pictures [n, *shape], uint8.
+def picture(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A picture, uint8 [*shape].
 
     Raises:
-        DataError: one has another shape or type.
+        DataError: it has another shape or type.
     """
-    found = [np.asarray(picture) for picture in inputs]
-    for number, picture in enumerate(found):
-        if picture.shape != shape or picture.dtype != np.uint8:
-            wanted = " x ".join(map(str, shape))
-            raise DataError(f"picture {number} is {picture.dtype} of shape {picture.shape}; expected uint8, {wanted}")
-    return np.stack(found)
+    found = np.asarray(given)
+    if found.shape != shape or found.dtype != np.uint8:
+        wanted = " x ".join(map(str, shape))
+        raise DataError(f"the picture is {found.dtype} of shape {found.shape}; expected uint8, {wanted}")
+    return found
 
 
 def _no_answers(inputs: Sequence[Ids]) -> np.ndarray:
@@ -67,7 +121,7 @@ def _no_answers(inputs: Sequence[Ids]) -> np.ndarray:
 def _longer_than_none(inputs: Sequence[Ids]) -> Sequence[Ids]:
     empty = next((number for number, ids in enumerate(inputs) if not len(ids)), None)
     if empty is not None:
-        raise DataError(f"input {empty} is empty")
+        raise InputError(empty, " is empty")
     return inputs
 
 

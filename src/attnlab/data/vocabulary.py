@@ -5,7 +5,11 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import ClassVar
 
+from attnlab.config.message_text import listed
 from attnlab.data.files.fetch import DataError
+
+MOST_LISTED = 20
+"""words that a message lists at most"""
 
 
 class Vocabulary:
@@ -32,14 +36,15 @@ class Vocabulary:
         """The ids of words, without framing.
 
         Raises:
-            DataError: a word is not in the vocabulary; names it and the nearest one.
+            DataError: a word is not in the vocabulary; names it and the nearest one, or the words there are.
         """
         try:
             return [self._ids[word] for word in words]
         except KeyError as error:
-            near = get_close_matches(error.args[0], self.words[len(self.special) :], n=1)
-            hint = f"; the nearest is {near[0]!r}" if near else ""
-            raise DataError(f"the word {error.args[0]!r} is not in the vocabulary{hint}") from None
+            unknown, known = error.args[0], self.words[len(self.special) :]
+            near = get_close_matches(str(unknown), known, n=1)
+            offer = f"the nearest is {near[0]!r}" if near else f"its words are {listed(map(repr, known), MOST_LISTED)}"
+            raise DataError(f"the word {unknown!r} is not in the vocabulary; {offer}") from None
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The words of ids up to the first end, without padding and start."""

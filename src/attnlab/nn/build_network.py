@@ -1,13 +1,13 @@
 """The network of a task and a model, from the configuration and the TaskSpec."""
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from torch import nn
 
 from attnlab.attention.base import Attention
+from attnlab.attention.core.constructor_arguments import accepted_arguments
 from attnlab.config.allowed_targets import load_class
 from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
@@ -165,18 +165,6 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
     attention = mechanism(backbone.d_model, backbone.n_heads, **arguments)
     attention.ortho_form = model.ortho.form
     return attention
-
-
-def accepted_arguments(mechanism: type[Attention]) -> set[str]:
-    """Names of the arguments that a constructor takes, with the keys of `**options: Unpack[Options]`."""
-    accepted: set[str] = set()
-    for parameter in inspect.signature(mechanism).parameters.values():
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            accepted.add(parameter.name)
-        elif parameter.annotation is not parameter.empty:
-            options = get_type_hints(mechanism.__init__)[parameter.name]
-            accepted |= get_type_hints(*get_args(options)).keys() if get_origin(options) is Unpack else set()
-    return accepted
 
 
 def count_parameters(network: nn.Module) -> int:

@@ -1,14 +1,20 @@
 """Table of runs for notebooks: a row for each run folder."""
 
+import glob
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from attnlab.config.dotted_keys import flatten
+from attnlab.config.message_text import hint
 from attnlab.config.run_identity import comparable
 from attnlab.learn.metric_units import whole
 from attnlab.report.read_runs import FoundRun, look, run_folders
+from attnlab.run.named_runs import folder_like
 from attnlab.run.read_run_files import RunError, Unreadable
 
 FIRST = ["folder", "task", "model", "seed", "state", "reason"]
@@ -19,8 +25,9 @@ def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
     """Every run at or below a folder, one a row, also unfinished ones.
 
     Columns: folder, task, model, seed, state, reason (why it has no numbers); each key of the configuration that
-    differs between these runs (`optim.lr`); seconds and parameters; each test metric of a whole subset or group.
-    Numbers are as recorded: an accuracy of 0.884, not 88.4 %.
+    differs between runs of one task (`optim.lr`); seconds and parameters; each test metric of a whole subset or group.
+    A key that one of two models lacks does not differ between them. Keys that differ only from task to task are left
+    out, too: `load_run(folder).config` has all. Numbers are as recorded: an accuracy of 0.884, not 88.4 %.
 
     Runs of `debug=...` have the state `debug`, runs whose config.yaml is damaged `unreadable` and no other columns.
 
@@ -28,11 +35,13 @@ def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
         folder: a folder, or a glob of folders.
 
     Raises:
-        RunError: there is no run.
+        RunError: there is no run, or no such folder (with the nearest one).
     """
     folders = run_folders(str(folder))
     if not folders:
-        raise RunError(f"{folder}: there is no run folder at or below it (no config.yaml)")
+        there = Path(folder).exists() or glob.has_magic(str(folder))
+        missing = f"no such folder{hint(folder_like(Path(folder)))}"
+        raise RunError(f"{folder}: {'there is no run folder at or below it (no config.yaml)' if there else missing}")
     rows: list[dict[str, Any]] = []
     settings: dict[int, dict[str, Any]] = {}
     for path in folders:
@@ -44,9 +53,25 @@ def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
             settings[len(rows)] = _settings(run)
             rows.append(_row(run))
     keys = pd.DataFrame.from_dict(settings, orient="index")
-    varied = [key for key in keys if keys[key].astype(str).nunique(dropna=False) > 1]
+    varied = _varied([(rows[number]["task"], rows[number]["model"], flat) for number, flat in settings.items()])
     table = pd.DataFrame(rows).reindex(columns=list(dict.fromkeys([*FIRST, *(key for row in rows for key in row)])))
     return pd.concat([table[FIRST], keys[varied], table.drop(columns=FIRST)], axis=1)
+
+
+def _varied(found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
+    """Keys with two values in runs of one task, or that only some runs of one task and model have.
+
+    Args:
+        found: task, model and flattened configuration of each run.
+    """
+    keys = dict.fromkeys(key for *_, settings in found for key in settings)
+    values: dict[tuple[str, ...], set[str | None]] = defaultdict(set)
+    for (task, model, settings), key in product(found, keys):
+        value = str(settings[key]) if key in settings else None
+        values[key, task, model].add(value)
+        values[key, task] |= {value} - {None}
+    differing = {key for (key, *_), seen in values.items() if len(seen) > 1}
+    return [key for key in keys if key in differing]
 
 
 def _row(run: FoundRun) -> dict[str, Any]:

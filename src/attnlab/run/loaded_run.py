@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from attnlab.data.user_inputs import InputError
 from attnlab.learn.evaluator import evaluating, precision_context
 from attnlab.learn.predict import predict
 from attnlab.run.build_runtime import prepare
@@ -111,7 +112,7 @@ class Run:
             class or number, or the list of hidden tokens (masked language models).
 
         Raises:
-            DataError: an input that the task does not know.
+            InputError: an input that the task does not know; names its position in the list.
             TypeError: not a list of inputs.
         """
         if isinstance(inputs, str):
@@ -119,7 +120,10 @@ class Run:
         found: list[Any] = []
         size, network, precision = self._typed.train.eval_batch_size, self.network, self._typed.train.precision
         for start in range(0, len(inputs), size):
-            batch = self.task.encode_inputs(self.data, inputs[start : start + size]).to(self._device)
+            try:
+                batch = self.task.encode_inputs(self.data, inputs[start : start + size]).to(self._device)
+            except InputError as error:
+                raise InputError(start + error.number, error.problem) from None
             with evaluating(network), precision_context(precision, self._device):
                 found += predict(network, batch, self.data.spec)
         return self.task.decode_outputs(self.data, found)

@@ -44,6 +44,9 @@ class Prepared(Generic[ExamplesT_co]):
     about: str = ""
     keep: Mapping[str, Path] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"Prepared({', '.join(f'{name}: {part!r}' for name, part in self.subsets.items())})"
+
     @property
     def train_groups(self) -> list[np.ndarray]:
         """Example numbers of the groups of `train`, in the order of its `turns`; one group of all by default."""
@@ -99,7 +102,7 @@ class Task(ABC):
         """Inputs as a user writes them in Python, as one batch without answers; the class says what an input is.
 
         Raises:
-            DataError: an input that the task does not know.
+            DataError: an input that the task does not know (`InputError`, if it is said which one).
         """
         raise DataError(f"{type(self).__name__} has no encode_inputs: it does not say how inputs are written in Python")
 

@@ -18,7 +18,7 @@ from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.data.user_inputs import labelled_batch, sequence_batch
+from attnlab.data.user_inputs import TEXT, encoded, labelled_batch, sequence_batch
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared, Task
 
@@ -49,18 +49,25 @@ class SequenceTask(Task):
         raise NotImplementedError(f"{type(self).__name__} gives no pairs")
 
     def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
-        subsets = {name: self.framed(pairs) for name, pairs in declared(self, self.pairs()).items()}
+        subsets = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
         return self.prepared(subsets, origin(self))
 
-    def framed(self, pairs: Iterable[tuple[Words, Words]]) -> SequencePairs:
+    def framed(self, pairs: Iterable[tuple[Words, Words]], subset: str = "pairs") -> SequencePairs:
         """The ids of pairs of words: start, input and end; output and end.
 
         Raises:
-            DataError: a word is not in the vocabulary.
+            DataError: a word is not in the vocabulary; names `subset` and the number of the pair.
         """
         start, end = self.inputs.start_id, self.inputs.end_id
-        rows = [([start, *self.inputs.encode(given), end], [*self.outputs.encode(out), end]) for given, out in pairs]
-        return SequencePairs.of([row[0] for row in rows], [row[1] for row in rows], self.inputs.pad_id)
+        inputs, targets = [], []
+        try:
+            for given, out in pairs:
+                row = [start, *self.inputs.encode(given), end]
+                targets.append([*self.outputs.encode(out), end])
+                inputs.append(row)
+        except DataError as error:
+            raise DataError(f"{subset}, example {len(inputs)}: {error}") from None
+        return SequencePairs.of(inputs, targets, self.inputs.pad_id)
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
@@ -73,7 +80,7 @@ class SequenceTask(Task):
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> Batch:
         """Inputs are texts."""
         start, end = self.inputs.start_id, self.inputs.end_id
-        rows = [[start, *self.inputs.encode(words_of(text, self.separator)), end] for text in inputs]
+        rows = encoded(inputs, TEXT, lambda text: [start, *self.inputs.encode(words_of(text, self.separator)), end])
         return sequence_batch(rows, self.inputs.pad_id, end)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
@@ -129,13 +136,18 @@ class ClassificationTask(Task):
 
     def _labelled(self, subset: str, rows: Sequence[tuple[Words, str]]) -> LabelledSequences:
         numbers = {name: number for number, name in enumerate(self.classes)}
-        for number, (words, name) in enumerate(rows):
-            if name not in numbers:
-                raise DataError(f"{subset}, example {number}: no class {name!r}; classes: {listed(self.classes, 8)}")
-            if not words:
-                raise DataError(f"{subset}, example {number}: no words; expected at least one")
+        inputs: list[list[int]] = []
+        try:
+            for words, name in rows:
+                if name not in numbers:
+                    raise DataError(f"no class {name!r}; classes: {listed(self.classes, 8)}")
+                if not words:
+                    raise DataError("no words; expected at least one")
+                inputs.append(self.inputs.encode(words))
+        except DataError as error:
+            raise DataError(f"{subset}, example {len(inputs)}: {error}") from None
         answers = np.array([numbers[name] for _, name in rows], dtype=np.int64)
-        return LabelledSequences(Ragged.of([self.inputs.encode(w) for w, _ in rows]), answers, self.inputs.pad_id)
+        return LabelledSequences(Ragged.of(inputs), answers, self.inputs.pad_id)
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         part = prepared.subsets[subset]
@@ -147,7 +159,7 @@ class ClassificationTask(Task):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LabelledBatch:
         """Inputs are texts."""
-        rows = [self.inputs.encode(words_of(text, self.separator)) for text in inputs]
+        rows = encoded(inputs, TEXT, lambda text: self.inputs.encode(words_of(text, self.separator)))
         return labelled_batch(rows, self.inputs.pad_id)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:

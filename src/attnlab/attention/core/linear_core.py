@@ -10,7 +10,7 @@ decoding keeps the sums, so every step has the same cost. Sums are at least in f
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, Unpack
+from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +31,7 @@ from attnlab.attention.core.tensor_types import (
     SelfValues,
     Values,
 )
-from attnlab.config.schema import Count, Normalization
+from attnlab.config.schema import Count, NonNegative, Normalization
 
 # Literals are written out: the config check reads them without importing this file.
 PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
@@ -120,9 +120,9 @@ class FeatureMapAttention(Attention[LinearState]):
         d_model: int,
         n_heads: int,
         *,
-        n_features: int | None = None,
+        n_features: Count | None = None,
         scale: float = 1.0,
-        eps: Annotated[float, "[0, inf)"] = 1e-6,
+        eps: NonNegative = 1e-6,
         normalization: Normalization | None = None,
         chunk_size: Count = 64,
         **options: Unpack[AttentionOptions],

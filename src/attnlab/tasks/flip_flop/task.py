@@ -30,7 +30,7 @@ from attnlab.data.files.cache import load_arrays, write_header
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
-from attnlab.data.user_inputs import language_batch
+from attnlab.data.user_inputs import TEXT, encoded, language_batch
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.flip_flop.sequences import CHUNK, END, PAD, STREAMS, SYMBOLS, WORDS, FlipFlopSequences, generate
 
@@ -89,7 +89,7 @@ class FlipFlop(Task):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
         """Inputs are sequences such as `w1 i0 r`, to be continued."""
-        return language_batch([SYMBOLS.encode(text.replace(" ", "")) for text in inputs], PAD)
+        return language_batch(encoded(inputs, TEXT, lambda text: SYMBOLS.encode(text.replace(" ", ""))), PAD)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
         return [WORDS[token] for (token,) in outputs]

@@ -41,7 +41,7 @@ from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.progress import track
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
-from attnlab.data.user_inputs import labelled_batch
+from attnlab.data.user_inputs import Form, encoded, labelled_batch
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.glue.data_sets import DATA_SETS
 from attnlab.tasks.glue.files import FileRows, HubRows, Row, open_rows
@@ -124,12 +124,13 @@ class Glue(Task):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str | tuple[str, str]]) -> LabelledBatch:
         """Inputs are texts, or pairs of texts where the data set has two."""
-        tokens, wanted = BytePair.load(prepared.keep[TOKENIZER]), len(self.data_set.texts)
-        rows = [(given,) if isinstance(given, str) else tuple(given) for given in inputs]
-        if any(len(texts) != wanted for texts in rows):
-            names = self.data_set.hub_texts or self.data_set.texts
-            raise DataError(f"{self.dataset}: an input is {' and '.join(names)}, {wanted} text{'s'[: wanted - 1]}")
-        return labelled_batch([framed(tokens.encode(texts), self.max_length) for texts in rows], BytePair.pad_id)
+        tokens, names = BytePair.load(prepared.keep[TOKENIZER]), self.data_set.hub_texts or self.data_set.texts
+        form = Form(f"{'two texts' if len(names) > 1 else 'a text'} ({', '.join(names)})", (str,) * len(names))
+
+        def row(given: str | tuple[str, str]) -> np.ndarray:
+            return framed(tokens.encode([given] if isinstance(given, str) else given), self.max_length)
+
+        return labelled_batch(encoded(inputs, form, row), BytePair.pad_id)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[float]) -> list[str | float]:
         return [self.data_set.classes[int(output)] if self.data_set.classes else output for output in outputs]

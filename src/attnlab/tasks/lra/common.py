@@ -23,7 +23,7 @@ from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.picture_sequences import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.task_spec import Modality
-from attnlab.data.user_inputs import pictures
+from attnlab.data.user_inputs import Form, encoded, picture
 from attnlab.tasks.base import Prepared, Task
 
 RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz (7.7 GB, a tar archive, read as it is"
@@ -75,7 +75,8 @@ class LraPictures(LraTask):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[np.ndarray]) -> LabelledBatch:
         """Inputs are grey pictures, uint8 [32, 32]."""
-        images = pictures(inputs, (SIDE, SIDE))
+        form = Form("a picture", (object,))
+        images = np.stack(encoded(inputs, form, lambda given: picture(given, (SIDE, SIDE))))
         rows = np.arange(len(images))
         return GreyPictures(images, np.zeros(len(images), dtype=np.uint8), rows).batch(rows)
 
@@ -211,3 +212,8 @@ def shortened(text: str, most: int = 300) -> str:
 def byte_tokens(text: bytes, max_length: int) -> bytes:
     """The first bytes of a text as token ids; 0 is padding, so a NUL byte becomes a blank."""
     return text[:max_length].replace(b"\0", b" ")
+
+
+def text_ids(text: str, max_length: int) -> list[int]:
+    """Token ids of a text that a user gives."""
+    return list(byte_tokens(text.encode(), max_length))

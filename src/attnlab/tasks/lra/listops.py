@@ -26,7 +26,7 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.progress import track
 from attnlab.data.labelled_sequences import LabelledSequences
-from attnlab.data.user_inputs import labelled_batch
+from attnlab.data.user_inputs import TEXT, encoded, labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
 from attnlab.tasks.lra.common import LraTask, Row
@@ -120,7 +120,7 @@ class LraListops(LraTask):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LabelledBatch:
         """Inputs are expressions such as `[MAX 2 9 [MIN 4 7 ] 0 ]`; parentheses are left out, as in the files."""
-        return labelled_batch([_tokens(text) for text in inputs], TOKENS.pad_id)
+        return labelled_batch(encoded(inputs, TEXT, _tokens), TOKENS.pad_id)
 
     def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return TOKENS.words, TOKENS.words

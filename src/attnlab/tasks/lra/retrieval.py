@@ -23,7 +23,7 @@ from attnlab.data.batch import LabelledPairBatch
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line
 from attnlab.data.labelled_sequences import LabelledPairs
-from attnlab.data.user_inputs import pair_batch
+from attnlab.data.user_inputs import TWO_TEXTS, encoded, pair_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
 from attnlab.tasks.lra.common import LraTask
@@ -82,9 +82,8 @@ class LraRetrieval(LraTask):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[tuple[str, str]]) -> LabelledPairBatch:
         """Inputs are pairs of texts."""
-        sides = zip(*inputs, strict=True)
-        first, second = ([list(common.byte_tokens(text.encode(), self.max_length)) for text in side] for side in sides)
-        return pair_batch(first, second, 0)
+        pairs = encoded(inputs, TWO_TEXTS, lambda pair: [common.text_ids(text, self.max_length) for text in pair])
+        return pair_batch([first for first, _ in pairs], [second for _, second in pairs], 0)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
         return [NAMES[output] for output in outputs]

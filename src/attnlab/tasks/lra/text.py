@@ -26,7 +26,7 @@ from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.labelled_sequences import LabelledSequences
-from attnlab.data.user_inputs import labelled_batch
+from attnlab.data.user_inputs import TEXT, encoded, labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
 from attnlab.tasks.lra.common import LraTask
@@ -110,7 +110,7 @@ class LraText(LraTask):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LabelledBatch:
         """Inputs are texts."""
-        return labelled_batch([list(common.byte_tokens(text.encode(), self.max_length)) for text in inputs], 0)
+        return labelled_batch(encoded(inputs, TEXT, lambda text: common.text_ids(text, self.max_length)), 0)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
         return [NAMES[output] for output in outputs]

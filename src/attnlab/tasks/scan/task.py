@@ -107,7 +107,7 @@ class Scan(SequenceTask):
         else:
             parts = {part: read_official(self.split, part, folders) for part in ("train", "test")}
             require_law(self.split, parts, OFFICIAL.file(file_path(self.split, "train")).path)
-        return self.prepared({name: self.framed(pairs) for name, pairs in parts.items()})
+        return self.prepared({name: self.framed(pairs, name) for name, pairs in parts.items()})
 
     def _cut(self) -> dict[str, list[Pair]]:
         pairs = list(all_pairs())

@@ -35,7 +35,7 @@ from attnlab.data.examples import Examples
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
-from attnlab.data.user_inputs import pictures
+from attnlab.data.user_inputs import Form, encoded, picture
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.sort_of_clevr.scene import (
     N_ANSWERS,
@@ -96,7 +96,7 @@ def _numbers(question: Question) -> list[int]:
     Raises:
         DataError: it is no question; says how one is written.
     """
-    colour, other, kind, subtype = question
+    colour, other, kind, subtype = question if len(question) == 4 else (None,) * 4
     known = colour in COLOURS and kind in KINDS and subtype in range(3)
     if not known or other not in (COLOURS if kind == "ternary" else (None,)):
         raise DataError(
@@ -193,8 +193,9 @@ class SortOfClevr(Task):
 
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[tuple[np.ndarray, Question]]) -> ImageQuestionBatch:
         """Inputs are pairs of a picture, uint8 [75, 75, 3], and a question: `("red", None, "binary", 0)`."""
-        images = pictures([image for image, _ in inputs], (SIZE, SIZE, 3))
-        questions = np.array([_numbers(question) for _, question in inputs])
+        form = Form("a picture and a question", (object, Sequence))
+        pairs = encoded(inputs, form, lambda given: (picture(given[0], (SIZE, SIZE, 3)), _numbers(given[1])))
+        images, questions = np.stack([image for image, _ in pairs]), np.array([numbers for _, numbers in pairs])
         return ImageQuestionBatch(
             index=torch.arange(len(inputs)),
             images=torch.from_numpy(images),

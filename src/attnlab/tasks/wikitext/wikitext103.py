@@ -22,7 +22,7 @@ from attnlab.data.batch import LanguageBatch
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import TextBlocks
-from attnlab.data.user_inputs import language_batch
+from attnlab.data.user_inputs import TEXT, encoded, language_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext.base import WikitextTask
 from attnlab.tasks.wikitext.tokens import Tokens, encode_text, kept_vocabulary, spell
@@ -69,9 +69,8 @@ class Wikitext103(WikitextTask):
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
         """Inputs are texts to be continued, as in the files: words between blanks, line ends count."""
         vocabulary = kept_vocabulary(prepared.keep)
-        return language_batch(
-            [[vocabulary.end_id, *encode_text(vocabulary, text)] for text in inputs], vocabulary.pad_id
-        )
+        rows = encoded(inputs, TEXT, lambda text: [vocabulary.end_id, *encode_text(vocabulary, text)])
+        return language_batch(rows, vocabulary.pad_id)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
         vocabulary = kept_vocabulary(prepared.keep)

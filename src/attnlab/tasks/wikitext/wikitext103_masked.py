@@ -20,7 +20,7 @@ from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import MaskedBlocks, line_bounds
-from attnlab.data.user_inputs import language_batch
+from attnlab.data.user_inputs import TEXT, encoded, language_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext.base import WikitextTask
 from attnlab.tasks.wikitext.tokens import SHOWN, SPECIAL, Tokens, encode_text, kept_vocabulary, spell
@@ -75,11 +75,12 @@ class Wikitext103Masked(WikitextTask):
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> LanguageBatch:
         """Inputs are texts as in the files, in which `<mask>` stands for each hidden token."""
         vocabulary = kept_vocabulary(prepared.keep)
-        rows = []
-        for text in inputs:
+
+        def row(text: str) -> list[int]:
             first, *others = (encode_text(vocabulary, part) for part in text.split(SPECIAL[BytePair.mask_id]))
-            rows.append([vocabulary.start_id, *first, *(i for part in others for i in (BytePair.mask_id, *part))])
-        return language_batch(rows, vocabulary.pad_id, BytePair.mask_id)
+            return [vocabulary.start_id, *first, *(i for part in others for i in (BytePair.mask_id, *part))]
+
+        return language_batch(encoded(inputs, TEXT, row), vocabulary.pad_id, BytePair.mask_id)
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[list[str]]:
         vocabulary = kept_vocabulary(prepared.keep)
