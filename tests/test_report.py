@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,13 @@ def table_of(folder: Path, report: Report | None = None, published: Published | 
 
 
 SIMPLE = Report(title="t", columns={"ood": OOD})
+
+
+def test_a_number_that_all_seeds_share_has_no_spread(made: Make, tmp_path: Path) -> None:
+    for seed in range(3):
+        made("linear", seed, 0.5)
+    cells = table_of(tmp_path / "runs", replace(SIMPLE, columns={"ood": OOD, "size": "parameters"})).cells["linear"]
+    assert [mean_and_sd(cell) for cell in cells.values()] == ["50.0 (3)", "2.50 (3)"]
 
 
 def test_means_are_over_finished_seeds_only(made: Make, tmp_path: Path) -> None:
@@ -210,6 +218,8 @@ def test_seeds_far_apart_are_written_out(made: Make, tmp_path: Path, capsys: pyt
     assert report_main(words) == 0
     said = capsys.readouterr().out
     assert "66.7 ± 28.0 (3) [50.0, 51.0, 99.0]" in said and "no run's value" not in said
+    [bars] = json.loads((tmp_path / "out" / "report.json").read_text())["figures"]
+    assert "bar: mean of 3 seeds, dot: one seed." in bars["caption"]
     for seed, ood in ((3, 0.49), (4, 0.98)):
         made("linear", seed, ood)
     assert report_main(words) == 0
