@@ -127,7 +127,7 @@ WRONG = {
     "task.split=simpel": ["task.split=simpel: expected one of length_cutoff, simple", "nearest: simple"],
     "task.length_cutoff=abc": ["task.length_cutoff=abc: expected a whole number >= 1"],
     "task.data_seed=1.5": ["task.data_seed=1.5: expected a whole number >= 0"],
-    "model=linear model.name=vanilla": ["model.name=vanilla: the choice is model=linear; its file must say name: linear"],
+    "model=linear model.name=vanilla": ["the choice is model=linear; its file must say name: linear"],
     "task.label=[]": ["task.label=[]: fixed by conf/task/scan.yaml"],
     "task.name=scn": ["task.name=scn: no file conf/task/scn.yaml; nearest: scan"],
     "model.name=mine": ["model.name=mine: no file conf/model/mine.yaml", "models: ", " and 35 more"],
@@ -260,7 +260,7 @@ def test_copied_files_need_a_name_of_their_own_and_what_a_base_leaves_open(tmp_p
     (tmp_path / "conf/task/mine.yaml").write_text(task)
     (tmp_path / "conf/model/none.yaml").write_text("defaults: [_base, _self_]\nname: none\ndecoder: []\n")
     shutil.copy(CONF / "model/linear_l2.yaml", tmp_path / "conf/model/copied.yaml")
-    with pytest.raises(ConfigError, match="model.name=linear_l2: the choice is model=copied"):
+    with pytest.raises(ConfigError, match=r"model\.name=linear_l2: the choice is model=copied"):
         check_command(["task=scan", "model=copied"], tmp_path / "conf")
     with pytest.raises(ConfigError) as error:
         check_command(["task=mine", "model=none"], tmp_path / "conf")
