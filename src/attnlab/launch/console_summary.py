@@ -90,7 +90,9 @@ def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequenc
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")
     # rich would take [encoder] for markup
-    Console(markup=False).print(table)
+    console = Console()
+    # a file or a pipe takes long lines
+    Console(width=None if console.is_terminal else 200, markup=False).print(table)
     if reasons:
         print("\n".join(reasons))
         done = len(by_folder) - len(reasons)
