@@ -47,7 +47,7 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     for axis, column in zip(axes, columns, strict=True):
         _bars(axis, table, column, names)
     legend_below(figure, note, handles=())
-    return finished(figure, path, table, [note, _strongest(table), best_rows(table, columns)])
+    return finished(figure, path, table, [f"numbers of each row; {note}", _strongest(table), best_rows(table, columns)])
 
 
 def _note(table: Table, several: str, alone: str) -> str:
