@@ -148,9 +148,9 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
 
 
 def _title(selection: RunSelection) -> str:
-    """The name of an experiment, the end of a folder (a report does not say where all runs are), or the tasks of a glob.
+    """The name of an experiment; else the end of a folder or the tasks of a glob, and the words that narrow the runs.
 
-    The words that narrow runs stand behind it.
+    A report does not say where all runs are.
     """
     if selection.command:
         return selection.name
