@@ -105,9 +105,9 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
     elif "runs" in given:
         # other words narrow the runs
         for word in line.others:
-            near = nearest(word.partition("=")[0], keys)
-            if near is not None or "=" not in word.strip("="):
-                found.append(f"{word}: not known with runs={hint(near)}")
+            option = nearest(word.partition("=")[0], keys)
+            if option is not None or "=" not in word.strip("="):
+                found.append(f"{word}: not known with runs={hint(option)}")
     if found:
         raise ConfigError(found, "report.py")
     return line

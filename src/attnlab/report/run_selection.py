@@ -103,8 +103,8 @@ def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
         ConfigError: no run has the key, or a value.
     """
     key, _, text = word.partition("=")
-    found = {show(value_of(key, run)) for run in runs if value_of(key, run) is not None}
-    if not found:
+    found = {show(value_of(key, run)) for run in runs}
+    if found == {show(None)} and not any(key in run.settings for run in runs):
         raise ConfigError([f"{word}: no run has such a key{_key_like(key, runs)}"], "report.py")
     # a value with commas, such as a list, is one value
     values = [text] if text in found else text.split(",")
@@ -130,9 +130,7 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
             raise ConfigError([f"rows={key}: no run has such a key{_key_like(key, selection.runs)}"], "report.py")
     report, runs = selection.report, selection.runs
     if report is None:
-        # a report does not say where all runs are
-        title = selection.name if selection.command else "/".join(Path(selection.name).parts[-2:])
-        report = Report(title=title, columns={})
+        report = Report(title=_title(selection), columns={})
         metrics = [run.result.get("metrics", {}) for run in runs]
         main = list(dict.fromkeys(name for one in metrics for name in headlines(one)))
         # if no run has a main metric, the first one by name
@@ -147,6 +145,19 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
             report, published=None, average=None, hypotheses=[], highlight=None, figures=[Picture(kind="bars")]
         )
     return report
+
+
+def _title(selection: RunSelection) -> str:
+    """The name of an experiment; else the end of a folder or the tasks of a glob, and the words that narrow the runs.
+
+    A report does not say where all runs are.
+    """
+    if selection.command:
+        return selection.name
+    tasks = dict.fromkeys(value_of("task", run) for run in selection.runs)
+    folder = Path(selection.name)
+    name = "/".join(folder.parts[-2:]) if folder.is_dir() else f"runs of {listed(tasks, 4)}"
+    return " ".join([name, *selection.words])
 
 
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
