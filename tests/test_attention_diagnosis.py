@@ -17,6 +17,7 @@ from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.compute_summary import cosines
 from attnlab.analysis.gradient_norm_variation import column, relative_sd, running_relative_sd
 from attnlab.analysis.locality import RATIOS, Locality, neighbourhood_shares
+from attnlab.analysis.locality_and_gradient_figures import draw_spread
 from attnlab.analysis.summary_figures import draw
 from attnlab.analysis.summary_types import AttentionSummary, Maps, Norms
 from attnlab.attention.linear import LinearAttention
@@ -122,6 +123,14 @@ def test_odd_numbers_are_drawn_and_counted(tmp_path: Path) -> None:
     assert draw("locality", [one], tmp_path / "nothing") == []
 
 
+def test_lines_of_gradients_have_a_marker_at_their_first_number_and_empty_panels_no_scale() -> None:
+    steps = list(range(400))
+    above, below = draw_spread([("a", steps, [1.0 + step for step in steps], [math.nan] * 400, 0.5)]).axes
+    [line] = above.get_lines()
+    assert line.get_markevery()[0] == 3 and np.isnan(line.get_ydata()[:3]).all() and np.isfinite(line.get_ydata()[3])
+    assert len(below.get_yticks()) == 0 and len(below.get_xticks()) > 0
+
+
 @pytest.fixture(scope="module", autouse=True)
 def untested() -> Iterator[None]:
     """The test after training takes most of a tiny run's time and has no part in figures."""
@@ -191,7 +200,7 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path], tmp_path: Path) -> 
     assert counts["decoder, layer 1, cross", "keys"] == inputs == counts["encoder, layer 1", "queries"]
     rows = [r for r in rows_of(tmp_path / "weights.csv") if r["head"] == "1" and r["attention"] == "decoder, layer 1"]
     names = [row["name"] for row in rows]
-    assert names[0] == "<end>" and all(name.startswith("I_") for name in names[1:])
+    assert names[0] == "<start>" and all(name.startswith("I_") for name in names[1:])
     assert len(names) == int(batch.target_lengths[0])
     assert all(float(row[str(later)]) == 0 for at, row in enumerate(rows, 1) for later in range(at + 1, len(rows) + 1))
     # on a scale where uniform attention is 1, so that a query's weights add up to the number of keys that it sees

@@ -128,6 +128,7 @@ WRONG = {
     "task.split=simpel": ["task.split=simpel: expected one of length_cutoff, simple", "nearest: simple"],
     "task.length_cutoff=abc": ["task.length_cutoff=abc: expected a whole number >= 1"],
     "task.data_seed=1.5": ["task.data_seed=1.5: expected a whole number >= 0"],
+    "model=linear model.name=vanilla": ["the choice is model=linear; its file must say name: linear"],
     "task.label=[]": ["task.label=[]: fixed by conf/task/scan.yaml"],
     "task.name=scn": ["task.name=scn: no file conf/task/scn.yaml; nearest: scan"],
     "model.name=mine": ["model.name=mine: no file conf/model/mine.yaml", "models: ", " and 35 more"],
@@ -254,11 +255,14 @@ def test_the_table_of_names_names_keys_that_are() -> None:
     assert set(OTHER_NAMES) <= {*schema_keys(), *group_choices(), *keys}
 
 
-def test_what_a_base_leaves_open_is_missing_until_a_file_sets_it(tmp_path: Path) -> None:
+def test_copied_files_need_a_name_of_their_own_and_what_a_base_leaves_open(tmp_path: Path) -> None:
     shutil.copytree(CONF, tmp_path / "conf")
     task = (CONF / "task/scan.yaml").read_text().replace("name: scan", "name: mine").replace("  d_model: 128\n", "")
     (tmp_path / "conf/task/mine.yaml").write_text(task)
     (tmp_path / "conf/model/none.yaml").write_text("defaults: [_base, _self_]\nname: none\ndecoder: []\n")
+    shutil.copy(CONF / "model/linear_l2.yaml", tmp_path / "conf/model/copied.yaml")
+    with pytest.raises(ConfigError, match=r"model\.name=linear_l2: the choice is model=copied"):
+        check_command(["task=scan", "model=copied"], tmp_path / "conf")
     with pytest.raises(ConfigError) as error:
         check_command(["task=mine", "model=none"], tmp_path / "conf")
     named = [problem.partition(": missing; expected ")[0] for problem in error.value.problems]

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.published_numbers import Published, PublishedError, Value, published_table
 from attnlab.report.read_runs import Unreadable, look, run_folders
+from attnlab.report.report_record import read_report
 from attnlab.report.run_selection import plain_report, select_glob
 from attnlab.report.statistics import bimodal, interval, mean, paired, sd
 from attnlab.report.table_types import TableError
@@ -57,6 +59,13 @@ def table_of(folder: Path, report: Report | None = None, published: Published | 
 
 
 SIMPLE = Report(title="t", columns={"ood": OOD})
+
+
+def test_a_number_that_all_seeds_share_has_no_spread(made: Make, tmp_path: Path) -> None:
+    for seed in range(3):
+        made("linear", seed, 0.5)
+    cells = table_of(tmp_path / "runs", replace(SIMPLE, columns={"ood": OOD, "size": "parameters"})).cells["linear"]
+    assert [mean_and_sd(cell) for cell in cells.values()] == ["50.0 (3)", "2.50 (3)"]
 
 
 def test_means_are_over_finished_seeds_only(made: Make, tmp_path: Path) -> None:
@@ -210,6 +219,8 @@ def test_seeds_far_apart_are_written_out(made: Make, tmp_path: Path, capsys: pyt
     assert report_main(words) == 0
     said = capsys.readouterr().out
     assert "66.7 ± 28.0 (3) [50.0, 51.0, 99.0]" in said and "no run's value" not in said
+    [bars] = json.loads((tmp_path / "out" / "report.json").read_text())["figures"]
+    assert "bar: mean of 3 seeds, dot: one seed." in bars["caption"]
     for seed, ood in ((3, 0.49), (4, 0.98)):
         made("linear", seed, ood)
     assert report_main(words) == 0
@@ -325,16 +336,32 @@ def test_mistakes_get_one_helpful_answer(words: list[str], code: int, said: str,
 
 
 def test_unknown_columns_and_rows_are_named(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    made("linear", 0)
+    (made("linear", 0) / "metrics.csv").write_text("step,name,value\n1,train/loss,0.5\n")
     runs = f"runs={tmp_path / 'runs'}"
-    assert report_main([runs, "columns=test/oood/sequence_accuracy"]) == 1
-    assert f"nearest: {OOD}" in capsys.readouterr().err
+    for word, said in {
+        "columns=test/oood/sequence_accuracy": f"nearest: {OOD}",
+        "columns=train/loss": "columns=train/loss: recorded while training, no result of a run",
+        "against=vanila": "no such row",
+        "rows=modell": "nearest: model",
+        "figure=bars": "nearest: figures",
+        "model=linaer": "model=linaer: no run has model=linaer; nearest: linear; linear",
+        "optim.rl=1": "optim.rl=1: no run has such a key; nearest: optim.lr",
+        "seed=0,3": "no run has seed=3",
+    }.items():
+        assert report_main([runs, word]) == 2, word
+        assert said in capsys.readouterr().err
     assert report_main([runs, "out=/dev/null/x"]) == 1
     assert "out=<folder>" in capsys.readouterr().err
-    assert report_main([runs, "against=vanila"]) == 1
-    assert "no such row" in capsys.readouterr().err
-    assert report_main([runs, "rows=modell"]) == 1
-    assert "nearest: model" in capsys.readouterr().err
+
+
+def test_settings_narrow_any_runs(made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for model in ("linear", "linear_l2"):
+        for seed in (0, 1):
+            made(model, seed)
+    assert report_main(["runs=runs", "model=linear", "seed=1,0", "figures=bars"]) == 0
+    report = read_report(tmp_path / "experiments/reports/runs--model_linear_seed_1_0/report.json")
+    assert [(row.name, len(row.cells[0].seeds)) for row in report.rows] == [("linear", 2)]
 
 
 def test_broken_folders_are_skipped_by_name(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -132,6 +132,7 @@ def test_a_report_of_anybody_is_shown(value: float, tmp_path: Path, configs: dic
 def test_numbers_keep_their_width() -> None:
     assert [number(value, "percent") for value in (1e302, -1e302, 5e-324)] == ["1.00e+302", "-1.00e+302", "0.0"]
     assert [number(value, "perplexity") for value in (math.nan, -math.inf, 10**400)] == ["not finite"] * 3
+    assert [number(value, "million parameters") for value in (0.021376, 0.0, 155.99)] == ["0.0214", "0.00", "155.99"]
     assert text("test/accuracy", 1e308) == "1e+308 (not in [0, 1])"
     assert text("test/accuracy", math.nan) == "nan (not finite)"
     assert text("test/pearson", -1.5) == "-1.5 (not in [-1, 1])"

@@ -106,7 +106,8 @@ def test_it_holds_tables_seeds_comparisons_and_origin(sample: Path) -> None:
         "python train.py experiment=park2024/table2_sort_of_clevr_small",
         "1,234 s (21 minutes), all runs together",
         "Diagnosis: linear_seed0",
-        "6 of 9 cells measured; of 2 hypotheses 1 hold, 1 are open.",
+        "Committed results: 4 of 6 cells measured.",
+        "Reports of this machine: 2 of 3 cells measured; of 2 hypotheses 1 hold, 1 are open.",
         "written by an older version, without answers to hypotheses",
         "linear is better than vanilla",
         "Every task in a few hundred steps",
@@ -236,7 +237,7 @@ def test_one_folder_named_twice_is_read_once(tmp_path: Path, capsys: pytest.Capt
     write_report(tmp_path / "reports" / "x")
     words = [f"measured={tmp_path / 'reports'}", f"reports={tmp_path / 'reports'}", f"out={tmp_path / 'report.html'}"]
     assert page_main(words) == 0
-    assert "1 experiment," in capsys.readouterr().out
+    assert "1 report," in capsys.readouterr().out
     assert len(outline(tmp_path / "report.html").all("section")) == 1
 
 
@@ -272,9 +273,18 @@ def test_no_empty_columns_where_nothing_was_published(tmp_path: Path) -> None:
     assert "nothing was published at these settings" in text and "\N{MINUS SIGN} published" not in text
 
 
-def test_nothing_measured_is_said(tmp_path: Path) -> None:
+def test_nothing_measured_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = make(tmp_path)
-    assert code == 0 and "No experiment has a report yet" in outline(out).text
+    assert code == 0 and "No report yet" in outline(out).text
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"nothing measured was found below {tmp_path / 'measured'}, {tmp_path / 'reports'}")
+    assert last.startswith(f"{out}: 0 reports")
+
+
+def test_a_table_of_folders_has_no_protocol_of_an_experiment(tmp_path: Path) -> None:
+    write_report(tmp_path / "reports/x", published=None, protocol=None, train_command="")
+    assert make(tmp_path)[0] == 0
+    assert "table is of run folders and not of an experiment" in outline(tmp_path / "report.html").text
 
 
 MEASURE = """<script>

@@ -15,6 +15,7 @@ from support.written_runs import OOD, a_run
 from attnlab.analysis.head_heatmaps import WEIGHTS, draw_maps
 from attnlab.analysis.summary_captions import norms_title, values_seen, weights_seen
 from attnlab.analysis.summary_types import AttentionSummary, Maps
+from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Picture, Report
 from attnlab.plots.style import COLOURS, STRONG, line_looks
@@ -25,7 +26,7 @@ from attnlab.report.figures import length_and_training_curves as curves
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import FoundRun, look
-from attnlab.report.table_types import Table, TableError
+from attnlab.report.table_types import Table
 
 LENGTHS = {f"test/ood/length_{n}/sequence_accuracy": 1 / n for n in (1, 2, 4)}
 METRICS = {OOD: 0.5, **LENGTHS, **{f"{name}_oracle_end": 0.9 for name in LENGTHS}}
@@ -79,6 +80,7 @@ def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
     assert mine.get_lines()[0].get_color() == STRONG != linear.get_lines()[0].get_color()
     assert "no finished run" in " ".join(late.texts[0].get_text().split())
     assert all(axis.get_legend() is None for axis in drawn[0].axes) and len(drawn[0].legends) == 1
+    assert drawn[0].legends[0].get_title().get_text() == "line: one seed, bold: row of interest"
     assert "First mean below 50 %: linear at length 4; mine at length 4." in caption
     with Image.open(path) as file:
         assert file.info["Description"] == caption and 880 <= file.width <= 1000
@@ -105,7 +107,7 @@ def test_names_in_hypotheses_are_checked(table: Table) -> None:
         ({"than": "linea"}, "no such row; nearest: linear"),
     ):
         table.report.hypotheses[:] = [Hypothesis(**{"row": "mine", "than": "linear", "column": "ood"} | changed)]
-        with pytest.raises(TableError, match=message):
+        with pytest.raises(ConfigError, match=message):
             hypothesis_answers.require_known(table, rows_too=True)
 
 
@@ -113,7 +115,7 @@ def test_the_row_of_interest_can_be_named(table: Table, tmp_path: Path, capsys: 
     runs = [f"runs={tmp_path}", f"out={tmp_path / 'out'}"]
     assert report_main([*runs, "highlight=mine"]) == 0
     assert "Blue: mine" in (tmp_path / "out/report.json").read_text()
-    assert report_main([*runs, "highlight=min"]) == 1
+    assert report_main([*runs, "highlight=min"]) == 2
     assert "highlight=min: no such row; nearest: mine" in capsys.readouterr().err
 
 

@@ -58,8 +58,8 @@ def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path) -> N
     [
         (signal.SIGTERM, 143, 0),
         (signal.SIGINT, 130, 2),
-        (signal.SIGTERM, 143, 2),
-        (signal.SIGHUP, 129, 2),
+        pytest.param(signal.SIGTERM, 143, 2, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, 129, 2, marks=pytest.mark.slow),
     ],
 )
 def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_path: Path) -> None:

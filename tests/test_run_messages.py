@@ -43,7 +43,7 @@ def train_without_torch(folder: Path, *words: str) -> subprocess.CompletedProces
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "This run was finished before; its result is shown."),
+        ((), "To train it again, as after a change of your code, move its folder away."),
         (("-m", "seed=0,1"), "2 runs in"),
         (("-m", "seed=0,1", "hydra/launcher=packed"), "2 runs in"),
     ],

@@ -247,10 +247,3 @@ def test_the_command_answers_without_loading_torch(argv: list[str], code: int) -
     line = [sys.executable, "-c", f"{check}; assert not {{'torch', 'numpy'}} & set(sys.modules)"]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_listing_runs_as_a_command() -> None:
-    line = [sys.executable, "-m", "attnlab.tasks", "scan"]
-    done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("scan  encoder_decoder of tokens\n")

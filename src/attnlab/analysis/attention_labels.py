@@ -18,6 +18,8 @@ from attnlab.data.batch import (
 
 _NAME = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(attention|cross)(?:\.attentions\.(\d+))?(?:#(\d+))?$")
 """names of attentions (`nn.attention_observer`)"""
+START = "<start>"
+"""label of the decoder's first position"""
 
 
 def titles(names: Iterable[str]) -> dict[str, str]:
@@ -64,9 +66,9 @@ class PositionLabels:
         tokens = [inputs[token] for token in batch.inputs[0].tolist()]
         match batch:
             case SequenceBatch():
-                # the decoder reads the end token, then the target without its last token
+                # the decoder reads its start (the id of the end token), then the target without its last token
                 targets = [outputs[token] for token in batch.targets[0].tolist()]
-                self.read = {"encoder": tokens, "decoder": [targets[-1], *targets[:-1]]}
+                self.read = {"encoder": tokens, "decoder": [START, *targets[:-1]]}
             case LabelledBatch():
                 front = ["class"] if backbone.pooling == "class_token" else []
                 self.read = {"encoder": [*front, *tokens]}

@@ -1,7 +1,7 @@
 """Curves: accumulated attention by neighbourhood, and gradient norms over training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from attnlab.analysis.gradient_norm_variation import COLUMN, window_length
 from attnlab.analysis.locality import RATIOS, Locality
 from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.learn import metric_units
+from attnlab.plots.png_caption import span
 from attnlab.plots.style import (
     empty_panel,
     fitted,
@@ -24,6 +25,7 @@ from attnlab.plots.style import (
 )
 
 UNIFORM_LABEL = "uniform attention"
+LOCALITY_NOTE = "line: mean over queries, heads and examples"
 MOST_TOGETHER = 6
 """layers in one panel"""
 Curve = tuple[str, Locality | None]
@@ -47,7 +49,8 @@ def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str
     names = list(dict.fromkeys(label for _, curves in parts for label, _ in curves))
     looks = line_looks(names, None)
     columns = min(2, len(parts))
-    figure, axes = panels(len(parts), columns, 2.2, legend_lines([*names, UNIFORM_LABEL]) + 2, sharey=True, sharex=True)
+    lines = legend_lines(LOCALITY_NOTE, [*names, UNIFORM_LABEL]) + 2
+    figure, axes = panels(len(parts), columns, 2.2, lines, sharey=True, sharex=True)
     for number, (axis, (part, curves)) in enumerate(zip(axes, parts, strict=True)):
         _shares(axis, curves, looks)
         axis.set_title(panel_title(part, columns))
@@ -55,7 +58,7 @@ def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str
             axis.set_xlabel("neighbourhood, share of the length")
             axis.tick_params(labelbottom=True)
     figure.supylabel("share of the attention", fontsize=9)
-    legend_below(figure)
+    legend_below(figure, LOCALITY_NOTE)
     named = f"{summaries[0].label}: " if len(summaries) == 1 else ""
     figure.suptitle(fitted(f"{named}{title}", figure), fontsize=9, parse_math=False)
     return figure
@@ -69,36 +72,49 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
         runs: label, steps, norms, running relative standard deviation, relative standard deviation of all steps.
     """
     looks = line_looks([label for label, *_ in runs], None)
-    figure, (above, below) = panels(2, 1, 1.9, legend_lines(["x" * 40] * len(runs)) + 1, sharex=True)
+    note = _spread_note([len(steps) for _, steps, *_ in runs])
+    figure, (above, below) = panels(2, 1, 1.9, legend_lines(note, [label for label, *_ in runs], 1), sharex=True)
     for number, (label, steps, norms, running, overall) in enumerate(runs):
-        # markers at a few steps only: lines of many values touch each other
-        look = looks[label] | {"markevery": (number % 7, max(1, len(steps) // 8)), "linewidth": 1.2}
-        shown = [math.nan if metric_units.problem(COLUMN, norm) else norm for norm in norms]
-        above.plot(steps, _smooth(shown), **look)
+        smooth = _smooth([math.nan if metric_units.problem(COLUMN, norm) else norm for norm in norms])
+        above.plot(steps, smooth, **looks[label] | _marks(smooth, number))
         said = metric_units.number(overall, metric_units.RATIO.name) if math.isfinite(overall) else "too few steps"
-        below.plot(steps, running, label=f"{label}: {said}", **look)
+        below.plot(steps, running, label=f"{label}: {said}", **looks[label] | _marks(running, number))
     logarithmic(above)
-    smoothed = any(_window(norms) > 1 for _, _, norms, _, _ in runs)
-    above.set_ylabel("norm of gradients" + ("\n(smoothed)" if smoothed else ""))
+    above.set_ylabel("norm of gradients" + ("\n(smoothed)" if "smoothed" in note else ""))
     below.set_ylabel("relative sd\n(running)")
     if not any(math.isfinite(value) for _, _, _, running, _ in runs for value in running):
         shortest = min(len(steps) for _, steps, *_ in runs)
         empty_panel(below, f"{shortest} logged steps, a window needs {window_length(shortest)}")
     below.set_ylim(bottom=0.0)
     below.set_xlabel("optimiser step")
-    legend_below(figure, 1, title="relative sd of all logged steps", alignment="left")
+    legend_below(figure, note, 1)
     return figure
+
+
+def _spread_note(lengths: Collection[int]) -> str:
+    """The meaning of numbers and lines, by the logged steps of each run."""
+    note = "number: relative sd of all logged steps, "
+    note += f"running: of the last {span([window_length(n) for n in lengths])} logged steps"
+    smoothed = [_window(n) for n in lengths]
+    return note + (f", smoothed: mean of the last {span(smoothed)}" if max(smoothed) > 1 else "")
+
+
+def _marks(values: Sequence[float] | np.ndarray, number: int) -> dict[str, Any]:
+    """Markers at the first number of a line and at a few others, as those of many values touch each other."""
+    first, step = next((at for at, value in enumerate(values) if math.isfinite(value)), 0), max(1, len(values) // 8)
+    return {"markevery": [first, *range(first + step + number % 7, len(values), step)], "linewidth": 1.2}
 
 
 def _smooth(values: Sequence[float]) -> np.ndarray:
     """Moving average: the mean of a window that ends at each value."""
-    window = _window(values)
+    window = _window(len(values))
     padded = np.concatenate((np.full(window - 1, np.nan), values))
     return np.lib.stride_tricks.sliding_window_view(padded, window).mean(-1)
 
 
-def _window(values: Sequence[float]) -> int:
-    return max(1, len(values) // 100)
+def _window(n: int) -> int:
+    """Window of the moving average: a hundredth of all values."""
+    return max(1, n // 100)
 
 
 def _by_stack(summary: AttentionSummary, shown: Mapping[str, str]) -> list[tuple[str, list[Curve]]]:

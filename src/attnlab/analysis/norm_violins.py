@@ -9,10 +9,20 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from attnlab.analysis.summary_types import AttentionSummary
-from attnlab.plots.style import COLOURS, HATCHES, STRONG, empty_panel, fitted, panels
+from attnlab.plots.style import (
+    COLOURS,
+    HATCHES,
+    STRONG,
+    empty_panel,
+    fitted,
+    legend_below,
+    legend_lines,
+    panels,
+)
 
 MOST_DRAWN = 4000
 """norms that a violin is estimated from, evenly spaced in sorted order; csv files use all"""
+NOTE = "violin: norms at the positions of the examples, line across it: their median"
 STATISTICS = ("n", "not_finite", "mean", "sd", "min", "quarter", "median", "three_quarters", "max")
 FAR_APART = 30.0
 """ratio of medians from which the axis of a row of panels is logarithmic"""
@@ -35,7 +45,7 @@ def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], 
         title: of the figure.
     """
     labels = [f"{summary.label} ({summary.about})" for summary in summaries]
-    figure, axes = panels(2 * len(shown), 2, 1.75, 3 * (1 + len(labels)), sharey="row")
+    figure, axes = panels(2 * len(shown), 2, 1.75, 3 * (1 + len(labels)) + legend_lines(NOTE), sharey="row")
     for number, (name, attention) in enumerate(shown.items()):
         pair = axes[2 * number : 2 * number + 2]
         medians: list[float] = []
@@ -44,14 +54,16 @@ def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], 
             medians += _panel(axis, heads)
             axis.set_title(f"{attention}: {of}")
         pair[0].set_ylabel("L2 norm")
-        if medians and min(medians) > 0 and max(medians) / min(medians) > FAR_APART:
+        if not medians:
+            pair[0].set_yticks([])
+        elif min(medians) > 0 and max(medians) / min(medians) > FAR_APART:
             pair[0].set_yscale("log")
         else:
             pair[0].set_ylim(bottom=0.0)
     for axis in axes[-2:]:
         axis.set_xlabel("head")
     handles = [Patch(**_look(number), label=fitted(label, figure)) for number, label in enumerate(labels)]
-    figure.legend(handles=handles, loc="outside lower left")
+    legend_below(figure, NOTE, 1, handles)
     figure.suptitle(fitted(title, figure), fontsize=9, parse_math=False)
     return figure
 

@@ -157,6 +157,19 @@ def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list
     return problems
 
 
+def misnamed(config: Mapping[str, Any], choices: Mapping[str, str | None]) -> list[str]:
+    """Problems of a task or model whose `name` is not the name of its file: its runs would stand under another name."""
+    problems = []
+    for group in ("task", "model"):
+        file = str(choices.get(group)).rpartition("/")[2]
+        name = config[group].get("name") if isinstance(config.get(group), Mapping) else None
+        if name is not None and name != file:
+            problems.append(
+                f"{group}.name={show(name)}: the choice is {group}={choices[group]}; its file must say name: {file}"
+            )
+    return problems
+
+
 def is_swept(item: Item, config: Mapping[str, Any] | None) -> bool:
     """Whether an override has several values; not for an unknown key, whose name is the problem."""
     known = config is None or item.group or item.add or value_at(config, item.key) is not MISSING

@@ -55,7 +55,7 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
 
     Returns:
         the node, and Hydra's settings: `mode` (None, "RUN" or "MULTIRUN"), sweeper `params` (key: text, as on a command
-        line), `launcher` and `sweeper` (`name` and options).
+        line), `launcher` and `sweeper` (`name` and options), and `choices`, the file that each group took.
     """
     from hydra import compose
 
@@ -68,6 +68,7 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
         "params": {} if params is None else OmegaConf.to_container(params, resolve=True),
         "launcher": {"name": node.hydra.runtime.choices["hydra/launcher"], **launcher},
         "sweeper": {"name": node.hydra.runtime.choices["hydra/sweeper"], **unresolved(node.hydra.sweeper)},
+        "choices": dict(node.hydra.runtime.choices),
     }
     with open_dict(node):
         del node["hydra"]

@@ -17,6 +17,7 @@ from attnlab.config.apply_overrides import (
     followed_names,
     is_swept,
     job_name,
+    misnamed,
     not_a_sweep,
     overruled_by_model,
     resolve,
@@ -33,7 +34,7 @@ from attnlab.config.search import Search, read_search
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import addable_keys
 
-NO_SETTINGS = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}}
+NO_SETTINGS = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
 """settings of Hydra where a composition fails"""
 
 
@@ -224,7 +225,7 @@ class Expansion:
 
     def _job(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
         choices = tuple(as_text(item, value) for item, value in pairs if item.group)
-        raw, _ = self._compose(choices)
+        raw, settings = self._compose(choices)
         if raw is None:
             return None, []
         if choices not in self.compositions:
@@ -232,7 +233,9 @@ class Expansion:
             # ++ is right both for choices that have a key and for those that lack it.
             plus = "++" if any(item.group and item.swept for item in self.words.items) else "+"
             self.compositions[choices] = _Composition(copy.deepcopy(raw), fixed, self.conf, plus)
-        return self.compositions[choices].job([(item, value) for item, value in pairs if item.swept and not item.group])
+        swept = [(item, value) for item, value in pairs if item.swept and not item.group]
+        config, problems = self.compositions[choices].job(swept)
+        return config, problems + (misnamed(config, settings["choices"]) if config is not None else [])
 
     def _master_problems(self, master: dict[str, Any], given: Sequence[Item]) -> list[str]:
         """Problems that Hydra finds when it sets fixed values before it has the choices of the swept groups."""

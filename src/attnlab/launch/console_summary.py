@@ -16,6 +16,7 @@ from attnlab.config.message_text import command_line, short_path
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
 from attnlab.learn.metric_units import headlines, text, whole
+from attnlab.run.provenance import commit_text
 from attnlab.run.run_folder import RunError, RunFolder
 
 
@@ -42,7 +43,9 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     about, folder = result.get("data", {}).get("about"), short_path(job.folder)
     lines = [debug_note(result), f"computed on: {about}" if about else "", f"run folder: {folder}\n"]
     if shown:
-        lines.append("This run was finished before; its result is shown. Move its folder away to train it again.\n")
+        by = f" by commit {commit_text(made)}" if (made := result.get("git", {})).get("commit") else ""
+        lines.append(f"This run was finished before{by}; its result is shown.")
+        lines.append("To train it again, as after a change of your code, move its folder away.\n")
     lines += ["Next, for example:", f"  {command_line('python evaluate.py', f'run={folder}')}"]
     lines.append(f"  {_comparison(model)}")
     if raw["logger"]["name"] != "csv":
@@ -90,7 +93,9 @@ def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequenc
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")
     # rich would take [encoder] for markup
-    Console(markup=False).print(table)
+    console = Console()
+    # a file or a pipe takes long lines
+    Console(width=None if console.is_terminal else 200, markup=False).print(table)
     if reasons:
         print("\n".join(reasons))
         done = len(by_folder) - len(reasons)

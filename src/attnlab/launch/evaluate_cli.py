@@ -95,6 +95,8 @@ def _label(options: EvaluateOptions, job: JobConfig) -> str:
 
 
 def _show(metrics: Mapping[str, Any]) -> None:
-    """Prints the metrics of whole subsets and groups."""
-    for name, value in whole(metrics).items():
-        print(f"{name:45s} {text(name, value)}", flush=True)
+    """Prints the metrics of whole subsets and groups, numbers right-aligned."""
+    shown = {name: text(name, value) for name, value in whole(metrics).items()}
+    names, values = (max(map(len, column), default=0) for column in (shown, shown.values()))
+    for name, value in shown.items():
+        print(f"{name:<{names}}  {value:>{values}}", flush=True)

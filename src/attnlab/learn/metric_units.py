@@ -15,6 +15,8 @@ LARGEST = 1e300
 """limit of recorded numbers: sums and percentages of larger ones would not be finite"""
 LONG = 1e9
 """numbers from here on are written with an exponent"""
+MOST_DIGITS = 8
+"""after the decimal point"""
 NOT_FINITE = "not finite"
 
 
@@ -26,6 +28,7 @@ class Unit:
     sign:    after a number in running text.
     factor:  shown number / recorded number.
     digits:  after the decimal point; none from a thousand on.
+    significant: digits that small numbers show at least, with more of them after the decimal point.
     least, most: range of possible values.
     """
 
@@ -33,6 +36,7 @@ class Unit:
     sign: str = ""
     factor: float = 1.0
     digits: int = 2
+    significant: int = 1
     lower_is_better: bool = False
     least: float = -LARGEST
     most: float = LARGEST
@@ -43,7 +47,7 @@ _KINDS = {kind: Unit(**fields) for kind, fields in _TABLE["kinds"].items()}
 SHARE, RATIO = _KINDS["share"], _KINDS["ratio"]
 OF_RUNS = {name: Unit(**fields) for name, fields in _TABLE["of_runs"].items()}
 """numbers in result.json other than metrics"""
-_DIGITS = {unit.name: unit.digits for unit in (*_KINDS.values(), *OF_RUNS.values())}
+_NAMED = {unit.name: unit for unit in (*_KINDS.values(), *OF_RUNS.values())}
 _SPREAD = re.compile(r"relative_sd\((?P<name>[\w/.]+)\)")
 
 
@@ -118,9 +122,18 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
     if max(size, abs(given)) >= LONG:
         text = f"{given:.2e}"
     else:
-        text = f"{given:,.{0 if size >= 1000 else _DIGITS.get(unit, Unit.digits)}f}"
+        text = f"{given:,.{_digits(size, _NAMED.get(unit, Unit(unit)))}f}"
     text = text if text.strip("-0.") else text.removeprefix("-")
     return f"+{text}" if signed and given > 0 else text
+
+
+def _digits(size: float, unit: Unit) -> int:
+    """Digits after the decimal point of a number of some size."""
+    if size >= 1000:
+        return 0
+    # 0.0214 million needs four for three significant ones
+    needed = unit.significant - 1 - math.floor(math.log10(size)) if unit.significant > 1 and size > 0 else 0
+    return max(unit.digits, min(needed, MOST_DIGITS))
 
 
 def text(metric: str, value: float | int) -> str:

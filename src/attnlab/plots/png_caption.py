@@ -1,7 +1,7 @@
 """Caption of a PNG file, which `plots.style.save` writes into it (the text field Description)."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 KEY = "Description"
@@ -10,6 +10,12 @@ KEY = "Description"
 def sentences(parts: Iterable[str]) -> str:
     """Parts of a caption as sentences; empty ones are left out."""
     return " ".join(part if part.endswith(".") else f"{part}." for part in parts if part)
+
+
+def span(numbers: Collection[int]) -> str:
+    """The least and the greatest of some numbers: `1 to 3`, or `3` if all are equal."""
+    least, most = min(numbers), max(numbers)
+    return str(most) if least == most else f"{least} to {most}"
 
 
 def caption_in(content: bytes) -> str:

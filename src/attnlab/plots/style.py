@@ -88,27 +88,38 @@ def panel_title(text: str, columns: int) -> str:
     return textwrap.fill(text, max(12, int(0.85 * WIDTH / columns * LETTERS_AN_INCH)))
 
 
-def legend_below(figure: Figure, columns: int = 2, **options: Any) -> None:
-    """One legend for all panels, below them, where it covers no data; each label once."""
-    entries = {
-        label: handle
-        for axis in figure.axes
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-        if handle is not None
-    }
-    if entries:
-        columns = columns if max(map(len, entries)) <= 38 else 1
-        figure.legend(entries.values(), entries, loc="outside lower left", ncols=columns, handlelength=3.2, **options)
+def legend_below(figure: Figure, note: str, columns: int = 2, handles: Sequence[Any] | None = None) -> None:
+    """One legend for all panels, below them, where it covers no data.
+
+    Args:
+        note: what the marks are (`line: median of 3 seeds`), in grey above the entries, so that a picture without its
+            caption can be read.
+        handles: entries with their labels, or none; default: each label of the panels once.
+    """
+    if handles is None:
+        pairs = [pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
+        handles = list({label: handle for handle, label in pairs if handle is not None}.values())
+    columns = _columns([str(handle.get_label()) for handle in handles], columns)
+    options: Any = {"ncols": columns, "handlelength": 3.2, "alignment": "left"}
+    legend = figure.legend(handles=handles, loc="outside lower left", title=fitted(note, figure), **options)
+    legend.get_title().set_color(EDGE)
 
 
-def legend_lines(labels: Sequence[str], columns: int = 2) -> int:
-    """The lines that `legend_below` needs for these labels."""
-    columns = columns if max(map(len, labels), default=0) <= 38 else 1
-    return -(-len(labels) // columns) + 1
+def legend_lines(note: str, labels: Sequence[str] = (), columns: int = 2) -> int:
+    """The lines that `legend_below` needs for a note and these labels, in a figure of `WIDTH`."""
+    return len(_fitted(note, WIDTH).splitlines()) + -(-len(labels) // _columns(labels, columns)) + 1
+
+
+def _columns(labels: Sequence[str], columns: int) -> int:
+    """The columns of a legend; one for long labels."""
+    return columns if max(map(len, labels), default=0) <= 38 else 1
 
 
 def empty_panel(axis: Axes, reason: str) -> None:
-    """Writes into a panel why it shows nothing."""
+    """Writes into a panel why it shows nothing, and removes its scales; shared ones belong to other panels too."""
+    for which, shared in (("x", axis.get_shared_x_axes()), ("y", axis.get_shared_y_axes())):
+        if len(shared.get_siblings(axis)) == 1:
+            axis.set(**{f"{which}ticks": []})
     text = textwrap.fill(reason, 30)
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=EDGE, style="italic")
 
@@ -161,4 +172,8 @@ def line_looks(names: Sequence[str], strongest: str | None) -> dict[str, dict[st
 
 def fitted(text: str, figure: Figure) -> str:
     """Text broken into lines that fit the width of a figure."""
-    return textwrap.fill(text, int(figure.get_figwidth() * LETTERS_AN_INCH))
+    return _fitted(text, figure.get_figwidth())
+
+
+def _fitted(text: str, inches: float) -> str:
+    return textwrap.fill(text, int(inches * LETTERS_AN_INCH))

@@ -24,7 +24,7 @@ from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
-from attnlab.report.table_types import Table, TableError
+from attnlab.report.table_types import Table
 from attnlab.report.table_writers import compared, latex, markdown, print_report, record
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
@@ -42,7 +42,8 @@ class ReportOptions(CommandOptions):
     """the cells of an experiment and the published numbers, such as experiment=park2024/table4_scan; words of train.py
     narrow it (model=linear seed=0,1,2)"""
     runs: str | None = None
-    """any run folders, or folders that hold some, by a glob: runs='experiments/runs/scan*'"""
+    """any run folders, or folders that hold some, by a glob: runs='experiments/runs/scan*'; settings narrow them
+    (model=linear,vanilla optim.lr=0.001)"""
     include: str | None = None
     """include=debug, with runs=: also the runs of debug=..., which are left out otherwise"""
     rows: list[str] = field(default_factory=list)
@@ -102,7 +103,11 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
         near = hint(next(filter(None, (nearest(word, (*keys, *COMMANDS)) for word in others)), None))
         found.append(f"expected one of experiment=..., runs=..., diagnose=... or page{near}")
     elif "runs" in given:
-        found += [f"{word}: not known with runs={hint(nearest(word.partition('=')[0], keys))}" for word in line.others]
+        # other words narrow the runs
+        for word in line.others:
+            option = nearest(word.partition("=")[0], keys)
+            if option is not None or "=" not in word.strip("="):
+                found.append(f"{word}: not known with runs={hint(option)}")
     if found:
         raise ConfigError(found, "report.py")
     return line
@@ -182,7 +187,7 @@ def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
     """The runs of the report, at least one of them finished."""
     if options.experiment:
         return require_runs(select_experiment(options.experiment, words))
-    return require_runs(select_glob(str(options.runs), options.include is not None))
+    return require_runs(select_glob(str(options.runs), words, options.include is not None))
 
 
 def _table(selection: RunSelection, options: ReportOptions) -> Table:
@@ -204,16 +209,17 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
         if column.metric not in known and not any(cell.values for cell in table.each(column)):
             inside = next((name for name in known if column.metric in name.split("/")), None)
             near = hint(nearest(column.metric, known) or inside)
-            raise TableError(f"columns={column.metric}: no run has it{near}; {listed(known, 12)}")
+            while_training = any(run.logged([column.metric]) for run in table.finished())
+            why = "recorded while training, no result of a run" if while_training else f"no run has it{near}"
+            raise ConfigError([f"columns={column.metric}: {why}; {listed(known, 12)}"], "report.py")
     return table
 
 
 def _folder(selection: RunSelection) -> Path:
-    """The default folder: the name of an experiment with the words that narrow it, or a glob as one word."""
-    if selection.command:
-        narrowed = f"--{_word(' '.join(selection.words))}" if selection.words else ""
-        return REPORTS / f"{selection.name}{narrowed}"
-    return REPORTS / (_word(selection.name) or "runs")
+    """The default folder: the name of an experiment, or a glob as one word, with the words that narrow it."""
+    narrowed = f"--{_word(' '.join(selection.words))}" if selection.words else ""
+    name = selection.name if selection.command else _word(selection.name) or "runs"
+    return REPORTS / f"{name}{narrowed}"
 
 
 def _word(text: str) -> str:

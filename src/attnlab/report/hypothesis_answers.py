@@ -6,13 +6,14 @@ fails where it is on the other side or where both rows have the same number in e
 interval holds zero, or there are fewer than five seeds, which have no interval.
 """
 
+from attnlab.config.check import ConfigError
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Hypothesis
 from attnlab.learn.metric_units import lower_is_better, number
 from attnlab.report.report_record import HypothesisAnswer
 from attnlab.report.statistics import FEWEST, paired
-from attnlab.report.table_types import Column, Table, TableError
+from attnlab.report.table_types import Column, Table
 
 HOLDS, FAILS, OPEN, NOT_MEASURED = VERDICTS = ("holds", "fails", "open", "not measured")
 
@@ -34,13 +35,14 @@ def require_known(table: Table, rows_too: bool) -> None:
         rows_too: also names of rows; not for an experiment that is narrowed to some of its rows.
 
     Raises:
-        TableError: no such column or row; with the nearest name.
+        ConfigError: no such column or row; with the nearest name.
     """
     columns = [column.name for column in table.columns]
     for one in table.report.hypotheses:
         if one.column not in columns:
             near = hint(nearest(one.column, columns))
-            raise TableError(f"report.hypotheses: no column {one.column}{near}; columns: {listed(columns)}")
+            problem = f"report.hypotheses: no column {one.column}{near}; columns: {listed(columns)}"
+            raise ConfigError([problem], "report.py")
     if rows_too:
         for name in (name for one in table.report.hypotheses for name in (one.row, one.than)):
             table.require_row(f"report.hypotheses: {name}", name)

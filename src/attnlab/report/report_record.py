@@ -166,6 +166,11 @@ class ReportFile(Record):
     origin: Origin | None = None
     figures: list[ReportFigure] = field(default_factory=list)
 
+    @property
+    def of_folders(self) -> bool:
+        """Whether the runs were named by their folders (`runs=...`), so that no command trains them."""
+        return self.train_command == ""
+
     def units(self) -> dict[str, str]:
         """The unit of each column by its name; empty if unknown."""
         return {column.name: column.unit or "" for column in self.columns}

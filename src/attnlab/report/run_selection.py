@@ -9,7 +9,7 @@ from typing import Any
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
 from attnlab.config.message_text import command_line, hint, listed, show
-from attnlab.config.nearest_word import nearest_key
+from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.report_block import Picture, Report
 from attnlab.config.run_identity import NOT_IDENTITY
 from attnlab.config.sweep import check_command
@@ -29,7 +29,7 @@ class RunSelection:
     report:  the `report:` block of the experiment; None = rows and columns come from the runs.
     skipped: folders that are no runs, and why.
     command: trains the missing runs of an experiment; empty for a glob.
-    words:   that narrow an experiment, without folders and hardware.
+    words:   that narrow it, without folders and hardware.
     left_out: a sentence on runs that the glob finds and the report leaves out.
     """
 
@@ -69,8 +69,15 @@ def select_experiment(name: str, words: Sequence[str]) -> RunSelection:
     return RunSelection(name, report, list(runs.values()), command=command, words=own)
 
 
-def select_glob(pattern: str, with_debug: bool = False) -> RunSelection:
-    """Every run folder at or below the paths that a glob matches; runs of debug=... only if asked for."""
+def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = False) -> RunSelection:
+    """The run folders at or below the paths that a glob matches; runs of debug=... only if asked for.
+
+    Args:
+        words: `key=value` or `key=value,value`: only runs with one of these values.
+
+    Raises:
+        ConfigError: a word that no run meets.
+    """
     runs, skipped = [], []
     for folder in run_folders(pattern):
         try:
@@ -83,24 +90,47 @@ def select_glob(pattern: str, with_debug: bool = False) -> RunSelection:
         names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
         counted = f"{len(debugged)} run{'' if len(debugged) == 1 else 's'}"
         left_out = f"{counted} of {names} left out; include=debug adds them"
-    return RunSelection(pattern, None, [run for run in runs if run not in debugged], skipped, left_out=left_out)
+    kept = [run for run in runs if run not in debugged]
+    for word in words if kept else ():
+        kept = _narrowed(kept, word)
+    return RunSelection(pattern, None, kept, skipped, words=words, left_out=left_out)
+
+
+def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
+    """The runs that have one of the values of `key=value,value`.
+
+    Raises:
+        ConfigError: no run has the key, or a value.
+    """
+    key, _, text = word.partition("=")
+    found = {show(value_of(key, run)) for run in runs}
+    if found == {show(None)} and not any(key in run.settings for run in runs):
+        raise ConfigError([f"{word}: no run has such a key{_key_like(key, runs)}"], "report.py")
+    # a value with commas, such as a list, is one value
+    values = [text] if text in found else text.split(",")
+    if unknown := [value for value in values if value not in found]:
+        near = hint(nearest(unknown[0], sorted(found)))
+        raise ConfigError([f"{word}: no run has {key}={unknown[0]}{near}; {listed(sorted(found), 8)}"], "report.py")
+    return [run for run in runs if show(value_of(key, run)) in values]
+
+
+def _key_like(key: str, runs: Sequence[FoundRun]) -> str:
+    """A hint at the key of a run that is nearest to a wrong one."""
+    return hint(nearest_key(key, sorted({"model", "task", "seed", *(name for run in runs for name in run.settings)})))
 
 
 def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
     """The experiment's report with other rows and columns, if given; for a glob, what varies and the main metrics.
 
     Raises:
-        TableError: no run has the key of a row.
+        ConfigError: no run has the key of a row.
     """
     for key in rows:
         if all(value_of(key, run) is None for run in selection.runs):
-            keys = sorted({"model", "task", *(name for run in selection.runs for name in run.settings)})
-            raise TableError(f"rows={key}: no run has such a key{hint(nearest_key(key, keys))}")
+            raise ConfigError([f"rows={key}: no run has such a key{_key_like(key, selection.runs)}"], "report.py")
     report, runs = selection.report, selection.runs
     if report is None:
-        # a report does not say where all runs are
-        title = selection.name if selection.command else "/".join(Path(selection.name).parts[-2:])
-        report = Report(title=title, columns={})
+        report = Report(title=_title(selection), columns={})
         metrics = [run.result.get("metrics", {}) for run in runs]
         main = list(dict.fromkeys(name for one in metrics for name in headlines(one)))
         # if no run has a main metric, the first one by name
@@ -115,6 +145,19 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
             report, published=None, average=None, hypotheses=[], highlight=None, figures=[Picture(kind="bars")]
         )
     return report
+
+
+def _title(selection: RunSelection) -> str:
+    """The name of an experiment; else the end of a folder or the tasks of a glob, and the words that narrow the runs.
+
+    A report does not say where all runs are.
+    """
+    if selection.command:
+        return selection.name
+    tasks = dict.fromkeys(value_of("task", run) for run in selection.runs)
+    folder = Path(selection.name)
+    name = "/".join(folder.parts[-2:]) if folder.is_dir() else f"runs of {listed(tasks, 4)}"
+    return " ".join([name, *selection.words])
 
 
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:

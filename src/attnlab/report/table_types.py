@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from attnlab.config.check import ConfigError
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Report
@@ -129,10 +130,10 @@ class Table:
         return [run for run in self.runs if run.state == "finished"]
 
     def require_row(self, given: str, row: str) -> None:
-        """Raises a TableError that opens with `given` if there is no such row."""
+        """Raises a ConfigError that opens with `given` if there is no such row."""
         if row not in self.cells:
             rows = list(self.cells)
-            raise TableError(f"{given}: no such row{hint(nearest(row, rows))}; rows: {listed(rows)}")
+            raise ConfigError([f"{given}: no such row{hint(nearest(row, rows))}; rows: {listed(rows)}"], "report.py")
 
     @property
     def highlight(self) -> str | None:

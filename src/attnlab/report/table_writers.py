@@ -16,11 +16,12 @@ T = TypeVar("T")
 
 
 def mean_and_sd(cell: Cell) -> str:
-    """`46.1 ± 2.3 (5)`; `(3 of 5)` if some seeds have no number; with the value of each seed if they are far apart."""
+    """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none; with the value of
+    each seed if they are far apart."""
     if cell.mean is None:
         return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
-    text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd is not None else "")
+    text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
     text += f" ({n})" if n == total else f" ({n} of {total})"
     return f"{text} [{', '.join(number(value, unit) for value in cell.values.values())}]" if cell.scattered else text
 

@@ -30,7 +30,10 @@ def versions() -> dict[str, str | None]:
 
 
 def git_state() -> dict[str, Any]:
-    """Commit, and whether code or configuration has uncommitted changes; nulls outside a checkout."""
+    """Commit, and whether code or configuration has uncommitted changes; nulls outside a checkout.
+
+    An installed attnlab below another project's repository is outside: the commit there is not its own.
+    """
     root = Path(attnlab.__file__).parent
 
     def git(*arguments: str) -> str | None:
@@ -42,6 +45,8 @@ def git_state() -> dict[str, Any]:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
+    if git("ls-files", "--error-unmatch", "__init__.py") is None:
+        return {"commit": None, "dirty": None}
     changes = git("status", "--porcelain", "--", ":/src", ":/conf")
     return {"commit": git("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
 

@@ -24,7 +24,7 @@ from attnlab.plots.style import (
     panels,
 )
 from attnlab.report.build_table import row_name, value_of
-from attnlab.report.figures.finished_picture import finished
+from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
 LONGEST_NAME = 26
@@ -42,17 +42,20 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     # rows have one height
     lines = max(name.count("\n") + 1 for name in names.values())
     height = (0.26 if lines == 1 else 0.16 * lines + 0.06) * len(names) + 0.75
-    figure, axes = panels(len(columns), beside(len(columns)), height, sharey=True)
+    note = _note(table, "bar: mean of {}, dot: one seed", "bar and dot: {}")
+    figure, axes = panels(len(columns), beside(len(columns)), height, legend_lines(note), sharey=True)
     for axis, column in zip(axes, columns, strict=True):
         _bars(axis, table, column, names)
-    parts = [f"mean (bar) and every seed (dot){_also(table)}", _strongest(table), best_rows(table, columns)]
-    return finished(figure, path, table, parts)
+    legend_below(figure, note, handles=())
+    return finished(figure, path, table, [f"numbers of each row; {note}", _strongest(table), best_rows(table, columns)])
 
 
-def _also(table: Table) -> str:
-    """The words of a caption on published values."""
+def _note(table: Table, several: str, alone: str) -> str:
+    """The meaning of the marks: a text with the number of seeds, or the text for one seed; and other marks."""
+    counts = [len(cell.values) for cell in table.each() if cell.values]
     known = any(cell.published_number is not None for cell in table.each())
-    return ", published value (vermillion line)" if known else ""
+    note = (several if max(counts, default=1) > 1 else alone).format(seeds_in_words(counts or [1]))
+    return note + (", vermillion line: published value" if known else "") + interest(table)
 
 
 def _strongest(table: Table) -> str:
@@ -121,8 +124,9 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
     lines = _lines(table, key)
     positions = _positions({x for points in lines.values() for x in points.values()})
     looks = line_looks(list(lines), next((name for name, points in lines.items() if table.highlight in points), None))
-    legend = legend_lines(list(lines)) if len(lines) > 1 else 0
-    figure, axes = panels(len(table.columns), beside(len(table.columns)), 2.4, legend)
+    note = _note(table, "marker: mean of {}, error bar: standard deviation, grey dot: one seed", "marker: {}")
+    named = list(lines) if len(lines) > 1 else []
+    figure, axes = panels(len(table.columns), beside(len(table.columns)), 2.4, legend_lines(note, named))
     for axis, column in zip(axes, table.columns, strict=True):
         for name, points in lines.items():
             cells = {positions[x]: table.cells[row].get(column.name) for row, x in points.items()}
@@ -131,13 +135,8 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
             empty_panel(axis, "no run has a number")
         axis.set_xticks(list(positions.values()), [show(x) for x in positions])
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
-    if legend:
-        legend_below(figure)
-    parts = [
-        f"over {key}; mean, standard deviation and every seed{_also(table)}",
-        best_rows(table, list(table.columns)),
-    ]
-    return finished(figure, path, table, parts)
+    legend_below(figure, note, handles=None if named else ())
+    return finished(figure, path, table, [f"over {key}; {note}", best_rows(table, list(table.columns))])
 
 
 def _lines(table: Table, key: str) -> dict[str, dict[str, Any]]:

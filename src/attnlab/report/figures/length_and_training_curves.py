@@ -23,7 +23,7 @@ from attnlab.plots.style import (
     panels,
 )
 from attnlab.report.build_table import row_name
-from attnlab.report.figures.finished_picture import finished
+from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Drawn, Table, TableError
@@ -57,7 +57,9 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
     share = unit_of(metric).name == SHARE.name
     names = [metric.replace("_", " "), *(["with the end given by an oracle"] if oracle else [])]
     columns = beside(len(table.cells))
-    figure, axes = panels(len(table.cells), columns, 2.3, legend_lines(names), sharey=True, sharex=True)
+    note = _note([len(values) for lengths in rows.values() for values in lengths.values()]) + interest(table)
+    lines = legend_lines(note, names)
+    figure, axes = panels(len(table.cells), columns, 2.3, lines, sharey=True, sharex=True)
     for axis, (row, look) in zip(axes, line_looks(list(table.cells), table.highlight).items(), strict=True):
         axis.set_title(panel_title(row, columns), fontweight="bold" if row == table.highlight else "normal")
         look |= {"linestyle": "-"}
@@ -77,12 +79,18 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
         Line2D([], [], color="black", linestyle=style, label=name)
         for style, name in zip(("-", LINES[0]), names, strict=False)
     ]
-    figure.legend(handles=handles, loc="outside lower left", ncols=2, handlelength=3.2)
-    parts = [f"{subset} by length; mean and range over seeds", _falls(rows, "") if share else ""]
+    legend_below(figure, note, handles=handles)
+    parts = [f"{subset} by length; {note}", _falls(rows, "") if share else ""]
     parts += [_falls(oracle, " with the end given by an oracle")] if share and oracle else []
     if left_out := sum(bool(problem(metric, value)) for _, _, value in _recorded(table, subset, metric)):
         parts.append(f"Left out: {left_out} values that are none")
     return finished(figure, path, table, parts)
+
+
+def _note(counts: Sequence[int]) -> str:
+    """The meaning of the marks, by the numbers of seeds at each length."""
+    seeds = seeds_in_words(counts)
+    return f"line: mean of {seeds}, band: lowest to highest" if max(counts) > 1 else f"line: {seeds}"
 
 
 def _all(rows: ByLength) -> list[float]:
@@ -142,9 +150,13 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
     if not rows:
         raise TableError(f"figures: no run has logged {metric}")
     together = len(rows) <= LINES_TOGETHER
-    legend = legend_lines(list(rows)) if together and len(rows) > 1 else 0
+    seeds = seeds_in_words([len(runs) for runs in rows.values()])
+    note = f"line: median of {seeds}, thin lines: every seed" if seeds != "one seed" else f"line: {seeds}"
+    note += interest(table) if table.highlight in rows else ""
+    named = list(rows) if together and len(rows) > 1 else []
     number_of, columns = (1, 1) if together else (len(rows), beside(len(rows)))
-    figure, axes = panels(number_of, columns, 2.9 if together else 2.0, legend, sharey=True, sharex=True)
+    height, lines = 2.9 if together else 2.0, legend_lines(note, named)
+    figure, axes = panels(number_of, columns, height, lines, sharey=True, sharex=True)
     for at, (row, look) in enumerate(line_looks(list(rows), table.highlight).items()):
         axis = axes[0 if together else at]
         axis.set(title="" if together else panel_title(row, columns))
@@ -155,11 +167,9 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
     figure.supylabel(label(metric, unit_of(metric).name), fontsize=9)
     for axis in axes if metric.endswith("loss") else ():
         logarithmic(axis)
-    if legend:
-        legend_below(figure)
-    seeds = "every seed (thin) and their median" if any(len(runs) > 1 for runs in rows.values()) else "one seed"
-    seeds += f"; {left_out} logged values that no picture can hold are left out" if left_out else ""
-    return finished(figure, path, table, [f"{metric} while training; {seeds}", _ends(rows, metric)])
+    legend_below(figure, note, handles=None if named else ())
+    note += f"; {left_out} logged values that no picture can hold are left out" if left_out else ""
+    return finished(figure, path, table, [f"{metric} while training; {note}", _ends(rows, metric)])
 
 
 def _ends(rows: Mapping[str, Sequence[Mapping[int, float]]], metric: str) -> str:

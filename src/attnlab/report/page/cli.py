@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
+from attnlab.config.message_text import listed
 from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.report.page.render_templates import templates
 from attnlab.report.page.sections import Page
@@ -54,14 +55,27 @@ def page_main(argv: Sequence[str]) -> int:
     if problems := unknown_options(PageOptions, line.others) + line.problems:
         raise ConfigError(problems, "report.py page")
     options = line.complete()
-    page = Page(options.out, (options.measured or MEASURED, options.reports or REPORTS))
+    folders = {"Committed results": options.measured or MEASURED, "Reports of this machine": options.reports or REPORTS}
+    page = Page(options.out, {named(words, folder): folder for words, folder in folders.items()})
     written = time.strftime("%Y-%m-%d %H:%M %Z")
     text = templates().get_template("page.html").render(page=page, written=written)
     require_writable(options.out.parent, ELSEWHERE)
     write_text(options.out, text, ELSEWHERE)
     for sentence in page.skipped:
         print(sentence, file=sys.stderr)
-    counts = {"experiment": len(page.reports), "other section": len(page.others), "picture": page.pictures}
-    named = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
-    print(f"{options.out}: {named}, {len(text.encode()) / 1e6:.1f} MB")
+    if not page.reports and not page.others:
+        print(f"nothing measured was found below {listed(map(_searched, folders.values()))}: the page is empty")
+    counts = {"report": len(page.reports), "other section": len(page.others), "picture": page.pictures}
+    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    print(f"{options.out}: {told}, {len(text.encode()) / 1e6:.1f} MB")
     return 0
+
+
+def named(words: str, folder: Path) -> str:
+    """Words on a folder with its path, which means nothing on other machines if it is absolute."""
+    return words if folder.is_absolute() else f"{words} ({folder.as_posix()})"
+
+
+def _searched(folder: Path) -> str:
+    """A folder that was searched, and whether it exists."""
+    return str(folder) if folder.is_dir() else f"{folder} (no such folder)"

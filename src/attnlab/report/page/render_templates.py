@@ -6,6 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.learn import metric_units
+from attnlab.report.page.sections import asked
 from attnlab.report.page.summary import WORDS, extent, measured, run_lines, verdicts
 
 HERE = Path(__file__).parent
@@ -19,7 +20,7 @@ def templates() -> Environment:
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "duration": duration}
     found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "WORDS": WORDS}
-    found.globals |= {one.__name__: one for one in (extent, measured, run_lines, verdicts)}
+    found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts)}
     return found
 
 

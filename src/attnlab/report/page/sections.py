@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from attnlab.report.page.markdown import linked, rendered, split_title
 from attnlab.report.page.pictures import PictureError, Pixels, older_caption, read_pixels, runs_in
-from attnlab.report.report_record import ReportError, ReportFile, read_report
+from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFile, read_report
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
 """files in the folder of a section that are linked"""
@@ -36,6 +36,7 @@ class Section:
     """The section of one folder.
 
     id:      unique among the sections that are not inside another one.
+    source:  the folder of the page that it was found below, in words.
     remark:  follows the title in the table of contents.
     text:    its README without the title.
     folder:  its path; empty if that is absolute, which means nothing on other machines.
@@ -44,6 +45,7 @@ class Section:
 
     title: str
     id: str
+    source: str
     remark: str
     report: ReportFile | None
     text: Markup | None
@@ -60,36 +62,38 @@ class Page:
 
     Args:
         out: the file of the page.
-        roots: folders that are searched.
+        roots: folders that are searched, by what they hold in words.
 
     Attributes:
-        reports: sections of experiments, in the order of their names.
+        reports: sections of reports, root by root, in the order of their experiments' names.
         others: diagnoses and texts that belong to no report.
         skipped: sentences on files that cannot be shown.
         pictures: how many pictures are on the page.
     """
 
-    def __init__(self, out: Path, roots: Sequence[Path]) -> None:
+    def __init__(self, out: Path, roots: Mapping[str, Path]) -> None:
         self.out, self.pictures = out, 0
         self.reports: list[Section] = []
         self.others: list[Section] = []
         self.skipped: list[str] = []
         self._first: dict[str, Path] = {}
         self._owners: dict[Path, Section | None] = {}
-        folders: dict[Path, Path] = {}
-        for folder in chain.from_iterable(map(_folders, roots)):
-            folders.setdefault(folder.resolve(), folder)
-        for folder in folders.values():
-            self._add(folder)
+        folders: dict[Path, tuple[Path, str]] = {}
+        for source, root in roots.items():
+            for folder in _folders(root):
+                folders.setdefault(folder.resolve(), (folder, source))
+        for folder, source in folders.values():
+            self._add(folder, source)
         # experiments of one paper follow each other
-        self.reports.sort(key=lambda section: section.report.experiment if section.report else "")
+        places = list(roots)
+        self.reports.sort(key=lambda one: (places.index(one.source), one.report.experiment if one.report else ""))
         ids: set[str] = set()
         for section in self.reports + self.others:
             names = chain([section.id], (f"{section.id}-{at}" for at in count(2)))
             section.id = next(name for name in names if name not in ids)
             ids.add(section.id)
 
-    def _add(self, folder: Path) -> None:
+    def _add(self, folder: Path, source: str) -> None:
         """Adds the content of a folder, if it has any."""
         report, title, text = self._read(folder)
         pictures = sorted(folder.glob("*.png"))
@@ -98,7 +102,7 @@ class Page:
             self._owners[folder], first = None, self._first.setdefault(repr(report), folder)
             if first == folder:
                 shown = [(folder / one.file, one.caption or one.file) for one in report.figures]
-                self._owners[folder] = made = self._section(folder, report, report.title, text, shown)
+                self._owners[folder] = made = self._section(folder, source, report, report.title, text, shown)
                 self.reports.append(made)
             else:
                 self.skipped.append(f"skipped {folder}: its report is that of {first}")
@@ -107,9 +111,9 @@ class Page:
             owner = next((parent for parent in folder.parents if parent in self._owners), None)
             title = title or _diagnosed(folder, with_numbers)
             if owner is None:
-                self.others.append(self._section(folder, None, title, text, shown, lower=1))
+                self.others.append(self._section(folder, source, None, title, text, shown, lower=1))
             elif (section := self._owners[owner]) is not None:
-                section.below.append(self._section(folder, None, title, text, shown))
+                section.below.append(self._section(folder, source, None, title, text, shown))
 
     def _read(self, folder: Path) -> tuple[ReportFile | None, str | None, str | None]:
         """The report of a folder, and title and text of its README.md."""
@@ -127,7 +131,14 @@ class Page:
         return report, title, text
 
     def _section(
-        self, folder: Path, report: ReportFile | None, title: str, text: str | None, shown: list[Shown], lower: int = 2
+        self,
+        folder: Path,
+        source: str,
+        report: ReportFile | None,
+        title: str,
+        text: str | None,
+        shown: list[Shown],
+        lower: int = 2,
     ) -> Section:
         """The section of a folder; headings of its text go down by `lower` levels."""
         html, inside = (None, set()) if text is None else rendered(text, folder, self.out, lower)
@@ -137,6 +148,7 @@ class Page:
         return Section(
             title=title,
             id=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "section",
+            source=source,
             remark=_remark(report) if report else "",
             report=report,
             text=html,
@@ -161,6 +173,11 @@ class Page:
 
     def _link(self, file: Path) -> Link:
         return file.name, linked(file, self.out)
+
+
+def asked(sections: Iterable[Section]) -> list[HypothesisAnswer]:
+    """The answered hypotheses of all reports of some sections."""
+    return [one for section in sections if section.report for one in section.report.hypotheses or ()]
 
 
 def _diagnosed(folder: Path, pictures: Sequence[Path]) -> str:
