@@ -20,7 +20,8 @@ def attention(
     for b, h, i in product(range(len(x)), range(module.n_heads), range(x.shape[1])):
         seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
         weights = [torch.exp(module.temperature[h, 0, 0] * cosine(q[b][h][i], k[b][h][j])) for j in seen]
-        weighted = [weight / sum(weights) * v[b][h][j] for weight, j in zip(weights, seen, strict=True)]
+        total = sum(weights)
+        weighted = [weight / total * v[b][h][j] for weight, j in zip(weights, seen, strict=True)]
         out[b][h].append(sum(weighted, start=torch.zeros_like(q[b][h][i])))
     penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)
     return join(module.out_proj, out), penalty
