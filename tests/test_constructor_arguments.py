@@ -1,4 +1,4 @@
-"""Attentions made in Python: what their constructors and their masks refuse."""
+"""Attentions made in Python: refused arguments, inputs and masks."""
 
 import copy
 from typing import Any, get_type_hints
@@ -9,7 +9,7 @@ import torch
 
 from attnlab import attention
 from attnlab.attention import LinearAttention, Performer, SoftmaxAttention
-from attnlab.attention.core.padding import without_padding
+from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.config.schema import Count, Normalization
 
 REFUSED: dict[str, tuple[type, dict[str, Any]]] = {
@@ -50,6 +50,21 @@ def test_right_arguments_are_accepted() -> None:
     assert copy.deepcopy(made).eps == 0 and made.q_norm is not None
     with pytest.raises(TypeError, match="floor"):
         Mine(8, 2, floor=1)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ((torch.ones(5, 8),), r"x: expected numbers of shape \(batch, positions, 8\), found float32 of shape \(5, 8\)"),
+        ((torch.ones(2, 5, 4),), r"x: expected numbers of shape \(2, positions, 8\)"),
+        ((torch.ones(2, 5, 8), torch.ones(2, 5).bool()), "memory: .* a mask is given by its name, mask=..."),
+        ((torch.ones(2, 5, 8), torch.ones(1, 5, 8)), r"memory: expected numbers of shape \(2, positions, 8\)"),
+    ],
+)
+def test_wrong_inputs_are_named(inputs: tuple[torch.Tensor, ...], message: str) -> None:
+    x, *memory = inputs
+    with pytest.raises(ValueError, match=f"^{message}"):
+        queries_and_source(8, x, next(iter(memory), None), None)
 
 
 @pytest.mark.parametrize("mask", [torch.ones(2, 5), torch.ones(2, 4).bool(), torch.ones(5).bool()])

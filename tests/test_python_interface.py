@@ -127,6 +127,9 @@ def test_no_run_and_no_weights_are_sentences(trained: dict[str, Path], tmp_path:
     (tmp_path / "config.yaml").write_text((trained["scan"] / "config.yaml").read_text())
     empty = attnlab.load_run(tmp_path)
     assert empty.metrics.empty and empty.result == {} and "not started" in repr(empty)
+    (tmp_path / "metrics.csv").write_text("step,name,value\n1,train/loss,0.5\n2,train\n")
+    with pytest.warns(UserWarning, match="metrics.csv: 1 damaged lines are left out"):
+        assert len(attnlab.load_run(tmp_path).metrics) == 1
     with pytest.raises(RunError, match="has saved no weights yet"):
         _ = empty.network
 

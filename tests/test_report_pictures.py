@@ -119,8 +119,8 @@ def test_the_row_of_interest_can_be_named(table: Table, tmp_path: Path, capsys: 
     assert "highlight=min: no such row; nearest: mine" in capsys.readouterr().err
 
 
-def maps(*heads: list[list[float]], note: str = "") -> dict[str, Maps]:
-    return {"a": Maps(np.array(heads), None, None, (len(heads[0]), len(heads[0][0])), note)}
+def maps(*heads: list[list[float]], sums: tuple[float, float] | None = None) -> dict[str, Maps]:
+    return {"a": Maps(np.array(heads), None, None, (len(heads[0]), len(heads[0][0])), sums)}
 
 
 def test_captions_say_what_is_to_be_seen() -> None:
@@ -129,9 +129,9 @@ def test_captions_say_what_is_to_be_seen() -> None:
         [("one", maps(same))]
     )
     assert "all nearly orthogonal (every attention below 0.1)" in values_seen([("one", maps(apart))])
-    told = weights_seen([("one", maps([[1.0, 1.0], [0.0, 2.0]], note="They sum to 3"))], {"a": "layer 1"})
+    told = weights_seen([("one", maps([[1.0, 1.0], [0.0, 2.0]], sums=(0.5, 3.0)))], {"a": "layer 1"})
     assert "one 1.5 (layer 1), nearly uniform (below 1.5) in 0 of 1 attentions" in told and told.endswith(
-        "They sum to 3."
+        "are divided by the sum of their sizes: one (layer 1 0.5 to 3)."
     )
     kinds = [AttentionSummary(label=kind, about="", normalization=kind) for kind in ("none", "l2")]
     assert "do not normalise" in norms_title(kinds[:1]) and "before their normalisation (l2)" in norms_title(kinds[1:])

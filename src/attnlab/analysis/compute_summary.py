@@ -175,16 +175,15 @@ def _weight_maps(name: str, weights: Tensor, causal: bool, labels: PositionLabel
     attention for every mechanism.
     """
     n, m = weights.shape[1:]
-    found, note = _array(weights), ""
+    found, ends = _array(weights), None
     sums = found.sum(-1)
     if np.abs(sums - 1).max(initial=0.0) > _ROUNDING:
-        ends = f"{float(sums.min()):.2g} to {float(sums.max()):.2g}"
-        note = f"Weights of a query that do not sum to 1 ({ends}) are divided by the sum of their sizes"
+        ends = float(sums.min()), float(sums.max())
         sizes = np.abs(found).sum(-1, keepdims=True)
         found = np.divide(found, sizes, out=np.zeros_like(found), where=sizes > 0)
     seen = np.arange(1, n + 1)[:, None] + (m - n) if causal else np.full((n, 1), m)
     heads = (found * seen)[:, :MOST_POSITIONS, :MOST_POSITIONS]
-    return Maps(heads, labels.of_queries(name, n), labels.of_keys(name, m), (n, m), note)
+    return Maps(heads, labels.of_queries(name, n), labels.of_keys(name, m), (n, m), ends)
 
 
 def cosines(values: np.ndarray) -> np.ndarray:

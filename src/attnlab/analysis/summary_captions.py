@@ -98,9 +98,13 @@ def weights_seen(maps: ByRun, shown: Mapping[str, str]) -> str:
             ends = f"{peaks[least]:.2g} ({least})" + (f" to {peaks[most]:.2g} ({most})" if len(peaks) > 1 else "")
             even = f", nearly uniform (below {UNIFORM:g}) in {sum(peak < UNIFORM for peak in peaks.values())}"
             told.append(f"{label} {ends}{even} of {len(peaks)} attentions")
-        notes += [found.note for found in by_name.values() if found.note]
+        sums = {shown[name]: found.sums for name, found in by_name.items() if found.sums}
+        ranges = "; ".join(f"{name} {low:.2g} to {high:.2g}" for name, (low, high) in sums.items())
+        notes += [f"{label} ({ranges})"] if sums else []
     heading = "Largest weight times number of keys of a query, mean over queries and heads"
-    return sentences([f"{heading}: {joined(told)}" if told else "", joined(notes)])
+    divided = "Where the weights of a query do not sum to 1, they are divided by the sum of their sizes"
+    parts = [f"{heading}: {joined(told)}" if told else "", f"{divided}: {joined(notes)}" if notes else ""]
+    return sentences(parts)
 
 
 def _peak(maps: Maps) -> float:

@@ -114,7 +114,7 @@ def _csv_name(quantity: str, maps: Maps) -> str:
     """What the numbers of a csv of maps are; of weights, uniform attention is 1."""
     if quantity == "values":
         return "cosine"
-    return "weight_share_times_keys" if maps.note else "weight_times_keys"
+    return "weight_share_times_keys" if maps.sums else "weight_times_keys"
 
 
 def _map_rows(quantity: str, maps: ByRun, shown: dict[str, str]) -> Iterable[Sequence[Any]]:

@@ -30,14 +30,14 @@ class Maps:
 
     rows, columns: labels of positions; None = they are numbered.
     length: number of rows and columns before long maps were cut.
-    note: a sentence on what differs from other maps of the quantity.
+    sums: lowest and highest sum of a query's weights, where they were divided by the sum of their sizes; else None.
     """
 
     heads: np.ndarray
     rows: Sequence[str] | None
     columns: Sequence[str] | None
     length: tuple[int, int]
-    note: str = ""
+    sums: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.core.constructor_arguments import check_when_made
 from attnlab.attention.core.orthogonality_loss import orthogonality_loss
-from attnlab.attention.core.padding import without_padding
+from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.attention.core.renamed_methods import refuse_former_names
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.config.schema import OrthoForm, Width
@@ -157,11 +157,10 @@ class Attention(nn.Module, ABC, Generic[StateT]):
             the output and the mechanism's unweighted auxiliary loss (zero where it has none).
 
         Raises:
-            NotImplementedError: the mechanism lacks this form. ValueError: a wrong mask.
+            NotImplementedError: the mechanism lacks this form. ValueError: inputs or a mask of another shape or type.
         """
         self._require("cross" if memory is not None else "causal" if causal else "bidirectional")
-        source = without_padding(x if memory is None else memory, mask)
-        x = source if memory is None else x
+        x, source = queries_and_source(self.d_model, x, memory, mask)
         q = self.queries(x)
         k, v = self.keys_values(source)
         out = self.attend(q, k, v, mask, causal)

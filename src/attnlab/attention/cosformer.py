@@ -65,7 +65,7 @@ class CosFormer(FeatureMapAttention):
     ) -> None:
         super().__init__(d_model, n_heads, eps=eps, **options)
         if length_from == "config" and max_length is None:
-            raise ValueError("length_from=config: max_length is missing; expected the longest sequence of the task")
+            raise ValueError("CosFormer: max_length is missing; expected the length of the longest sequence")
         self.feature_map = FEATURE_MAPS[feature_map]
         self.max_length = max_length if length_from == "config" else None
 

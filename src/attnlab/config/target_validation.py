@@ -138,7 +138,8 @@ def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:
     options = attention_options(read_signature(node["_target_"]))
     values = {name: value for name, value in node.items() if name != "_target_"}
     for name in values.keys() & (BUILDER_ARGUMENTS.keys() - OVERRIDABLE_ARGUMENTS):
-        problems.append(f"{join(key, name)}={show(values.pop(name))}: set by {BUILDER_ARGUMENTS[name]}, not here")
+        taken = f"set by {BUILDER_ARGUMENTS[name]}, not here; an option of your own needs another name"
+        problems.append(f"{join(key, name)}={show(values.pop(name))}: {taken}")
     return problems + _option_problems(values, options, key)
 
 

@@ -60,8 +60,9 @@ class Ragged:
         """One sequence, or those of a slice: a view where the slice has no step."""
         if isinstance(number, slice):
             return self._part(range(len(self))[number])
-        if number < 0:
-            number += len(self)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"number {number} of {len(self)} sequences")
+        number %= len(self)
         return self.values[self.offsets[number] : self.offsets[number + 1]]
 
     def _part(self, numbers: range) -> "Ragged":

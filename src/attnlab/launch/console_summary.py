@@ -17,16 +17,8 @@ from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
 from attnlab.learn.metric_units import headlines, text, whole
 from attnlab.run.provenance import commit_text
+from attnlab.run.read_run_files import debug_note
 from attnlab.run.run_folder import RunError, RunFolder
-
-
-def debug_note(result: Mapping[str, Any]) -> str:
-    """Note on a result whose evaluations took a few batches only (`train.eval_batches`); else empty."""
-    if "debug" not in result:
-        return ""
-    sizes, counts = result["debug"]["sizes"], result["counts"]
-    parts = [f"{counts[name]:,} of {sizes[name]:,} examples of {name}" for name in sizes if name in counts]
-    return f"debug: evaluated on {', '.join(parts)} (train.eval_batches={result['debug']['eval_batches']})"
 
 
 def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
@@ -117,7 +109,9 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
         return status["state"], status.get("reason", "")
     metrics, names = result["metrics"], headlines(result["metrics"])
     first = names[0].rpartition("/")[2] if names else ""
-    label = ("debug: " if "debug" in result else "") + ("" if first.endswith("accuracy") else f"{first} ")
-    # test/ood/sequence_accuracy is shown as ood, test/accuracy as all
-    parts = {name: name.removeprefix("test/").rpartition("/")[0] or "all" for name in names}
-    return "finished", label + "  ".join(f"{part} {text(name, metrics[name])}" for name, part in parts.items())
+    accuracy = first.endswith("accuracy")
+    # test/ood/sequence_accuracy is shown as ood, test/accuracy as accuracy; another metric is named once, in front
+    parts = {name: name.removeprefix("test/").rpartition("/")[0] or (first if accuracy else "") for name in names}
+    shown = [f"{part} {text(name, metrics[name])}".lstrip() for name, part in parts.items()]
+    label = ("debug: " if "debug" in result else "") + ("" if accuracy else f"{first} ")
+    return "finished", label + "  ".join(shown)

@@ -24,7 +24,7 @@ class Stopped(BaseException):
     """
 
     def __init__(self, signum: int) -> None:
-        super().__init__(f"stopped by signal {signum}")
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
         self.signum = signum
 
 

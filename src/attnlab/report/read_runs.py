@@ -27,6 +27,7 @@ class FoundRun:
     state:  finished, or, for a run without numbers: missing, running, interrupted, failed, stopped, unreadable, other
         version, other settings.
     log_every: steps between the gradient norms that a spread is taken over; 0 = as they were logged.
+    damaged: lines of metrics.csv that were left out when it was read.
     """
 
     folder: Path
@@ -35,6 +36,7 @@ class FoundRun:
     reason: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
     log_every: int = 0
+    damaged: int = 0
 
     @property
     def seed(self) -> int:
@@ -97,7 +99,7 @@ class FoundRun:
     def logged(self, names: Sequence[str]) -> list[tuple[int, str, float]]:
         """Step, name and value of these metrics in metrics.csv; damaged lines are left out."""
         try:
-            rows, _ = read_rows(self.folder / "metrics.csv")
+            rows, self.damaged = read_rows(self.folder / "metrics.csv")
         except Unreadable:
             return []
         return [row for row in rows if row[1] in names]

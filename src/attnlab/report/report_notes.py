@@ -10,6 +10,9 @@ from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
+from attnlab.run.read_run_files import debug_note
+
+_TIMES = {"hours": 3600, "minutes": 60, "seconds": 1}
 
 
 def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
@@ -52,13 +55,14 @@ def notes(table: Table) -> list[str]:
     runs, made = table.finished(), origin(table)
     unknown = sum(run.value("seconds") is None for run in runs)
     timed = f", without {unknown} whose time is not known" if unknown else ""
-    minutes = (made.seconds or 0.0) / 60
-    spent = f"{minutes / 60:.1f} hours" if minutes >= 60 else f"{minutes:.1f} minutes"
+    seconds = made.seconds or 0.0
+    spent = next(f"{seconds / size:.1f} {unit}" for unit, size in _TIMES.items() if seconds >= size or size == 1)
     cost = f"{_count(made.runs, 'run')}, {spent} of training{timed}"
     lines = [f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}"]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
-    lines.append(f"made by commit {', '.join(made.commits)}{since}")
+    if commits != {None}:
+        lines.append(f"made by commit {', '.join(made.commits)}{since}")
     lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
@@ -66,6 +70,9 @@ def notes(table: Table) -> list[str]:
     lines += [f"best of the values tried, chosen by the numbers shown: {'; '.join(chosen)}"] if chosen else []
     apart = [f"{cell.row} ({cell.column.name})" for cell in table.each() if cell.bimodal]
     lines += [f"seeds in two groups, so that the mean is no run's value: {', '.join(apart)}"] if apart else []
+    lines += [f"{short_name(run.folder)}: {debugged}" for run in runs if (debugged := debug_note(run.result))]
+    torn = [f"{short_name(run.folder)} {run.damaged}" for run in runs if run.damaged]
+    lines += [f"damaged lines of metrics.csv that are left out: {listed(torn)}"] if torn else []
     if table.published is not None and (trials := table.published.trials):
         lines.append(f"published values are means over {trials} trials ({table.published.paper})")
     return lines

@@ -1,6 +1,7 @@
 """A trained run in Python: its configuration, metrics, network and predictions."""
 
 import random
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -66,7 +67,10 @@ class Run:
 
         Numbers are as recorded: an accuracy of 0.884, not 88.4 %.
         """
-        rows, _ = read_rows(self.folder / "metrics.csv")
+        file = self.folder / "metrics.csv"
+        rows, damaged = read_rows(file)
+        if damaged:
+            warnings.warn(f"{file}: {damaged} damaged lines are left out", stacklevel=2)
         table = pd.DataFrame(rows, columns=["step", "name", "value"])
         return table.drop_duplicates(["step", "name"], keep="last").pivot(index="step", columns="name", values="value")
 

@@ -104,6 +104,15 @@ def read_result(path: Path) -> dict[str, Any] | None:
     return _record(path, _result_problem)
 
 
+def debug_note(result: Mapping[str, Any]) -> str:
+    """Note on a result whose evaluations took a few batches only (`train.eval_batches`); else empty."""
+    if "debug" not in result:
+        return ""
+    sizes, counts = result["debug"]["sizes"], result["counts"]
+    parts = [f"{counts[name]:,} of {sizes[name]:,} examples of {name}" for name in sizes if name in counts]
+    return f"debug: evaluated on {', '.join(parts)} (train.eval_batches={result['debug']['eval_batches']})"
+
+
 def read_rows(path: Path) -> tuple[list[tuple[int, str, float]], int]:
     """Reads metrics.csv: rows (step, name, value) in order, and the number of damaged lines, which are left out.
 

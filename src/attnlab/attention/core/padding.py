@@ -1,7 +1,29 @@
-"""Padding of sequences, by a mask of real positions."""
+"""Checks of the sequences that an attention gets, and zeros at their padding."""
 
 import torch
 from torch import Tensor
+
+
+def queries_and_source(d_model: int, x: Tensor, memory: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Sequences (B, N, E) of queries, and of keys and values: x or the memory; with zeros at padding.
+
+    A mask has the real positions of each sequence first. This is not checked, because a GPU would wait for it.
+
+    Raises:
+        ValueError: another shape, a mask in the place of a memory, or a wrong mask.
+    """
+    batch = x.shape[0] if x.ndim == 3 else "batch"
+    for name, given in (("x", x), ("memory", memory)):
+        if given is None:
+            continue
+        known = given.ndim == 3 and given.shape[-1] == d_model and given.shape[0] == batch
+        if not known or not given.is_floating_point():
+            wanted = f"({batch}, positions, {d_model})"
+            found = f"{_kind(given)} of shape {tuple(given.shape)}"
+            named = "; a mask is given by its name, mask=..." if given.dtype == torch.bool else ""
+            raise ValueError(f"{name}: expected numbers of shape {wanted}, found {found}{named}")
+    source = without_padding(x if memory is None else memory, mask)
+    return source if memory is None else x, source
 
 
 def without_padding(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -13,6 +35,10 @@ def without_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return x
     if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
-        found = f"{str(mask.dtype).removeprefix('torch.')} of shape {tuple(mask.shape)}"
+        found = f"{_kind(mask)} of shape {tuple(mask.shape)}"
         raise ValueError(f"mask: expected bool (True = a real position) of shape {tuple(x.shape[:2])}, found {found}")
     return x.masked_fill(~mask[:, :, None], 0.0)
+
+
+def _kind(x: Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")

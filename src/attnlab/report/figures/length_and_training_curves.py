@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from attnlab.config.report_block import Picture
 from attnlab.learn.metric_units import SHARE, label, number, problem, scaled, unit_of
@@ -163,6 +164,7 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
         _training_lines(axis, rows[row], look | {"label": row} | ({} if together else {"linestyle": "-"}))
     for axis in axes[-columns:]:
         axis.set_xlabel("optimiser step")
+        axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
         axis.tick_params(labelbottom=True)
     figure.supylabel(label(metric, unit_of(metric).name), fontsize=9)
     for axis in axes if metric.endswith("loss") else ():
