@@ -77,7 +77,7 @@ def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_
     assert process.returncode == code
     assert "repeat the command to go on" in errors
     status = json.loads((folder / "status.json").read_text())
-    assert status["state"] == "stopped" and f"signal {int(signum)}" in status["reason"]
+    assert status["state"] == "stopped" and status["reason"] == f"stopped by {signal.Signals(signum).name}"
     saved = torch.load(folder / "last.ckpt", weights_only=True)
     assert saved["global_step"] == status["step"] >= 5
     assert not (folder / "result.json").exists()
