@@ -98,6 +98,7 @@ def test_hydras_settings_come_beside_the_configuration(conf: Path) -> None:
     assert "hydra" not in config
     params = {"model": "vanilla,linear", "seed": "range(0,3)"}
     assert settings.pop("sweeper")["name"] == "basic"
+    assert settings.pop("choices")["experiment"] == "paper/table"
     assert settings == {"mode": "MULTIRUN", "params": params, "launcher": {"name": "basic"}}
 
 
