@@ -32,7 +32,7 @@ test-all: setup  ## also the slow ones, under 30 minutes on two cores: long sequ
 model-named:
 	@test -n "$(MODEL)" || { echo "name a model of conf/model, such as: make laws MODEL=linear"; exit 2; }
 
-laws: model-named setup  ## the laws for one model, in about a minute: make laws MODEL=linear
+laws: model-named setup  ## the laws for one model, in about half a minute: make laws MODEL=linear
 	OMP_NUM_THREADS=1 $(RUN) -m pytest --model=$(MODEL) -m "not slow" $(ARGS)
 
 bench: setup  ## speed and memory, short form; tables on the screen, csv in benchmarks/results
