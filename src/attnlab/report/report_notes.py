@@ -70,7 +70,7 @@ def notes(table: Table) -> list[str]:
     lines += [f"best of the values tried, chosen by the numbers shown: {'; '.join(chosen)}"] if chosen else []
     apart = [f"{cell.row} ({cell.column.name})" for cell in table.each() if cell.bimodal]
     lines += [f"seeds in two groups, so that the mean is no run's value: {', '.join(apart)}"] if apart else []
-    lines += [f"{short_name(run.folder)}: {debugged}" for run in runs if (debugged := debug_note(run.result))]
+    lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} {run.damaged}" for run in runs if run.damaged]
     lines += [f"damaged lines of metrics.csv that are left out: {listed(torn)}"] if torn else []
     if table.published is not None and (trials := table.published.trials):
