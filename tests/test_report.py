@@ -26,11 +26,13 @@ from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.published_numbers import Published, PublishedError, Value, published_table
 from attnlab.report.read_runs import Unreadable, look, run_folders
+from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report
 from attnlab.report.run_selection import plain_report, select_glob
 from attnlab.report.statistics import bimodal, interval, mean, paired, sd
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import latex, mean_and_sd
+from attnlab.run.evaluate_run import unfinished
 
 EXPERIMENT = "park2024/table4_scan_small"
 Make = Callable[..., Path]
@@ -404,3 +406,19 @@ def test_another_report_in_the_same_folder_leaves_no_picture_of_the_former(made:
     (tmp_path / "out/mine.png").write_bytes(b"")
     assert report_main([*words, f"columns={OOD}", "figures=bars"]) == 0
     assert {file.name for file in (tmp_path / "out").glob("*.png")} == {"bars.png", "mine.png"}
+
+
+def test_debug_evaluations_and_damaged_lines_are_noted(made: Make, tmp_path: Path) -> None:
+    debug = {"sizes": {"test/ood": 50}, "eval_batches": 2}
+    folder = made("linear", 0, debug=debug, counts={"test/ood": 32})
+    (folder / "metrics.csv").write_text("step,name,value\n1,train/loss,0.5\n2,train\n")
+    table = table_of(tmp_path / "runs", SIMPLE)
+    assert "debug: evaluated on 32 of 50 examples of test/ood (train.eval_batches=2)" in notes(table)
+    table.runs[0].logged(["train/loss"])
+    assert "damaged lines of metrics.csv that are left out: scan/linear/tag/seed0 1" in notes(table)
+
+
+def test_an_evaluation_says_that_a_run_is_not_finished(made: Make) -> None:
+    note = "note: the run is not finished (stopped); these are its weights of step 1,200"
+    assert unfinished(made("linear", 0, state="stopped"), 1200) == note
+    assert unfinished(made("linear", 1), 1200) == ""

@@ -44,8 +44,8 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     digest = prepared.data_hash()
     if changed := _changed_data(folder, digest if config.task == trained else former.data_hash()):
         reporter.say(changed)
-    if unfinished := _unfinished(folder, where["step"]):
-        reporter.say(unfinished)
+    if note := unfinished(folder, where["step"]):
+        reporter.say(note)
     evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
     found, seen = _evaluate_subsets(options, prepared, evaluator, set(former.subsets["train"].identities()))
     return {
@@ -61,15 +61,15 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     }
 
 
-def _unfinished(folder: Path, step: int) -> str:
+def unfinished(folder: Path, step: int) -> str:
     """A note if the run has not been trained to its end; else empty."""
     try:
         state = read_status(folder / "status.json").get("state")
     except Unreadable:
         # the next note names the file
         return ""
-    unfinished = f"note: the run is not finished ({state}); these are its weights of step {step:,}"
-    return "" if state == "finished" else unfinished
+    note = f"note: the run is not finished ({state}); these are its weights of step {step:,}"
+    return "" if state == "finished" else note
 
 
 def _changed_data(folder: Path, now: str) -> str:
