@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
+
+from attnlab.config.message_text import table_console
 
 HERE = Path(__file__).resolve().parents[1]
 RESULTS, README = Path(os.environ.get("BENCHMARK_RESULTS", HERE / "results")), HERE / "README.md"
@@ -40,8 +41,7 @@ def show(name: str, title: str, rows: Sequence[Row], environment: Row) -> None:
         table.add_column(column, justify="right" if is_number(rows[0][column]) else "left")
     for row in rows:
         table.add_row(*map(cell, row.values()))
-    screen = Console()
-    (screen if screen.is_terminal else Console(width=180)).print(table)
+    table_console().print(table)
     RESULTS.mkdir(parents=True, exist_ok=True)
     file = RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.csv"
     with file.open("w", newline="") as out:

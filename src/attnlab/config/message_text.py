@@ -9,14 +9,29 @@ import sys
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnlab.config.nearest_word import nearest
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PLUGINS = "ATTNLAB_PLUGINS"
 """environment variable: packages whose classes a configuration may name (`config.allowed_targets`)"""
 MOST_OFFERED = 8
 """choices that a message lists at most, besides the nearest one"""
+
+
+WIDE = 200
+"""columns of tables in a file or a pipe"""
+
+
+def table_console() -> "Console":
+    """The console of tables: as wide as the terminal; a file or a pipe takes long lines. Names may hold brackets."""
+    # rich takes a tenth of a second
+    from rich.console import Console
+
+    return Console(width=None if Console().is_terminal else WIDE, markup=False)
 
 
 def command_line(program: str, *words: str) -> str:

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from attnlab.config.check import ConfigError
 from attnlab.config.job_config import JobConfig
-from attnlab.config.message_text import command_line, short_path
+from attnlab.config.message_text import command_line, short_path, table_console
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
 from attnlab.learn.metric_units import headlines, text, whole
@@ -84,10 +84,7 @@ def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequenc
         table.add_row(name, state, (said if value is None else value) if state == "finished" else "")
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")
-    # rich would take [encoder] for markup
-    console = Console()
-    # a file or a pipe takes long lines
-    Console(width=None if console.is_terminal else 200, markup=False).print(table)
+    table_console().print(table)
     if reasons:
         print("\n".join(reasons))
         done = len(by_folder) - len(reasons)

@@ -65,7 +65,7 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     cells: dict[str, dict[str, Cell]] = {row: {} for row in by_row}
     for row, column in product(by_row, columns):
         where = column.where.items()
-        members = [run for run in by_row[row] if all(_meets(value_of(key, run), wanted) for key, wanted in where)]
+        members = [run for run in by_row[row] if all(meets(value_of(key, run), wanted) for key, wanted in where)]
         if members:
             cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column))
     if report.average is not None:
@@ -73,7 +73,7 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     return Table(report, columns, cells, runs, published)
 
 
-def _meets(value: Any, wanted: Any) -> bool:
+def meets(value: Any, wanted: Any) -> bool:
     """Whether a value is the one asked for, or one of several."""
     return any(value == one or show(value) == show(one) for one in (wanted if isinstance(wanted, list) else [wanted]))
 

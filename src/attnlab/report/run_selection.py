@@ -15,7 +15,7 @@ from attnlab.config.run_identity import NOT_IDENTITY
 from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
-from attnlab.report.build_table import value_of
+from attnlab.report.build_table import meets, value_of
 from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
 from attnlab.report.table_types import TableError
 from attnlab.run.named_runs import folder_like
@@ -111,7 +111,7 @@ def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
     if unknown := [value for value in values if value not in found]:
         near = hint(nearest(unknown[0], sorted(found)))
         raise ConfigError([f"{word}: no run has {key}={unknown[0]}{near}; {listed(sorted(found), 8)}"], "report.py")
-    return [run for run in runs if show(value_of(key, run)) in values]
+    return [run for run in runs if meets(value_of(key, run), values)]
 
 
 def _key_like(key: str, runs: Sequence[FoundRun]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from attnlab.config.message_text import table_console
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
 from attnlab.report.hypothesis_answers import answers
@@ -81,7 +82,6 @@ def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
     """Prints every cell with its seeds, then each list of sentences under its heading."""
     # rich takes a tenth of a second
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Column
     from rich.table import Table as Grid
 
@@ -92,11 +92,10 @@ def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
     for row in cells:
         grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
         last = row[0]
-    console = Console()
-    # a file or a pipe takes long lines
-    Console(width=None if console.is_terminal else 200, markup=False).print(grid)
+    console = table_console()
+    console.print(grid)
     if table.report.protocol:
-        console.print(f"protocol: {table.report.protocol}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"protocol: {table.report.protocol}", highlight=False, soft_wrap=True)
     for head, items in lines.items():
         if items:
             print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))

@@ -6,7 +6,7 @@ sequence is a list of words, or a `str`, whose characters are the words.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -23,6 +23,8 @@ from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared, Task
 
 Words = Sequence[str]
+S = TypeVar("S")
+T = TypeVar("T")
 SizedT = TypeVar("SizedT", bound=Sized)
 
 
@@ -59,15 +61,13 @@ class SequenceTask(Task):
             DataError: a word is not in the vocabulary; names `subset` and the number of the pair.
         """
         start, end = self.inputs.start_id, self.inputs.end_id
-        inputs, targets = [], []
-        try:
-            for given, out in pairs:
-                row = [start, *self.inputs.encode(given), end]
-                targets.append([*self.outputs.encode(out), end])
-                inputs.append(row)
-        except DataError as error:
-            raise DataError(f"{subset}, example {len(inputs)}: {error}") from None
-        return SequencePairs.of(inputs, targets, self.inputs.pad_id)
+
+        def row(pair: tuple[Words, Words]) -> tuple[list[int], list[int]]:
+            given, out = pair
+            return [start, *self.inputs.encode(given), end], [*self.outputs.encode(out), end]
+
+        rows = each_example(pairs, row, subset)
+        return SequencePairs.of([row[0] for row in rows], [row[1] for row in rows], self.inputs.pad_id)
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
@@ -136,16 +136,16 @@ class ClassificationTask(Task):
 
     def _labelled(self, subset: str, rows: Sequence[tuple[Words, str]]) -> LabelledSequences:
         numbers = {name: number for number, name in enumerate(self.classes)}
-        inputs: list[list[int]] = []
-        try:
-            for words, name in rows:
-                if name not in numbers:
-                    raise DataError(f"no class {name!r}; classes: {listed(self.classes, 8)}")
-                if not words:
-                    raise DataError("no words; expected at least one")
-                inputs.append(self.inputs.encode(words))
-        except DataError as error:
-            raise DataError(f"{subset}, example {len(inputs)}: {error}") from None
+
+        def ids(row: tuple[Words, str]) -> list[int]:
+            words, name = row
+            if name not in numbers:
+                raise DataError(f"no class {name!r}; classes: {listed(self.classes, 8)}")
+            if not words:
+                raise DataError("no words; expected at least one")
+            return self.inputs.encode(words)
+
+        inputs = each_example(rows, ids, subset)
         answers = np.array([numbers[name] for _, name in rows], dtype=np.int64)
         return LabelledSequences(Ragged.of(inputs), answers, self.inputs.pad_id)
 
@@ -178,6 +178,21 @@ def declared(task: Task, found: Mapping[str, SizedT]) -> Mapping[str, SizedT]:
     for name, examples in found.items():
         if not len(examples):
             raise DataError(f"{type(task).__name__}: the subset {name} has no example")
+    return found
+
+
+def each_example(examples: Iterable[S], encode: Callable[[S], T], subset: str) -> list[T]:
+    """The result of `encode` for each example.
+
+    Raises:
+        DataError: from `encode`, with the subset and the number of the example.
+    """
+    found: list[T] = []
+    try:
+        for example in examples:
+            found.append(encode(example))
+    except DataError as error:
+        raise DataError(f"{subset}, example {len(found)}: {error}") from None
     return found
 
 
