@@ -229,7 +229,7 @@ def every_attention(
 ) -> Callable:
     """Parametrises a test by `case` and `mode`, over every attention of every model yaml and the forms it has.
 
-    The law of step is for those that declare `supports_step`. A paper's variants of mechanisms (`_is_variant`) are slow.
+    The law of step is for those that declare `supports_step`. Variants of mechanisms (`_is_variant`) are slow.
 
     Args:
         normalized: with every normalisation of a mechanism's queries and keys, and a paper's variants; else with the
