@@ -19,6 +19,7 @@ from attnlab.report import flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
+from attnlab.report.failures.count_failures import count_failures, require_success
 from attnlab.report.hypothesis_answers import answers, require_known, sentence
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
@@ -56,8 +57,8 @@ class ReportOptions(CommandOptions):
     highlight: str | None = None
     """the row that is strongest in pictures: highlight=linear_l2 (default: the row of the experiment's first
     hypothesis)"""
-    figures: list[Literal["bars", "by_length", "training"]] = field(default_factory=list)
-    """pictures: some of bars,by_length,training (default: the figures of the experiment, or bars)"""
+    figures: list[Literal["bars", "by_length", "training", "time_to_success"]] = field(default_factory=list)
+    """pictures: some of bars,by_length,training,time_to_success (default: the figures of the experiment, or bars)"""
     out: Path | None = None
     """folder of table.md, table.csv, seeds.csv, table.tex, report.json and the pictures (default:
     experiments/reports/<name>)"""
@@ -121,11 +122,12 @@ def _report(argv: Sequence[str]) -> int:
     selection = _selection(options, line.others)
     table = _table(selection, options)
     comparisons = table.comparisons(options.against)
+    success = count_failures(table, options.against)
     out = options.out or _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
     lines = _sentences(table, selection, comparisons, undrawn)
-    print_report(table, lines)
+    print_report(table, lines, success)
     # without the options that say where it goes
     kept = [word for word in line.words if not word.startswith(("out=", "logger="))]
     again = command_line("python report.py", *kept, *line.others)
@@ -137,15 +139,18 @@ def _report(argv: Sequence[str]) -> int:
         "problems": lines["Without a number"],
         "notes": lines["To know"],
         "origin": origin(table),
+        "success": success,
         "figures": figures,
     }
     report = record(table, comparisons, more)
     _remove_former_pictures(out, {figure.file for figure in figures})
     texts = {
-        "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, again) if one]}),
+        "table.md": markdown(
+            table, lines | {"How": [f"`{one}`" for one in (selection.command, again) if one]}, success
+        ),
         "table.csv": flat_lines.csv_text(flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
         "seeds.csv": flat_lines.csv_text(flat_lines.SEED_HEADS, flat_lines.seed_lines(report)),
-        "table.tex": latex(table),
+        "table.tex": latex(table, success),
         "report.json": records.report_text(report),
     }
     for name, text in texts.items():
@@ -200,6 +205,7 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
     require_known(table, rows_too=not selection.words)
+    require_success(table)
     if options.highlight:
         table.require_row(f"highlight={options.highlight}", options.highlight)
     # checks the columns that were asked for

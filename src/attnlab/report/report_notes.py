@@ -51,7 +51,7 @@ def _because(reason: str | None) -> str:
 
 
 def notes(table: Table) -> list[str]:
-    """Sentences on the numbers that are there: cost, commits, data, tested weights, seeds in two groups."""
+    """Sentences on the numbers that are there: cost, commits, data, tested weights."""
     runs, made = table.finished(), origin(table)
     unknown = sum(run.value("seconds") is None for run in runs)
     timed = f", without {unknown} whose time is not known" if unknown else ""
@@ -68,8 +68,6 @@ def notes(table: Table) -> list[str]:
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     chosen = [f"{cell.row}, {cell.column.name}: {cell.chosen}" for cell in table.each() if cell.chosen]
     lines += [f"best of the values tried, chosen by the numbers shown: {'; '.join(chosen)}"] if chosen else []
-    apart = [f"{cell.row} ({cell.column.name})" for cell in table.each() if cell.bimodal]
-    lines += [f"seeds in two groups, so that the mean is no run's value: {', '.join(apart)}"] if apart else []
     lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} {run.damaged}" for run in runs if run.damaged]
     lines += [f"damaged lines of metrics.csv that are left out: {listed(torn)}"] if torn else []

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
+from attnlab.report.failures.failure_record import SuccessReport
 
 
 class ReportError(Exception):
@@ -74,7 +75,6 @@ class ReportCell(Record):
     n: Integral
     best: tuple[Integral | str, Real] | None = None
     worst: tuple[Integral | str, Real] | None = None
-    bimodal: bool | None = None
     chosen: str | None = None
     published: PublishedValue | None = None
     difference: Real | None = None
@@ -145,6 +145,7 @@ class ReportFigure(Record):
 class ReportFile(Record):
     """The content of the file.
 
+    success:    failures of every row; None = the experiment declares no threshold.
     hypotheses: declared ones, answered; None = the file is older than they are.
     highlight:  the row of interest.
     """
@@ -155,6 +156,7 @@ class ReportFile(Record):
     columns: list[ReportColumn]
     rows: list[ReportRow]
     comparisons: list[Comparison] = field(default_factory=list)
+    success: SuccessReport | None = None
     hypotheses: list[HypothesisAnswer] | None = None
     highlight: str | None = None
     experiment: str

@@ -10,8 +10,10 @@ ENUMERATED = 5
 """up to this many seeds every resample is taken (5^5 = 3,125), beyond it `DRAWS` random ones"""
 DRAWS = 2_000
 FEWEST = 5
-"""seeds that an interval, or a statement on two groups, needs"""
-APART, GAP = 10.0, 0.5
+"""seeds that an interval needs"""
+APART = 10.0
+LEVEL = 0.05
+"""of tests; intervals cover 1 - LEVEL"""
 
 
 def mean(values: Sequence[float]) -> float:
@@ -22,17 +24,6 @@ def mean(values: Sequence[float]) -> float:
 def sd(values: Sequence[float]) -> float | None:
     """Sample standard deviation, exactly 0 of equal values; None of fewer than two."""
     return statistics.stdev(values) if len(values) > 1 else None
-
-
-def bimodal(values: Sequence[float]) -> bool:
-    """Whether seeds fall into two groups: of at least five, two or more on each side of a gap of half their range.
-
-    No run has the mean of such seeds. Fewer seeds do not show two groups.
-    """
-    ordered = sorted(values)
-    inner = range(2, len(ordered) - 1)
-    gap = max((ordered[rank] - ordered[rank - 1] for rank in inner), default=0.0)
-    return len(ordered) >= FEWEST and gap > GAP * (ordered[-1] - ordered[0])
 
 
 def paired(ours: Mapping[int, float], against: Mapping[int, float]) -> tuple[float, float, float, str] | None:
@@ -62,3 +53,16 @@ def interval(values: Sequence[float], coverage: float = 0.95) -> tuple[float, fl
     means = sorted(mean(draw) for draw in draws)
     tail = (1 - coverage) / 2
     return means[math.floor(tail * (len(means) - 1))], means[math.ceil((1 - tail) * (len(means) - 1))]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values of several tests, corrected by Holm's step-down method, in the given order.
+
+    The chance of one or more false rejections among all tests is at most the level (Holm 1979).
+    """
+    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
+    corrected, largest = list(p_values), 0.0
+    for rank, at in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p_values[at]))
+        corrected[at] = largest
+    return corrected

@@ -15,7 +15,7 @@ from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import Comparison, ReportSeed
-from attnlab.report.statistics import APART, bimodal, mean, paired, sd
+from attnlab.report.statistics import APART, mean, paired, sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -86,11 +86,6 @@ class Cell:
         values = list(self.values.values())
         apart = APART if self.column.unit == SHARE.name else abs(self.mean or 0) / 4
         return len(values) > 1 and self.column.metric not in OF_RUNS and max(values) - min(values) >= apart
-
-    @property
-    def bimodal(self) -> bool:
-        """Whether seeds fall into two groups."""
-        return self.scattered and bimodal(list(self.values.values()))
 
     @property
     def published_number(self) -> float | None:

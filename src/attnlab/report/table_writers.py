@@ -3,14 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attnlab.config.message_text import table_console
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
+from attnlab.report.failures.failure_record import SuccessReport
+from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import short_name
 from attnlab.report.table_types import Cell, Table
+
+if TYPE_CHECKING:
+    from rich.table import Table as Grid
 
 NONE = "-"
 T = TypeVar("T")
@@ -78,40 +83,62 @@ def compared(comparison: records.Comparison, table: Table) -> str:
     return f"{comparison.column}: {rows} = {ends[0]} [{ends[1]}, {ends[2]}] ({comparison.method})"
 
 
-def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
-    """Prints every cell with its seeds, then each list of sentences under its heading."""
-    # rich takes a tenth of a second
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Column
-    from rich.table import Table as Grid
-
+def print_report(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessReport | None = None) -> None:
+    """Prints every cell with its seeds, failures, then each list of sentences under its heading."""
     heads, *cells = details(table)
-    columns = [Column(head, justify="right" if at > 1 else "left", overflow="fold") for at, head in enumerate(heads)]
-    grid = Grid(*columns, box=SIMPLE_HEAD, title=table.report.title, title_justify="left", pad_edge=False)
-    last = None
-    for row in cells:
-        grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
-        last = row[0]
     console = table_console()
-    console.print(grid)
+    console.print(_terminal_grid(table.report.title, heads, cells, left=2))
     if table.report.protocol:
         console.print(f"protocol: {table.report.protocol}", highlight=False, soft_wrap=True)
+    if success:
+        for one in failure_tables(success):
+            console.print(f"\n{one.title}", highlight=False, soft_wrap=True)
+            console.print(_terminal_grid(None, one.heads, one.rows, left=1))
+        print("\n".join(f"  {note}" for note in success.notes))
     for head, items in lines.items():
         if items:
             print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
     print()
 
 
-def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
+def _terminal_grid(title: str | None, heads: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> "Grid":
+    """A table for the terminal; a name that is also in the line above is left out.
+
+    Args:
+        left: number of columns of words; the others hold numbers.
+    """
+    # rich takes a tenth of a second
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Column
+    from rich.table import Table as Grid
+
+    columns = [
+        Column(head, justify="right" if at >= left else "left", overflow="fold") for at, head in enumerate(heads)
+    ]
+    grid = Grid(*columns, box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    last = None
+    for row in rows:
+        grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
+        last = row[0]
+    return grid
+
+
+def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessReport | None = None) -> str:
     """A table as papers print it, then every cell with its seeds, then lists under their headings."""
     heads = [row_head(table), *(label(column.name, column.unit) for column in table.columns)]
     wide = [
         [row, *(_ours_and_published(cells.get(column.name)) for column in table.columns)]
         for row, cells in table.cells.items()
     ]
+    if success:
+        heads, wide = [*heads, HEAD], [[*row, failed(success.of(row[0]))] for row in wide]
     parts = [f"# {table.report.title}"]
     parts += [f"Protocol: {table.report.protocol}."] if table.report.protocol else []
     parts += [_grid(heads, *wide), "## Seeds", _grid(*details(table))]
+    if success:
+        for one in failure_tables(success):
+            parts += [f"## {one.title}", _grid(one.heads, *one.rows)]
+        parts += ["\n".join(f"- {note}" for note in success.notes)] if success.notes else []
     for head, items in lines.items():
         if items:
             parts += [f"## {head}", "\n".join(f"- {item}" for item in items)]
@@ -129,7 +156,7 @@ def _grid(heads: Sequence[str], *rows: Sequence[str]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def latex(table: Table) -> str:
+def latex(table: Table, success: SuccessReport | None = None) -> str:
     """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
     heads, spans, body = [], [], {row: [_tex(row)] for row in table.cells}
     for column in table.columns:
@@ -139,6 +166,9 @@ def latex(table: Table) -> str:
         for row, cells in table.cells.items():
             cell = cells.get(column.name)
             body[row] += [_tex(write(cell)) if cell else "" for write in (mean_and_sd, published)[:width]]
+    if success:
+        heads, spans = [*heads, _tex(HEAD)], [*spans, _tex(success.column)]
+        body = {row: [*line, _tex(failed(success.of(row)))] for row, line in body.items()}
     lines = [
         f"% {table.report.title}{f'; {table.report.protocol}' if table.report.protocol else ''}",
         f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",

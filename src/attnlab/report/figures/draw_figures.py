@@ -6,6 +6,7 @@ from attnlab.config.report_block import Picture
 from attnlab.plots.png_caption import caption_of
 from attnlab.report.figures.bars_and_sweep_curves import bars, curve
 from attnlab.report.figures.length_and_training_curves import by_length, training
+from attnlab.report.figures.time_to_success_curves import time_to_success
 from attnlab.report.table_types import Drawn, Table, TableError
 
 
@@ -20,6 +21,7 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
         TableError: the runs lack the numbers for it.
     """
     kinds = {"bars": bars, "curve": curve, "by_length": by_length, "training": training, "diagnosis": diagnosis}
+    kinds["time_to_success"] = time_to_success
     alike = [other for other in table.report.figures if other.kind == picture.kind]
     name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
     return kinds[picture.kind](table, picture, out / f"{name}.png")

@@ -6,6 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.learn import metric_units
+from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.page.sections import asked
 from attnlab.report.page.summary import WORDS, extent, measured, run_lines, verdicts
 
@@ -19,8 +20,10 @@ def templates() -> Environment:
     loader = FileSystemLoader([HERE / "templates", HERE])
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "duration": duration}
-    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "WORDS": WORDS}
-    found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts)}
+    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "WORDS": WORDS, "FAILED": HEAD}
+    found.globals |= {
+        one.__name__: one for one in (asked, extent, failed, failure_tables, measured, run_lines, verdicts)
+    }
     return found
 
 
