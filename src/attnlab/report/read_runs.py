@@ -32,6 +32,7 @@ class FoundRun:
     log_every: steps between the gradient norms that a spread is taken over; 0 = as they were logged.
     damaged: lines of metrics.csv that were left out when it was read.
     data: version and hash of the data that it was trained on.
+    declared: hypotheses that the run was trained under, each list with the step and commit of its first record.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class FoundRun:
     log_every: int = 0
     damaged: int = 0
     data: Mapping[str, Any] = field(default_factory=dict)
+    declared: Sequence[Mapping[str, Any]] = ()
 
     @property
     def seed(self) -> int:
@@ -138,7 +140,8 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
     every = (expected or {}).get("train", {}).get("log_every", 0)
-    return FoundRun(folder, config, *_state(config, status, result), result, every, data=_data_of(status, result))
+    declared, data = status.get("declared", []), _data_of(status, result)
+    return FoundRun(folder, config, *_state(config, status, result), result, every, declared=declared, data=data)
 
 
 def _data_of(status: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[str, Any]:

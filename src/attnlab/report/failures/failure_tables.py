@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from attnlab.config.report_block import Success
-from attnlab.learn.metric_units import OF_RUNS, SHARE, number, unit_of
+from attnlab.learn.metric_units import OF_RUNS, SHARE, as_float, number, unit_of
 from attnlab.report.failures.failure_record import RowSuccess, SuccessReport, TestAgainstBase
+from attnlab.report.statistics import p_number
 
 NONE = "-"
 WHOLE = OF_RUNS["state_size"].name
@@ -61,12 +62,16 @@ def _threshold(success: SuccessReport | Success) -> str:
     if value is None:
         # only in files of other programs
         return "the threshold"
-    return f"{value:,g} {SHARE.sign if unit == SHARE.name else unit}"
+    return f"{as_float(value):,g} {SHARE.sign if unit == SHARE.name else unit}"
 
 
 def steps(count: float) -> str:
     """A number of steps: `4,000`."""
     return number(count, WHOLE)
+
+
+def _means(report: SuccessReport, row: RowSuccess) -> list[str]:
+    return [NONE if mean is None else number(mean, report.unit) for mean in (row.mean, row.successful_mean)]
 
 
 def _times(report: SuccessReport) -> TextTable:
@@ -91,9 +96,4 @@ def _reached(row: RowSuccess) -> list[str]:
 def _test(report: SuccessReport, row: RowSuccess, test: TestAgainstBase | None) -> str:
     if test is None:
         return "base" if row.row == report.against else NONE
-    return f"{p_value(test.p)} ({p_value(test.corrected)})"
-
-
-def p_value(p: float) -> str:
-    """A p-value: `0.034`, `< 0.001`."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return f"{p_number(test.p)} ({p_number(test.corrected)})"

@@ -8,7 +8,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from attnlab.learn import metric_units
 from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.page.sections import asked
-from attnlab.report.page.summary import WORDS, extent, measured, run_lines, verdicts
+from attnlab.report.page.summary import extent, measured, run_lines, verdicts
+from attnlab.report.statistics import p_number
 
 HERE = Path(__file__).parent
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
@@ -19,8 +20,8 @@ def templates() -> Environment:
     """The files of `templates/` and page.css, with escaping."""
     loader = FileSystemLoader([HERE / "templates", HERE])
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    found.filters |= {"number": number, "duration": duration}
-    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "WORDS": WORDS, "FAILED": HEAD}
+    found.filters |= {"number": number, "duration": duration, "p_number": p_number}
+    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "FAILED": HEAD}
     found.globals |= {
         one.__name__: one for one in (asked, extent, failed, failure_tables, measured, run_lines, verdicts)
     }
