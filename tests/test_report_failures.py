@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ from attnlab.report.failures.time_to_success import (
 )
 from attnlab.report.page.cli import page_main
 from attnlab.report.read_runs import DIVERGED, look
+from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report
+from attnlab.report.run_selection import RunSelection, require_runs
+from attnlab.report.table_types import TableError
 
 VAL = "val/sequence_accuracy"
 DIVERGENCE = {"reason": "NonFiniteLoss: the loss is nan at step 12, on training examples 1, 2"}
@@ -125,7 +129,8 @@ def test_diverged_runs_fail_and_others_without_a_number_do_not_count(runs: Any) 
     assert (first.low, first.high) == pytest.approx([100 * end for end in clopper_pearson(2, 3)])
     assert (first.mean, first.successful_mean) == pytest.approx((59, 60))
     assert [(run.failed, run.diverged) for run in first.runs] == [(True, False), (False, False), (True, True)]
-    assert "runs that do not count: linear: 1 of 4 (failed)" in found.notes
+    assert "runs that do not count: linear: 1 of 4 (OutOfMemoryError)" in found.notes
+    assert "diverged, so that they fail and enter no mean: linear: 1 of 3" in found.notes
     assert second.fisher is not None and second.fisher.p == pytest.approx(fisher((0, 3), (2, 3)))
     assert first.fisher is None and found.against == "linear"
     assert "with 3 runs a row no p can be below 0.10" in found.notes[0]
@@ -155,6 +160,16 @@ def test_tests_that_cannot_be_made_are_named(runs: Any) -> None:
     assert f"no time to success: no run has logged val/ood/sequence_accuracy; nearest: {VAL}" in said
     (one[0].folder / "metrics.csv").unlink()
     assert any(f"runs without {VAL}" in note and "linear: 1 of 2" in note for note in counted(one).notes)
+
+
+def test_rows_that_always_diverge_have_a_report(runs: Any) -> None:
+    found = runs("linear", (DIVERGENCE["reason"], None), (DIVERGENCE["reason"], None))
+    report = Report(title="t", columns={"ood": OOD}, success=Success(column="ood", at_least=60))
+    assert require_runs(RunSelection("x", report, found)).report is report
+    assert "no finished run" in notes(make_table(report, found))
+    assert counted(found).rows[0].failed == 2
+    with pytest.raises(TableError, match="no finished run among 2"):
+        require_runs(RunSelection("x", replace(report, success=None), found))
 
 
 def test_a_perplexity_succeeds_below_its_threshold(runs: Any) -> None:
@@ -239,4 +254,4 @@ def test_a_report_counts_failures_in_every_file(tmp_path: Path, capsys: pytest.C
     assert "linear never; linear_l2_ortho at step 10,000" in str(picture.caption)
     page = tmp_path / "report.html"
     assert page_main([f"measured={out}", f"reports={out}", f"out={page}"]) == 0
-    assert "Failures: unary below 60 %, or diverged" in page.read_text() and "2/3 [9.4, 99.2]" in page.read_text()
+    assert "A run fails: unary below 60 %, or diverged." in page.read_text() and "2/3 [9.4, 99.2]" in page.read_text()

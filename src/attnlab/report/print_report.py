@@ -22,8 +22,9 @@ def print_report(table: Table, lines: Mapping[str, Sequence[str]], success: Succ
     if table.report.protocol:
         console.print(f"protocol: {table.report.protocol}", highlight=False, soft_wrap=True)
     if success:
+        print()
         for one in failure_tables(success):
-            console.print(f"\n{one.title}", highlight=False, soft_wrap=True)
+            console.print(one.title, highlight=False, soft_wrap=True)
             console.print(_terminal_grid(None, one.heads, one.rows, left=1))
         print("\n".join(f"  {note}" for note in success.notes))
     _print_lines({name: items for name, items in lines.items() if name not in FIRST})

@@ -58,10 +58,12 @@ def notes(table: Table) -> list[str]:
     seconds = made.seconds or 0.0
     spent = next(f"{seconds / size:.1f} {unit}" for unit, size in _TIMES.items() if seconds >= size or size == 1)
     cost = f"{counted(made.runs, 'run')}, {spent} of training{timed}"
-    lines = [f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}"]
+    lines = [
+        f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}" if runs else "no finished run"
+    ]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
-    if commits != {None}:
+    if commits - {None}:
         lines.append(f"made by commit {', '.join(made.commits)}{since}")
     lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)

@@ -106,7 +106,7 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
         at_most=success.at_most,
         validation=success.validation,
         rows=[_line(row, times[row.cell.row]) for row in rows],
-        notes=_left_out(rows) + _without_times(success, table, rows, times),
+        notes=_special(rows) + _without_times(success, table, rows, times),
     )
     return with_tests(report, times, against)
 
@@ -131,7 +131,8 @@ def _row(success: Success, cell: Cell, found: Mapping[str, FoundRun]) -> _Row:
     for seed in cell.seeds:
         run = found[str(seed.folder)]
         if seed.value is None and not run.diverged:
-            row.left_out.append(seed.named_state)
+            # of a failed run the kind of error, as in OutOfMemoryError: ...
+            row.left_out.append(run.reason.partition(":")[0] if run.state == "failed" else seed.named_state)
             continue
         failed = seed.value is None or not reaches(success, seed.value)
         row.successful += [] if failed or seed.value is None else [seed.value]
@@ -201,13 +202,15 @@ def _line(row: _Row, times: Times | None) -> RowSuccess:
     )
 
 
-def _left_out(rows: Sequence[_Row]) -> list[str]:
-    """A sentence on runs that do not count."""
+def _special(rows: Sequence[_Row]) -> list[str]:
+    """Sentences on runs that do not count, and on runs that diverged."""
     parts = []
     for row in rows:
         total = len(row.runs) + len(row.left_out)
         parts += [f"{row.cell.row}: {n} of {total} ({state})" for state, n in Counter(row.left_out).items()]
-    return [f"runs that do not count: {'; '.join(parts)}"] if parts else []
+    lines = [f"runs that do not count: {'; '.join(parts)}"] if parts else []
+    diverged = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := sum(r.diverged for r in row.runs))]
+    return [*lines, f"diverged, so that they fail and enter no mean: {'; '.join(diverged)}"] if diverged else lines
 
 
 def _without_times(

@@ -64,8 +64,8 @@ def _smallest(rows: Sequence[RowSuccess], base: RowSuccess) -> list[str]:
         if len(counts) > 1
         else f"{counts[0]} run{'s' * (counts[0] > 1)} a row"
     )
-    compared = f", corrected for {len(rows)} comparisons," if len(rows) > 1 else ""
+    compared = f" (corrected for {len(rows)} comparisons)" if len(rows) > 1 else ""
     return [
-        f"with {runs} no p{compared} can be below {least:.2f}, even if one row always fails and the other never: more "
+        f"with {runs} no p can be below {least:.2f}{compared}, even if one row always fails and the other never: more "
         "seeds are needed to tell rows apart"
     ]

@@ -17,6 +17,8 @@ from attnlab.report.table_types import Drawn, Table, TableError
 
 MOST_NAMED = 4
 """rows that a caption names"""
+APART = 1.4
+"""percent between the lines of one panel, which would hide each other where equally many runs have succeeded"""
 
 
 def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
@@ -36,6 +38,7 @@ def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
     labels = {row: f"{row}: {len(times.events)} of {len(times)} runs" for row, times in rows.items()}
     reached = success_in_words(success)
     note = f"line: runs that have reached {reached} (1 - Kaplan-Meier), tick: end of a run that has not"
+    note += ", lines drawn a little apart" if together and len(rows) > 1 else ""
     note += interest(table) if table.highlight in rows else ""
     named = list(labels.values()) if together else []
     height, lines = 2.7 if together else 1.7, legend_lines(note, named)
@@ -44,21 +47,22 @@ def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
     for at, (row, look) in enumerate(line_looks(list(rows), table.highlight).items()):
         axis = axes[0 if together else at]
         axis.set(title="" if together else panel_title(labels[row], columns))
-        _line(axis, rows[row], end, look | {"label": labels[row]} | ({} if together else {"linestyle": "-"}))
+        shift = APART * ((len(rows) - 1) / 2 - at) if together else 0.0
+        _line(axis, rows[row], end, shift, look | {"label": labels[row]} | ({} if together else {"linestyle": "-"}))
     for axis in axes[-columns:]:
         axis.set_xlabel("optimiser step")
         axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
         axis.tick_params(labelbottom=True)
-    axes[0].set(xlim=(0, 1.02 * end), ylim=(-4, 104))
+    axes[0].set(xlim=(0, 1.02 * end), ylim=(-6, 106))
     figure.supylabel("runs (%)", fontsize=9)
     legend_below(figure, note, handles=None if named else ())
     return finished(figure, path, table, [f"time to {reached}; {note}", _halves(rows)])
 
 
-def _line(axis: Axes, times: Times, end: float, look: dict[str, Any]) -> None:
+def _line(axis: Axes, times: Times, end: float, shift: float, look: dict[str, Any]) -> None:
     """The curve of one row, from step 0 to the end of its runs; to the end of all rows if all its runs succeeded."""
-    changes = [(time, 100 * (1 - share)) for time, share in kaplan_meier(times)]
-    points = [(0.0, 0.0), *changes, (times.end if times.censored else end, changes[-1][1] if changes else 0.0)]
+    changes = [(0.0, shift), *((time, 100 * (1 - share) + shift) for time, share in kaplan_meier(times))]
+    points = [*changes, (times.end if times.censored else end, changes[-1][1])]
     axis.step(*zip(*points, strict=True), where="post", **look | {"marker": None})
     ends = [(end, max(share for time, share in points if time <= end)) for end in times.censored]
     if ends:
