@@ -136,6 +136,12 @@ def test_diverged_runs_fail_and_others_without_a_number_do_not_count(runs: Any) 
     assert "with 3 runs a row no p can be below 0.10" in found.notes[0]
 
 
+def test_a_run_of_another_version_that_diverged_does_not_count(tmp_path: Path, config: dict[str, Any]) -> None:
+    found = look(a_run(tmp_path / "seed0", config, None, "failed", status=DIVERGENCE | {"attnlab": "0.0.1"}))
+    assert found.state == "other version" and not found.diverged
+    assert "0.0.1" in found.reason and "it failed: NonFiniteLoss" in found.reason
+
+
 def test_time_to_success_is_the_first_validation_at_the_threshold(runs: Any) -> None:
     """A diverged run is followed to the end of the others: it never succeeds, and is not one that may do so later."""
     one = runs("linear", (0.9, 20), (0.9, 30), (0.2, None))
