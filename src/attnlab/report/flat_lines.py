@@ -11,6 +11,7 @@ from attnlab.report.report_record import PublishedValue, ReportFile, ReportSeed
 CELL_HEADS = (
     "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
     "published_sd", "published_text", "difference", "difference_in_sd", "bimodal",
+    "examples", "test_set_error", "one_length", "one_length_right",
 )  # fmt: skip
 """columns of table.csv and of wandb's table"""
 
@@ -36,6 +37,8 @@ def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
             "published": known.value,
             "published_sd": known.spread,
             "published_text": known.text,
+            "one_length": cell.one_length and cell.one_length.name,
+            "one_length_right": cell.one_length and cell.one_length.right,
         }
 
 

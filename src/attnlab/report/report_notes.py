@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from attnlab.config.message_text import listed
+from attnlab.report.length_tables import warnings
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
 from attnlab.report.table_types import Table
+from attnlab.report.test_set_error import unknown_errors
 from attnlab.run.provenance import commit_text, git_state
 from attnlab.run.read_run_files import debug_note
 
@@ -68,6 +70,7 @@ def notes(table: Table) -> list[str]:
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     chosen = [f"{cell.row}, {cell.column.name}: {cell.chosen}" for cell in table.each() if cell.chosen]
     lines += [f"best of the values tried, chosen by the numbers shown: {'; '.join(chosen)}"] if chosen else []
+    lines += [*unknown_errors(table), *warnings(table)]
     apart = [f"{cell.row} ({cell.column.name})" for cell in table.each() if cell.bimodal]
     lines += [f"seeds in two groups, so that the mean is no run's value: {', '.join(apart)}"] if apart else []
     lines += _distinct(debug_note(run.result) for run in runs)

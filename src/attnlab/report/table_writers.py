@@ -9,6 +9,7 @@ from attnlab.config.message_text import table_console
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
 from attnlab.report.hypothesis_answers import answers
+from attnlab.report.length_tables import ABOVE, HEADING, beside, flat_columns, lines_of, of_table, print_lengths
 from attnlab.report.read_runs import short_name
 from attnlab.report.table_types import Cell, Table
 
@@ -18,12 +19,12 @@ T = TypeVar("T")
 
 def mean_and_sd(cell: Cell) -> str:
     """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none; with the value of
-    each seed if they are far apart."""
+    each seed if they are far apart, and with the length that carries the mean."""
     if cell.mean is None:
         return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
-    text += f" ({n})" if n == total else f" ({n} of {total})"
+    text += (f" ({n})" if n == total else f" ({n} of {total})") + beside(cell.one_length)
     return f"{text} [{', '.join(number(value, unit) for value in cell.values.values())}]" if cell.scattered else text
 
 
@@ -45,6 +46,11 @@ def published(cell: Cell) -> str:
     return f"{number(value.value, unit)}{spread}{f' ({value.text})' if value.text else ''}"
 
 
+def test_set_error(cell: Cell) -> str:
+    """The binomial standard error of the test set, in points: `0.8`."""
+    return NONE if cell.test_set_error is None else number(cell.test_set_error, cell.column.unit, like=cell.mean)
+
+
 def difference(cell: Cell) -> str:
     """Our mean minus the published value: `-0.8 (-0.35 sd)`."""
     if cell.difference is None:
@@ -54,13 +60,24 @@ def difference(cell: Cell) -> str:
 
 
 def details(table: Table) -> list[list[str]]:
-    """Heads, then a line for every cell: ours, best and worst seed and, if anything was published, the comparison."""
-    width = 7 if any(cell.published for cell in table.each()) else 5
-    lines = [[row_head(table), "", "ours ± sd (seeds)", "best", "worst", "published", "ours - published"]]
-    for cell in table.each():
-        ours = [mean_and_sd(cell), extreme(cell, True), extreme(cell, False)]
-        lines.append([cell.row, label(cell.column.name, cell.column.unit), *ours, published(cell), difference(cell)])
-    return [line[:width] for line in lines]
+    """Heads, then a line for every cell: ours, best and worst seed; the error of the test set if it is known for a
+    cell, and the comparison if anything was published."""
+    lines = [[row_head(table), "", "ours ± sd (seeds)", "best", "worst"]]
+    lines += [
+        [
+            cell.row,
+            label(cell.column.name, cell.column.unit),
+            mean_and_sd(cell),
+            *(extreme(cell, at) for at in (True, False)),
+        ]
+        for cell in table.each()
+    ]
+    more = []
+    if any(cell.test_set_error is not None for cell in table.each()):
+        more.append(["test set ±", *map(test_set_error, table.each())])
+    if any(cell.published for cell in table.each()):
+        more += [["published", *map(published, table.each())], ["ours - published", *map(difference, table.each())]]
+    return [[*line, *(column[at] for column in more)] for at, line in enumerate(lines)]
 
 
 def row_head(table: Table) -> str:
@@ -96,6 +113,7 @@ def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
     console.print(grid)
     if table.report.protocol:
         console.print(f"protocol: {table.report.protocol}", highlight=False, soft_wrap=True)
+    print_lengths(table, console)
     for head, items in lines.items():
         if items:
             print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
@@ -112,6 +130,9 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
     parts = [f"# {table.report.title}"]
     parts += [f"Protocol: {table.report.protocol}."] if table.report.protocol else []
     parts += [_grid(heads, *wide), "## Seeds", _grid(*details(table))]
+    if lengths := of_table(table):
+        parts += [f"## {HEADING}", *(f"{one}." for one in (ABOVE, flat_columns(lengths)) if one)]
+        parts += [_grid(*lines_of(one)) for one in lengths if not one.flat]
     for head, items in lines.items():
         if items:
             parts += [f"## {head}", "\n".join(f"- {item}" for item in items)]

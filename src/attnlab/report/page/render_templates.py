@@ -6,6 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.learn import metric_units
+from attnlab.report.length_tables import ABOVE, HEADING, beside, flat_columns, lines_of, of_report
 from attnlab.report.page.sections import asked
 from attnlab.report.page.summary import WORDS, extent, measured, run_lines, verdicts
 
@@ -20,6 +21,8 @@ def templates() -> Environment:
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "duration": duration}
     found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "WORDS": WORDS}
+    found.globals |= {"HEADING": HEADING, "ABOVE": ABOVE}
+    found.globals |= {one.__name__: one for one in (beside, flat_columns, lines_of, of_report)}
     found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts)}
     return found
 
