@@ -168,6 +168,8 @@ def page() -> str:
         shown = " | ".join(f"{number:.1f}" if number < 100 else f"{number:.0f}" for number in numbers)
         data.append(f"| `{name}` | {sizes} | {shown} | {made['about']} |")
         steps = {re.search(r"train\.max_steps=(\d+)", run["command"])[1] for run in files.values()}
+        if len(steps) > 1:
+            raise SystemExit(f"{FOUND / name}: runs of {', '.join(sorted(steps))} steps; expected one number")
         for model in (model for model in MODELS if model in files):
             run = files[model]
             tested = ", ".join(
@@ -175,10 +177,8 @@ def page() -> str:
                 for key, value in run["metrics"].items()
                 if key.startswith("test/") and "functions_" not in key and not key.endswith("oracle_end")
             )
-            loss, trivial = f"{run['loss']:.3f}", f"{made['trivial_loss']:.3f}"
-            runs.append(f"| `{name}` | {min(steps)} | `{model}` | {loss} | {trivial} | {tested} | {run['seconds']:.0f} |")
-        if len(steps) > 1:
-            raise SystemExit(f"{FOUND / name}: runs of {', '.join(sorted(steps))} steps; models of a task need one number")
+            numbers = f"{run['loss']:.3f} | {made['trivial_loss']:.3f} | {tested} | {run['seconds']:.0f}"
+            runs.append(f"| `{name}` | {min(steps)} | `{model}` | {numbers} |")
         if files:
             words = next(iter(files.values()))["command"].split()
             commands.append(f"{' '.join(word for word in words if not word.startswith('model='))} model=...")
