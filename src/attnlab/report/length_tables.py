@@ -1,7 +1,7 @@
 """Tables of accuracy by length, for the terminal, markdown and the page, and the warnings that one length carries a
 mean."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -111,6 +111,18 @@ def print_lengths(table: Table, console: "Console") -> None:
         for line in lines:
             grid.add_row(*line)
         console.print(grid)
+
+
+def markdown_lengths(table: Table, grid: Callable[..., str]) -> list[str]:
+    """The breakdowns of a table as parts of a markdown text; empty if there are none.
+
+    Args:
+        grid: makes a table of head and lines.
+    """
+    tables = of_table(table)
+    sentences = [f"{one}." for one in (ABOVE, flat_columns(tables)) if one]
+    grids = [grid(*lines_of(one)) for one in tables if not one.flat]
+    return [f"## {HEADING}", *sentences, *grids] if tables else []
 
 
 def beside(part: LengthPart | None) -> str:
