@@ -9,6 +9,8 @@ from attnlab.report.read_runs import FoundRun
 
 TOKENS = "accuracy"
 """counts tokens in a language model, else examples"""
+MOST = 10**12
+"""of anything counted; larger numbers are damage"""
 _LANGUAGE_MODELS = ("language_model", "masked_language_model")
 
 
@@ -23,7 +25,7 @@ def examples_of(metric: str, run: FoundRun) -> int | None:
     counts = run.result.get("counts", {})
     of_tokens = name == TOKENS and _kind(run.config["task"].get("_target_", "")) in _LANGUAGE_MODELS
     found = counts.get(f"{part}/tokens" if of_tokens else part) if isinstance(counts, Mapping) else None
-    return found if isinstance(found, int) and found > 0 else None
+    return found if isinstance(found, int) and 0 < found <= MOST else None
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attnlab.config.type_check import Integral, Real, Record
-from attnlab.learn.metric_units import as_float
+from attnlab.learn.metric_units import as_float, problem
 from attnlab.report.counted_examples import examples_of, is_share
 from attnlab.report.read_runs import FoundRun
 
@@ -125,7 +125,9 @@ def _counts(metric: str, run: FoundRun) -> list[_Counted]:
     """The examples of each length in one run; empty if they do not add up to all examples and all right answers."""
     found = []
     for first, last, name, value in recorded_lengths(run, metric):
-        examples = examples_of(name, run) or 0
+        examples = examples_of(name, run)
+        if examples is None or problem(name, value):
+            return []
         found.append(_Counted(first, last, examples, examples * as_float(value)))
     whole = examples_of(metric, run)
     if not found or whole is None or sum(one.examples for one in found) != whole:

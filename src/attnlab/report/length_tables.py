@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from attnlab.config.message_text import listed
-from attnlab.learn.metric_units import SHARE, number
+from attnlab.learn.metric_units import SHARE, as_float, number
 from attnlab.report.length_breakdown import LengthPart, length_parts, unknown_lengths
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportCell, ReportFile
@@ -65,7 +65,7 @@ def length_tables(cells: Iterable[tuple[str, str, Cell | ReportCell]]) -> list[L
         if cell.by_length and cell.mean is not None:
             places = [(part.first, part.last, round(part.share, 6)) for part in cell.by_length]
             table = found.setdefault((column, *places), LengthTable(column, cell.by_length))
-            table.rows.append((row, cell.mean, [part.mean for part in cell.by_length]))
+            table.rows.append((row, as_float(cell.mean), [as_float(part.mean) for part in cell.by_length]))
     return sorted(found.values(), key=lambda table: [key[0] for key in found].index(table.column))
 
 
@@ -126,15 +126,15 @@ def markdown_lengths(table: Table, grid: Callable[..., str]) -> list[str]:
 
 
 def beside(part: LengthPart | None) -> str:
-    """`, 97 % of it from length 27`, for the text of a mean that one length carries; else empty."""
-    return f", {part.right:.0f} % of it from {part.named}" if part and part.right is not None else ""
+    """`, 97.1 % of it from length 27`, for the text of a mean that one length carries; else empty."""
+    return f", {number(part.right, SHARE.name)} % of it from {part.named}" if part and part.right is not None else ""
 
 
 def warnings(table: Table) -> list[str]:
     """Sentences on means that one length carries, and on accuracies without a breakdown, if there are any."""
     carried = [
-        f"{cell.row}, {cell.column.name}: {part.right:.0f} % of the right answers have {part.named}, as have "
-        f"{number(part.share, SHARE.name)} % of the test set"
+        f"{cell.row}, {cell.column.name}: {number(part.right, SHARE.name)} % of the right answers have {part.named}, "
+        f"as have {number(part.share, SHARE.name)} % of the test set"
         for cell in table.each()
         if (part := cell.one_length) and part.right is not None
     ]
