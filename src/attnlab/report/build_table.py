@@ -12,11 +12,13 @@ from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import run_label
 from attnlab.learn.metric_units import lower_is_better, same_unit
+from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Column, Table, TableError
+from attnlab.report.test_set_error import with_test_set_errors
 
 
 def value_of(key: str, run: FoundRun) -> Any:
@@ -70,7 +72,8 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
             cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column))
     if report.average is not None:
         columns = [*columns, _with_average(report.average, cells, columns, published)]
-    return Table(report, columns, cells, runs, published)
+    tested = {row: with_lengths(with_test_set_errors(given, runs), runs) for row, given in cells.items()}
+    return Table(report, columns, tested, runs, published)
 
 
 def meets(value: Any, wanted: Any) -> bool:

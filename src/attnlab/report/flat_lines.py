@@ -11,8 +11,8 @@ from attnlab.report.report_record import PublishedValue, ReportFile, ReportSeed
 
 CELL_HEADS = (
     "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
-    "published_sd", "published_text", "difference", "difference_in_sd", "failed", "counted",
-    "failed_low", "failed_high",
+    "published_sd", "published_text", "difference", "difference_in_sd", "examples", "test_set_error", "one_length",
+    "one_length_right", "failed", "counted", "failed_low", "failed_high",
 )  # fmt: skip
 """columns of table.csv and of wandb's table"""
 
@@ -40,6 +40,8 @@ def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
             "published_sd": known.spread,
             "published_text": known.text,
             **_failures(report, row.name, cell.column),
+            "one_length": cell.one_length and cell.one_length.name,
+            "one_length_right": cell.one_length and cell.one_length.right,
         }
 
 

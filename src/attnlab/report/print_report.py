@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from attnlab.config.message_text import table_console
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.failures.failure_tables import failure_tables
+from attnlab.report.length_tables import ABOVE, HEADING, LengthTable, flat_columns, lines_of, of_table
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import FIRST, details
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as Grid
 
 
@@ -27,8 +29,19 @@ def print_report(table: Table, lines: Mapping[str, Sequence[str]], success: Succ
             console.print(one.title, highlight=False, soft_wrap=True)
             console.print(_terminal_grid(None, one.heads, one.rows, left=1))
         print("\n".join(f"  {note}" for note in success.notes))
+    _print_lengths(of_table(table), console)
     _print_lines({name: items for name, items in lines.items() if name not in FIRST})
     print()
+
+
+def _print_lengths(tables: Sequence[LengthTable], console: "Console") -> None:
+    """Prints the breakdowns by length that are not flat, and a sentence on the others."""
+    if tables:
+        flat = flat_columns(tables)
+        console.print(f"\n{HEADING}. {ABOVE}.{f' {flat}.' if flat else ''}", highlight=False, soft_wrap=True)
+    for one in (one for one in tables if not one.flat):
+        heads, *rows = lines_of(one)
+        console.print(_terminal_grid(None, heads, rows, left=1))
 
 
 def _terminal_grid(title: str | None, heads: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> "Grid":

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from attnlab.config.message_text import counted, listed
+from attnlab.report.length_tables import warnings
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
 from attnlab.report.table_types import Table
+from attnlab.report.test_set_error import unknown_errors
 from attnlab.run.provenance import commit_text, git_state
 from attnlab.run.read_run_files import debug_note
 
@@ -70,6 +72,7 @@ def notes(table: Table) -> list[str]:
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     chosen = [f"{cell.row}, {cell.column.name}: {cell.chosen}" for cell in table.each() if cell.chosen]
     lines += [f"best of the values tried, chosen by the numbers shown: {'; '.join(chosen)}"] if chosen else []
+    lines += [*unknown_errors(table), *warnings(table)]
     lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} {run.damaged}" for run in runs if run.damaged]
     lines += [f"damaged lines of metrics.csv that are left out: {listed(torn)}"] if torn else []

@@ -13,6 +13,7 @@ from attnlab.config.report_block import Report
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
+from attnlab.report.length_breakdown import LengthPart, one_length
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
@@ -52,13 +53,27 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs of one row and column; `chosen` names the best value of the keys in `best_over`."""
+    """Runs of one row and column.
+
+    chosen:         the best value of the keys in `best_over`.
+    examples:       test examples of each run, where the metric is a share of them and their number is recorded.
+    test_set_error: `report.test_set_error`, in points.
+    by_length:      `report.length_breakdown`.
+    """
 
     row: str
     column: Column
     seeds: Sequence[ReportSeed]
     published: Value | None = None
     chosen: str = ""
+    examples: int | None = None
+    test_set_error: float | None = None
+    by_length: Sequence[LengthPart] | None = None
+
+    @property
+    def one_length(self) -> LengthPart | None:
+        """The length that carries the mean, if there is one."""
+        return one_length(self.by_length or (), len(self.values))
 
     @property
     def values(self) -> dict[int, float]:

@@ -1,7 +1,8 @@
 """Writers of a table: markdown, LaTeX, and the content of report.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -11,9 +12,11 @@ from attnlab.report.analysis_record import Comparison
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.hypothesis_answers import answers
+from attnlab.report.length_tables import beside, markdown_lengths
 from attnlab.report.read_runs import short_name
 from attnlab.report.statistics import p_text
 from attnlab.report.table_types import Cell, Table
+from attnlab.report.test_set_error import error_text
 
 NONE = "-"
 FIRST = ("Hypotheses",)
@@ -22,12 +25,13 @@ T = TypeVar("T")
 
 
 def mean_and_sd(cell: Cell) -> str:
-    """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none."""
+    """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none; with the length
+    that carries the mean."""
     if cell.mean is None:
         return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
-    return text + (f" ({n})" if n == total else f" ({n} of {total})")
+    return text + (f" ({n})" if n == total else f" ({n} of {total})") + beside(cell.one_length)
 
 
 def each_seed(cell: Cell) -> str:
@@ -62,13 +66,22 @@ def difference(cell: Cell) -> str:
 
 
 def details(table: Table) -> list[list[str]]:
-    """Heads, then a line for every cell: ours, every seed and, if anything was published, the comparison."""
-    width = 8 if any(cell.published for cell in table.each()) else 6
-    lines = [[row_head(table), "", "ours ± sd (seeds)", "each seed", "best", "worst", "published", "ours - published"]]
+    """Heads, then a line for every cell: ours, every seed, the error of the test set if a cell has one and, if anything
+    was published, the comparison."""
+    columns: list[tuple[str, Callable[[Cell], str]]] = [
+        ("ours ± sd (seeds)", mean_and_sd),
+        ("each seed", each_seed),
+        ("best", partial(extreme, best=True)),
+        ("worst", partial(extreme, best=False)),
+    ]
+    if any(cell.test_set_error is not None for cell in table.each()):
+        columns.append(("test set ±", lambda cell: error_text(cell) or NONE))
+    if any(cell.published for cell in table.each()):
+        columns += [("published", published), ("ours - published", difference)]
+    lines = [[row_head(table), "", *(head for head, _ in columns)]]
     for cell in table.each():
-        ours = [mean_and_sd(cell), each_seed(cell), extreme(cell, True), extreme(cell, False)]
-        lines.append([cell.row, label(cell.column.name, cell.column.unit), *ours, published(cell), difference(cell)])
-    return [line[:width] for line in lines]
+        lines.append([cell.row, label(cell.column.name, cell.column.unit), *(write(cell) for _, write in columns)])
+    return lines
 
 
 def row_head(table: Table) -> str:
@@ -113,6 +126,7 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessR
         for one in failure_tables(success):
             parts += [f"## {one.title}", _grid(one.heads, *one.rows)]
         parts += ["\n".join(f"- {note}" for note in success.notes)] if success.notes else []
+    parts += markdown_lengths(table, _grid)
     parts += [part for text in texts.values() for part in text]
     return "\n\n".join(parts) + "\n"
 

@@ -7,6 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.learn import metric_units
 from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
+from attnlab.report.length_tables import ABOVE, HEADING, beside, flat_columns, lines_of, of_report
 from attnlab.report.page.sections import asked
 from attnlab.report.page.summary import extent, measured, run_lines, verdicts
 from attnlab.report.statistics import p_number
@@ -21,10 +22,9 @@ def templates() -> Environment:
     loader = FileSystemLoader([HERE / "templates", HERE])
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "duration": duration, "p_number": p_number}
-    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "FAILED": HEAD}
-    found.globals |= {
-        one.__name__: one for one in (asked, extent, failed, failure_tables, measured, run_lines, verdicts)
-    }
+    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "FAILED": HEAD, "HEADING": HEADING, "ABOVE": ABOVE}
+    functions = (beside, flat_columns, lines_of, of_report, failed, failure_tables)
+    found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts, *functions)}
     return found
 
 
