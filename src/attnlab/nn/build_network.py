@@ -163,7 +163,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
     if isinstance(arguments.get("normalization"), Mapping):
         arguments["normalization"] = Normalization(**arguments["normalization"])
     attention = mechanism(backbone.d_model, backbone.n_heads, **arguments)
-    attention.ortho_form = model.ortho.form
+    attention.ortho_form, attention.ortho_values = model.ortho.form, model.ortho.values
     return attention
 
 
