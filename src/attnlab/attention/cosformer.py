@@ -18,6 +18,8 @@ M is a choice of its own (`length_from`). Distances above M would have negative 
             has weight 0.67, with M = 27 it has 0.06). Real positions beyond M are refused.
     train   the longest training sequence: no test length enters training. Positions beyond M count as position M: they
             meet each other with weight 1 at any distance, and earlier positions as M does, so no weight is negative.
+            On SCAN (cutoff 26, width 64, 900 steps, one seed) 84 % of the tokens beyond position 27 are right this way,
+            and 39 % with the negative weights, from the same trained weights and given the tokens before.
     batch   as published: the longer of the padded source and target of the current batch. Outputs of a sample depend on
             its padding and on other samples, and there is no step form, since a step does not know the length.
 
