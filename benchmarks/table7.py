@@ -13,8 +13,8 @@ vanilla    softmax with the N x N matrix written out (torch's math kernel), as t
            memory from 3K on. `vanilla_fused` is our `vanilla`: fused kernels, where torch has one (on a CPU not with
            dropout, so not in training).
 
-All models of a length and mode take turns; a ratio is the median over the turns. Memory is the peak of a call less what
-was in use before it (weights, optimiser). A model that runs out of memory is named so at this length and at longer
+All models and lengths of a mode take turns; a ratio is the median over the turns. Memory is the peak of a call less
+what was in use before it (weights, optimiser). A model that runs out of memory is named so at this length and at longer
 ones, which are not tried. On a CPU, where the system would stop the process, a model is left out if it may need more
 than the free memory, estimated as quadratic growth from the length before. Where vanilla has no number there is no
 ratio, only steps a second.
@@ -53,9 +53,10 @@ from benchmarks.harness.table7_findings import (
     lines_of,
     published_rows,
     tables_of,
+    turn_name,
 )
 from benchmarks.harness.tables import RESULTS, markdown, show
-from benchmarks.harness.timing import Timings, interleaved
+from benchmarks.harness.timing import interleaved, progress
 from benchmarks.harness.workload import Workload, make_workload, stepper
 
 PRESET = "qin2022/table6_lra"
@@ -125,37 +126,33 @@ def peak_or_reason(run: Callable[[], object], before: float | None, growth: floa
 
 
 def measure(names: Sequence[str], lengths: Sequence[int], given: argparse.Namespace) -> dict[str, Findings]:
-    """Measures the models at all lengths, in turns, both modes."""
+    """Measures the models at all lengths: memory one after another, then times in turns, both modes."""
     found = {mode: Findings() for mode in MODES}
-    for length, shorter in zip(lengths, [None, *lengths[:-1]], strict=True):
-        prepared = synthetic_data.classes_of(length, 2 * given.batch)
-        workloads = {name: workload_of(name, prepared, given) for name in names}
-        for mode, findings in found.items():
-            failed = {} if shorter is None else dict(findings.failed[shorter])
-            runs, peaks = {}, {}
-            for name in [name for name in names if name not in failed]:
-                run = (inference if mode == "inference" else stepper_of)(workloads[name])
-                run = written_out(run) if name == BASELINE else run
-                before = None if shorter is None else findings.bytes[shorter][name]
-                peak = peak_or_reason(run, before, (length / (shorter or length)) ** 2, given.device)
-                if isinstance(peak, str):
-                    failed[name] = peak
-                else:
-                    runs[name], peaks[name] = run, peak
-            what = f"{mode}, N = {length}"
-            findings.times[length] = interleaved(runs, given.seconds, what, given.turns) if runs else Timings({})
-            findings.bytes[length], findings.failed[length] = peaks, failed
+    data = {length: synthetic_data.classes_of(length, 2 * given.batch) for length in lengths}
+    workloads = {(name, length): workload_of(name, data[length], given) for length in lengths for name in names}
+    for mode, findings in found.items():
+        runs: dict[str, Callable[[], object]] = {}
+        for (name, length), workload in workloads.items():
+            shorter = max((n for n in lengths if n < length), default=length)
+            if reason := findings.failed.get((name, shorter)):
+                findings.failed[name, length] = reason
+                continue
+            progress(f"{mode}: memory of {name}, N = {length}")
+            run = inference(workload) if mode == "inference" else stepper(workload, waits=False)
+            run = written_out(run) if name == BASELINE else run
+            before = findings.bytes.get((name, shorter))
+            peak = peak_or_reason(run, before, (length / shorter) ** 2, given.device)
+            if isinstance(peak, str):
+                findings.failed[name, length] = peak
+            else:
+                runs[turn_name(name, length)], findings.bytes[name, length] = run, peak
+        findings.times = interleaved(runs, given.seconds, mode, given.turns)
     return found
-
-
-def stepper_of(workload: Workload) -> Callable[[], object]:
-    """Training steps on the first batch."""
-    return stepper(workload, waits=False)
 
 
 def options_given(rows: Sequence[str]) -> argparse.Namespace:
     """The command line, checked."""
-    options = parser(__doc__, seconds=20, devices=True)
+    options = parser(__doc__, seconds=120, devices=True)
     options.add_argument("--lengths", default=LENGTHS, help="default: %(default)s")
     options.add_argument("--models", default=",".join([BASELINE, FUSED, *rows[1:]]), help="default: all of the table")
     options.add_argument("--batch", type=int, help="samples (default: 32 on a GPU, 1 on a CPU)")
@@ -181,13 +178,13 @@ def main() -> None:
     environment = begin(given.threads, given.device)
     torch.manual_seed(0)
     found = measure(names, lengths, given)
-    files = []
+    files, choices = [], {name: model_choice(name) for name in names}
     for mode, findings in found.items():
-        for number, (what, rows) in enumerate(tables_of(findings, mode, names, lengths), start=1):
+        for number, (what, rows) in enumerate(tables_of(findings, mode, choices, lengths), start=1):
             title = f"Table 7, {mode}, batch {given.batch}: {what}"
             files.append(show(f"table7_{mode}_{number}", title, rows, environment, given.out))
     (given.out / "table7.md").write_text("\n\n".join(markdown(file) for file in files if file) + "\n")
-    if BASELINE in found["training"].failed[lengths[0]]:
+    if any((BASELINE, lengths[0]) in findings.failed for findings in found.values()):
         print(f"no figure: {BASELINE} is {OUT_OF_MEMORY} at the shortest length, and lines are relative to it")
         return
     path = speed_by_length(lines_of(found, names, lengths), lengths[0], given.batch, given.out / "table7.png")

@@ -28,6 +28,9 @@ means are taken, has one more factor: their number. Means at full width are smal
 The sum over all pairs of cos^2 is the squared Frobenius norm of U U^T (N x N) and also of U^T U (D x D). The smaller
 matrix is computed, so all forms cost O(N D min(N, D)) but absolute values, which have no such form: O(N^2 D), and N^2
 numbers of memory per head. At full width D is the model width: with n > D that is H times as many products as per head.
+Of a training step (losses alone, one thread of a busy CPU, `python -m benchmarks.orthogonality_loss`) the first three
+forms took 1 % on SCAN, 2 to 3 % on sort-of-CLEVR and 4.3 to 5.7 % at LRA's sizes (64 to 4,096 tokens), at either width;
+the unnormalized ones, which autograd differentiates, 2, 6 and 8 %.
 The smallest possible m is (n - D) / (D (n - 1)) for n > D. At 0 the norms, as square roots, have no derivative; there
 the gradient is 0.
 """
