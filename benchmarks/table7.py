@@ -3,9 +3,9 @@ of training, relative to vanilla in the same run, beside the published ratios.
 
 Settings of the paper (section 5.3: "the same configurations of the Skyformer"): LRA's byte-level text, 2 layers of
 width 64, 2 heads, GLU parts 85 wide, the models of `experiment=qin2022/table6_lra`. Random bytes of one length without
-padding stand for the reviews, since speed depends on sizes only. Not in the paper, so guesses: batches of 32 (in
-Skyformer's code for Text; on a CPU 1 is the default) and K = 1,024. Published: one A6000 of 48 GB, number format not
-said; here float32, or `train.precision=bf16-mixed` behind the options.
+padding stand for the reviews, since speed depends on sizes only. Not said in the paper, so guesses: the batch (that
+preset's; on a CPU 1 is the default) and K = 1,024. Published: one A6000 of 48 GB, number format not said; here float32,
+or `train.precision=bf16-mixed` behind the options.
 
 inference  logits and loss of one batch, no gradients, no dropout
 training   one step as in `benchmarks.orthogonality_loss`: forward, backward, clipping, AdamW; no Lightning, no loading
@@ -57,7 +57,7 @@ from benchmarks.harness.table7_findings import (
 )
 from benchmarks.harness.tables import RESULTS, markdown, show
 from benchmarks.harness.timing import interleaved, progress
-from benchmarks.harness.workload import Workload, make_workload, stepper
+from benchmarks.harness.workload import Workload, make_config, make_workload, stepper
 
 PRESET = "qin2022/table6_lra"
 MODES = ("inference", "training")
@@ -155,12 +155,11 @@ def options_given(rows: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, seconds=120, devices=True)
     options.add_argument("--lengths", default=LENGTHS, help="default: %(default)s")
     options.add_argument("--models", default=",".join([BASELINE, FUSED, *rows[1:]]), help="default: all of the table")
-    options.add_argument("--batch", type=int, help="samples (default: 32 on a GPU, 1 on a CPU)")
+    options.add_argument("--batch", type=int, help="samples (default: the preset's on a GPU, 1 on a CPU)")
     options.add_argument("--turns", type=int, default=5, help="turns at least (default: %(default)s)")
     options.add_argument("--out", type=Path, default=RESULTS, help="folder (default: benchmarks/results)")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
-    given.batch = given.batch or (32 if given.device.type == "cuda" else 1)
     known = {FUSED, *rows}
     for name in given.models.split(","):
         if name not in known:
@@ -176,6 +175,9 @@ def main() -> None:
     given = options_given(published_rows())
     names, lengths = given.models.split(","), sorted({int(n) for n in given.lengths.split(",")})
     environment = begin(given.threads, given.device)
+    if given.batch is None:
+        preset = make_config("lra_text", BASELINE, [f"experiment={PRESET}"])
+        given.batch = preset.train.batch_size if given.device.type == "cuda" else 1
     torch.manual_seed(0)
     found = measure(names, lengths, given)
     files, choices = [], {name: model_choice(name) for name in names}
