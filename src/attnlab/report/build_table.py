@@ -116,10 +116,10 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
 
 
 def _require_one_data(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
-    """Checks that the finished runs of a mean were trained and tested on the same data, by its hash."""
+    """Checks that the runs of a cell that count were trained and tested on the same data, by its hash."""
     seeds: dict[str, list[int]] = {}
     for run in runs:
-        if run.state == "finished" and (found := run.result.get("data", {}).get("hash")):
+        if (run.state == "finished" or run.diverged) and (found := run.data.get("hash")):
             seeds.setdefault(found, []).append(run.seed)
     if len(seeds) > 1:
         told = "; ".join(f"data {name}: seed {listed(map(str, numbers), 8)}" for name, numbers in seeds.items())

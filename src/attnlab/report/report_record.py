@@ -11,6 +11,7 @@ from typing import Any
 
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
 from attnlab.report.analysis_record import Comparison, HypothesisAnswer, SpentRuns
+from attnlab.report.failures.failure_record import SuccessReport
 
 
 class ReportError(Exception):
@@ -75,7 +76,6 @@ class ReportCell(Record):
     n: Integral
     best: tuple[Integral | str, Real] | None = None
     worst: tuple[Integral | str, Real] | None = None
-    bimodal: bool | None = None
     chosen: str | None = None
     published: PublishedValue | None = None
     difference: Real | None = None
@@ -118,6 +118,7 @@ class ReportFigure(Record):
 class ReportFile(Record):
     """The content of the file.
 
+    success:    failures of every row; None = the experiment declares no threshold.
     hypotheses: declared ones, answered; None = the file is older than they are.
     highlight:  the row of interest.
     budget:     runs spent on each task and model; None = the file is older.
@@ -129,6 +130,7 @@ class ReportFile(Record):
     columns: list[ReportColumn]
     rows: list[ReportRow]
     comparisons: list[Comparison] = field(default_factory=list)
+    success: SuccessReport | None = None
     hypotheses: list[HypothesisAnswer] | None = None
     highlight: str | None = None
     budget: list[SpentRuns] | None = None

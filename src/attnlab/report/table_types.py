@@ -11,12 +11,12 @@ from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Report
 from attnlab.config.user_error import UserError
-from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
+from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import APART, bimodal, holm, mean, paired, sd
+from attnlab.report.statistics import holm, mean, paired, sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -80,18 +80,6 @@ class Cell:
         """Seed and value of the best or the worst run."""
         sign = -1 if lower_is_better(self.column.metric) == best else 1
         return max(self.values.items(), key=lambda pair: sign * pair[1]) if self.values else None
-
-    @property
-    def scattered(self) -> bool:
-        """Whether a mean alone would mislead, as seeds are far apart; for percentages and perplexities only."""
-        values = list(self.values.values())
-        apart = APART if self.column.unit == SHARE.name else abs(self.mean or 0) / 4
-        return len(values) > 1 and self.column.metric not in OF_RUNS and max(values) - min(values) >= apart
-
-    @property
-    def bimodal(self) -> bool:
-        """Whether seeds fall into two groups."""
-        return self.scattered and bimodal(list(self.values.values()))
 
     @property
     def published_number(self) -> float | None:
