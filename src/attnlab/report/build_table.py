@@ -12,11 +12,13 @@ from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import run_label
 from attnlab.learn.metric_units import lower_is_better, same_unit
+from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Column, Table, TableError
+from attnlab.report.test_set_error import with_test_set_errors
 
 
 def value_of(key: str, run: FoundRun) -> Any:
@@ -70,7 +72,8 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
             cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column))
     if report.average is not None:
         columns = [*columns, _with_average(report.average, cells, columns, published)]
-    return Table(report, columns, cells, runs, published)
+    tested = {row: with_lengths(with_test_set_errors(given, runs), runs) for row, given in cells.items()}
+    return Table(report, columns, tested, runs, published)
 
 
 def meets(value: Any, wanted: Any) -> bool:
@@ -116,10 +119,10 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
 
 
 def _require_one_data(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
-    """Checks that the finished runs of a mean were trained and tested on the same data, by its hash."""
+    """Checks that the runs of a cell that count were trained and tested on the same data, by its hash."""
     seeds: dict[str, list[int]] = {}
     for run in runs:
-        if run.state == "finished" and (found := run.result.get("data", {}).get("hash")):
+        if (run.state == "finished" or run.diverged) and (found := run.data.get("hash")):
             seeds.setdefault(found, []).append(run.seed)
     if len(seeds) > 1:
         told = "; ".join(f"data {name}: seed {listed(map(str, numbers), 8)}" for name, numbers in seeds.items())

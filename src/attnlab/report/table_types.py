@@ -11,12 +11,13 @@ from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Report
 from attnlab.config.user_error import UserError
-from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
+from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
+from attnlab.report.length_breakdown import LengthPart, one_length
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import APART, bimodal, holm, mean, paired, sd
+from attnlab.report.statistics import holm, mean, paired, sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -52,13 +53,27 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs of one row and column; `chosen` names the best value of the keys in `best_over`."""
+    """Runs of one row and column.
+
+    chosen:         the best value of the keys in `best_over`.
+    examples:       test examples of each run, where the metric is a share of them and their number is recorded.
+    test_set_error: `report.test_set_error`, in points.
+    by_length:      `report.length_breakdown`.
+    """
 
     row: str
     column: Column
     seeds: Sequence[ReportSeed]
     published: Value | None = None
     chosen: str = ""
+    examples: int | None = None
+    test_set_error: float | None = None
+    by_length: Sequence[LengthPart] | None = None
+
+    @property
+    def one_length(self) -> LengthPart | None:
+        """The length that carries the mean, if there is one."""
+        return one_length(self.by_length or (), len(self.values))
 
     @property
     def values(self) -> dict[int, float]:
@@ -80,18 +95,6 @@ class Cell:
         """Seed and value of the best or the worst run."""
         sign = -1 if lower_is_better(self.column.metric) == best else 1
         return max(self.values.items(), key=lambda pair: sign * pair[1]) if self.values else None
-
-    @property
-    def scattered(self) -> bool:
-        """Whether a mean alone would mislead, as seeds are far apart; for percentages and perplexities only."""
-        values = list(self.values.values())
-        apart = APART if self.column.unit == SHARE.name else abs(self.mean or 0) / 4
-        return len(values) > 1 and self.column.metric not in OF_RUNS and max(values) - min(values) >= apart
-
-    @property
-    def bimodal(self) -> bool:
-        """Whether seeds fall into two groups."""
-        return self.scattered and bimodal(list(self.values.values()))
 
     @property
     def published_number(self) -> float | None:
