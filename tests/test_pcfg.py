@@ -406,7 +406,8 @@ def test_the_yaml_and_its_options() -> None:
 
 def vars_of_default() -> dict[str, object]:
     task = Pcfg()
-    return {key: getattr(task, key) for key in ("split", "substitutivity", "overgeneralisation")}
+    keys = ("split", "substitutivity", "overgeneralisation", "validation_share", "data_seed")
+    return {key: getattr(task, key) for key in keys}
 
 
 @pytest.mark.parametrize(
@@ -416,6 +417,7 @@ def vars_of_default() -> dict[str, object]:
         (["task.split=overgeneralisation", "task.overgeneralisation=0.002"], "expected one of 0.0001, 0.0005, 0.001"),
         (["task.split=iid", "task.substitutivity=equally_distributed"], "read only with task.split=substitutivity"),
         (["train.selection=best_validation"], "task pcfg has no validation set"),
+        (["task.data_seed=1"], "read only with task.validation_share above 0; leave it at 0"),
     ],
 )
 def test_wrong_options_are_named(words: list[str], complaint: str) -> None:
