@@ -11,7 +11,8 @@ from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import run_label
-from attnlab.learn.metric_units import lower_is_better, same_unit
+from attnlab.learn.metric_units import same_unit
+from attnlab.report.chosen_value import chosen_cell, require_validation
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
@@ -34,6 +35,14 @@ def row_name(report: Report, run: FoundRun) -> str:
     """The name of the row that a run belongs to."""
     joined = ", ".join(show(value_of(key, run)) for key in report.rows)
     return str(report.row_names.get(joined, joined))
+
+
+def runs_by_row(report: Report, runs: Sequence[FoundRun]) -> dict[str, list[FoundRun]]:
+    """The runs of every row by its name."""
+    by_row = defaultdict(list)
+    for run in runs:
+        by_row[row_name(report, run)].append(run)
+    return by_row
 
 
 def columns_of(report: Report) -> list[Column]:
@@ -59,9 +68,8 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     Raises:
         TableError: one mean would be over runs of different settings.
     """
-    columns, by_row = columns_of(report), defaultdict(list)
-    for run in runs:
-        by_row[row_name(report, run)].append(run)
+    require_validation(report)
+    columns, by_row = columns_of(report), runs_by_row(report, runs)
     cells: dict[str, dict[str, Cell]] = {row: {} for row in by_row}
     for row, column in product(by_row, columns):
         where = column.where.items()
@@ -79,17 +87,16 @@ def meets(value: Any, wanted: Any) -> bool:
 
 
 def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], published: Value | None) -> Cell:
-    """The cell of some runs; with `best_over`, of the runs with the best mean."""
+    """The cell of some runs; with `best_over`, of the runs with the best value."""
     groups = defaultdict(list)
     for run in runs:
         groups[", ".join(f"{key}={show(value_of(key, run))}" for key in report.best_over)].append(run)
-    found = []
+    found = {}
     for chosen, members in groups.items():
         _require_one_setting(row, column, members)
         seeds = [_seed(run, column.metric) for run in members]
-        found.append(Cell(row, column, sorted(seeds, key=lambda seed: seed.seed), published, chosen))
-    sign = -1 if lower_is_better(column.metric) else 1
-    return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
+        found[chosen] = Cell(row, column, sorted(seeds, key=lambda seed: seed.seed), published, chosen)
+    return chosen_cell(report, found, groups)
 
 
 def _seed(run: FoundRun, metric: str) -> ReportSeed:

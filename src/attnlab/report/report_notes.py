@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from attnlab.config.message_text import listed
+from attnlab.report.build_table import runs_by_row
+from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
 from attnlab.report.table_types import Table
@@ -66,8 +68,8 @@ def notes(table: Table) -> list[str]:
     lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
-    chosen = [f"{cell.row}, {cell.column.name}: {cell.chosen}" for cell in table.each() if cell.chosen]
-    lines += [f"best of the values tried, chosen by the numbers shown: {'; '.join(chosen)}"] if chosen else []
+    lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})
+    lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
     apart = [f"{cell.row} ({cell.column.name})" for cell in table.each() if cell.bimodal]
     lines += [f"seeds in two groups, so that the mean is no run's value: {', '.join(apart)}"] if apart else []
     lines += _distinct(debug_note(run.result) for run in runs)

@@ -65,7 +65,8 @@ class ReportCell(Record):
     """Runs of one row and column.
 
     best, worst: seed and value.
-    chosen: the best of several values of a key.
+    chosen: the one shown of several values of a key.
+    chosen_by: the validation that chose it; empty or None: the shown numbers did.
     """
 
     column: str
@@ -76,6 +77,7 @@ class ReportCell(Record):
     worst: tuple[Integral | str, Real] | None = None
     bimodal: bool | None = None
     chosen: str | None = None
+    chosen_by: str | None = None
     published: PublishedValue | None = None
     difference: Real | None = None
     difference_in_sd: Real | None = None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,13 +51,22 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs of one row and column; `chosen` names the best value of the keys in `best_over`."""
+    """Runs of one row and column.
+
+    chosen:    the value of the keys in `best_over` that is shown.
+    chosen_by: the validation that chose it; empty if the shown numbers did.
+    """
 
     row: str
     column: Column
     seeds: Sequence[ReportSeed]
     published: Value | None = None
     chosen: str = ""
+    chosen_by: str = ""
+
+    def taken_by(self, validation: str) -> "Cell":
+        """The cell as a choice by this validation."""
+        return replace(self, chosen_by=validation)
 
     @property
     def values(self) -> dict[int, float]:
