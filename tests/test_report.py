@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import random
 import re
 import subprocess
 import sys
@@ -29,9 +30,9 @@ from attnlab.report.read_runs import Unreadable, look, run_folders
 from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report
 from attnlab.report.run_selection import plain_report, select_glob
-from attnlab.report.statistics import bimodal, interval, mean, paired, sd
+from attnlab.report.statistics import bimodal, holm, interval, mean, paired, sd, t_test
 from attnlab.report.table_types import TableError
-from attnlab.report.table_writers import latex, mean_and_sd
+from attnlab.report.table_writers import each_seed, latex, mean_and_sd
 from attnlab.run.evaluate_run import unfinished
 
 EXPERIMENT = "park2024/table4_scan_small"
@@ -78,7 +79,7 @@ def test_means_are_over_finished_seeds_only(made: Make, tmp_path: Path) -> None:
     cell = table_of(tmp_path / "runs", SIMPLE).cells["linear"]["ood"]
     assert cell.values == {0: 40.0, 1: 50.0}
     assert (cell.mean, cell.sd) == (45.0, pytest.approx(50**0.5))
-    assert mean_and_sd(cell) == "45.0 ± 7.1 (2 of 4) [40.0, 50.0]"
+    assert mean_and_sd(cell) == "45.0 ± 7.1 (2 of 4)" and each_seed(cell) == "40.0, 50.0"
     assert (cell.extreme(True), cell.extreme(False)) == ((1, 50.0), (0, 40.0))
     assert {seed.seed: seed.state for seed in cell.seeds}[2] == "failed"
 
@@ -196,16 +197,35 @@ def test_published_values_stand_beside_ours(made: Make, tmp_path: Path) -> None:
 
 def test_statistics_of_a_handful() -> None:
     assert mean([1, 2, 6]) == 3 and sd([1, 2, 6]) == pytest.approx(7**0.5) and sd([1]) is None
+    # t(0.975, 4) = 2.776 of any table, standard error sqrt(2.5 / 5)
     low, high = interval([1.0, 2.0, 3.0, 4.0, 5.0])
-    # of all 3,125 resamples; by hand: the 79th smallest and largest means
-    means = sorted(sum(draw) / 5 for draw in __import__("itertools").product([1, 2, 3, 4, 5], repeat=5))
-    assert (low, high) == (means[78], means[-79])
-    assert interval([3.0] * 8) == (3.0, 3.0) and interval(list(range(8))) == interval(list(range(8)))
-    five = {seed: 10.0 + seed for seed in range(5)}
-    difference, low, high, method = paired(five, {seed: 9.0 + 0.5 * seed for seed in range(5)})
-    assert difference == 2.0 and low < 2.0 < high and "5 seeds" in method
-    assert paired({0: 1.0, 1: 3.0}, {0: 0.0, 1: 1.0, 2: 9.0}) == (1.5, 1.0, 2.0, "range over 2 paired seeds")
+    assert (3 - low, high - 3) == pytest.approx((2.7764 * 0.5**0.5,) * 2, abs=1e-4)
+    assert interval([3.0] * 8) == (3.0, 3.0)
+    # Student (1908): hours of sleep gained by ten patients, two drugs; t = 4.0621 with 9 degrees of freedom
+    first = dict(enumerate((0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0)))
+    second = dict(enumerate((1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)))
+    found = paired(second, first)
+    assert (found.mean, found.low, found.high) == pytest.approx((1.58, 0.7001142, 2.4598858))
+    assert found.p == pytest.approx(0.002833, abs=1e-6) and found.by_seed[8] == pytest.approx(4.6)
+    # an interval does not depend on the difference that the test asks about
+    assert paired(second, first, 1.58).p == pytest.approx(1) and paired(second, first, 1.58).low == found.low
+    few = paired({0: 1.0, 1: 3.0}, {0: 0.0, 1: 1.0, 2: 9.0})
+    assert (few.mean, few.low, few.high, few.p, few.method) == (1.5, 1.0, 2.0, None, "range over 2 paired seeds")
     assert paired({0: 1.0}, {0: 0.0}) is None
+    assert t_test([2.0] * 5) == 0 and t_test([2.0] * 5, 2.0) == 1
+
+
+def test_intervals_of_five_normal_seeds_have_their_coverage() -> None:
+    """4,000 times five normal seeds: the standard error of the share is 0.34 points."""
+    source = random.Random(16)
+    ends = [interval([source.gauss(3, 2) for _ in range(5)]) for _ in range(4_000)]
+    assert 0.94 <= mean([low <= 3 <= high for low, high in ends]) <= 0.96
+
+
+def test_holm_corrects_as_worked_by_hand() -> None:
+    """Smallest first: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 1 * 0.04, which is not below the one before."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1.0, 1.0] and holm([]) == []
 
 
 def test_two_groups_need_five_seeds_and_two_in_each() -> None:
@@ -220,7 +240,7 @@ def test_seeds_far_apart_are_written_out(made: Make, tmp_path: Path, capsys: pyt
     words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
     assert report_main(words) == 0
     said = capsys.readouterr().out
-    assert "66.7 ± 28.0 (3) [50.0, 51.0, 99.0]" in said and "no run's value" not in said
+    assert "66.7 ± 28.0 (3)" in said and "50.0, 51.0, 99.0" in said and "no run's value" not in said
     [bars] = json.loads((tmp_path / "out" / "report.json").read_text())["figures"]
     assert "bar: mean of 3 seeds, dot: one seed." in bars["caption"]
     for seed, ood in ((3, 0.49), (4, 0.98)):

@@ -15,16 +15,13 @@ from support.written_runs import OOD, a_run
 from attnlab.analysis.head_heatmaps import WEIGHTS, draw_maps
 from attnlab.analysis.summary_captions import norms_title, values_seen, weights_seen
 from attnlab.analysis.summary_types import AttentionSummary, Maps
-from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Picture, Report
 from attnlab.plots.style import COLOURS, STRONG, line_looks
-from attnlab.report import hypothesis_answers
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.figures import length_and_training_curves as curves
 from attnlab.report.figures.draw_figures import draw
-from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import FoundRun, look
 from attnlab.report.table_types import Table
 
@@ -84,31 +81,6 @@ def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
     assert "First mean below 50 %: linear at length 4; mine at length 4." in caption
     with Image.open(path) as file:
         assert file.info["Description"] == caption and 880 <= file.width <= 1000
-
-
-def test_hypotheses_are_answered_by_the_interval(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {(0.5, 2.0): "holds", (-2.0, -0.5): "fails", (0.0, 0.0): "fails", (-1.0, 1.0): "open"}
-    monkeypatch.setattr(hypothesis_answers, "FEWEST", 1)
-    for (low, high), verdict in found.items():
-        monkeypatch.setattr(hypothesis_answers, "paired", lambda *_, ends=(low, high): (sum(ends) / 2, *ends, "how"))
-        assert [one.verdict for one in answers(table)] == [verdict]
-    monkeypatch.undo()
-    [answer] = answers(table)
-    assert (answer.verdict, answer.reason) == ("open", "1 common seed, two are needed for a spread")
-    late = Hypothesis(row="late", than="linear", column="ood")
-    table.report.hypotheses[:] = [late]
-    assert [(one.verdict, one.reason) for one in answers(table)] == [("not measured", "no number of late")]
-
-
-def test_names_in_hypotheses_are_checked(table: Table) -> None:
-    hypothesis_answers.require_known(table, rows_too=True)
-    for changed, message in (
-        ({"column": "odd"}, "no column odd; nearest: ood"),
-        ({"than": "linea"}, "no such row; nearest: linear"),
-    ):
-        table.report.hypotheses[:] = [Hypothesis(**{"row": "mine", "than": "linear", "column": "ood"} | changed)]
-        with pytest.raises(ConfigError, match=message):
-            hypothesis_answers.require_known(table, rows_too=True)
 
 
 def test_the_row_of_interest_can_be_named(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

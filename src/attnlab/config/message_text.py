@@ -63,6 +63,11 @@ def hint(word: str | None) -> str:
     return f"; nearest: {word}" if word else ""
 
 
+def counted(number: int | None, noun: str) -> str:
+    """A number of things: `1 run`, `3 runs`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def listed(words: Iterable[str], most: int = 60) -> str:
     """Words joined by commas; a long list is cut."""
     words = list(words)

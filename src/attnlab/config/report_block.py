@@ -1,7 +1,7 @@
 """The typed `report:` block of an experiment: the table and figures that `report.py` makes; no part of any run."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 
@@ -16,11 +16,15 @@ class Average:
 
 @dataclass(kw_only=True)
 class Hypothesis:
-    """A claim that a report answers from its numbers: in a column, one row is better than another."""
+    """A claim, declared before the runs, that a report answers from its numbers: one row differs from another."""
 
     row: str
     than: str
     column: str
+    direction: Literal["better", "higher", "lower"] = "better"
+    """of the claimed difference; better: higher or lower, as the column's metric has it"""
+    threshold: Annotated[float, "[0, inf)"] = 0.0
+    """the difference is claimed to be larger than this, in the unit of the column"""
 
 
 @dataclass(kw_only=True)

@@ -124,7 +124,7 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
     else:
         text = f"{given:,.{_digits(size, _NAMED.get(unit, Unit(unit)))}f}"
     text = text if text.strip("-0.") else text.removeprefix("-")
-    return f"+{text}" if signed and given > 0 else text
+    return f"+{text}" if signed and given > 0 and text.strip("0.") else text
 
 
 def _digits(size: float, unit: Unit) -> int:

@@ -69,6 +69,7 @@ class Status(Record):
     attnlab: str = ""
     started: str = ""
     commits: list[dict] = field(default_factory=list)
+    declared: list[dict] = field(default_factory=list)
     hardware: dict = field(default_factory=dict)
     data: dict = field(default_factory=dict)
     logging: StoredLogging | None = None

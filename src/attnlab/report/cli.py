@@ -17,6 +17,7 @@ from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import headlines
 from attnlab.report import flat_lines
 from attnlab.report import report_record as records
+from attnlab.report.analysis_record import Comparison
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.hypothesis_answers import answers, require_known, sentence
@@ -26,6 +27,7 @@ from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import compared, latex, markdown, print_report, record
+from attnlab.report.tuning_budget import budget_lines, spent_runs
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -124,7 +126,8 @@ def _report(argv: Sequence[str]) -> int:
     out = options.out or _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
-    lines = _sentences(table, selection, comparisons, undrawn)
+    spent = spent_runs(table.runs)
+    lines = _sentences(table, selection, comparisons, undrawn) | {"Tuning budget": budget_lines(spent)}
     print_report(table, lines)
     # without the options that say where it goes
     kept = [word for word in line.words if not word.startswith(("out=", "logger="))]
@@ -137,6 +140,7 @@ def _report(argv: Sequence[str]) -> int:
         "problems": lines["Without a number"],
         "notes": lines["To know"],
         "origin": origin(table),
+        "budget": spent,
         "figures": figures,
     }
     report = record(table, comparisons, more)
@@ -172,7 +176,7 @@ def _remove_former_pictures(out: Path, drawn: set[str]) -> None:
 
 
 def _sentences(
-    table: Table, selection: RunSelection, comparisons: Sequence[records.Comparison], undrawn: Sequence[str]
+    table: Table, selection: RunSelection, comparisons: Sequence[Comparison], undrawn: Sequence[str]
 ) -> dict[str, list[str]]:
     """The sentences below a table, by their headings."""
     return {

@@ -1,30 +1,39 @@
-"""Answers to the hypotheses that an experiment declares: holds, fails, open, not measured.
+"""Answers to the hypotheses that an experiment declares: supported, not supported, not enough seeds.
 
-A hypothesis says that one row is better than another in a column. It is answered from the differences over the seeds
-that both rows have: it holds where the whole 95 % interval (`statistics.paired`) is on the claimed side of zero, and
-fails where it is on the other side or where both rows have the same number in every seed. Otherwise it is open: the
-interval holds zero, or there are fewer than five seeds, which have no interval.
+A hypothesis says that one row differs from another in a column, in a direction and by more than a threshold. It is
+tested with the differences over the seeds that both rows have, by the two-sided paired t-test of `statistics.paired`
+against the threshold. The p-values are corrected by Holm's method over all hypotheses that the experiment declares,
+also those that have no runs yet. A hypothesis is supported where the mean difference is beyond the threshold in the
+claimed direction and the corrected p-value is at most 0.05. Below five common seeds there is no test.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
 from attnlab.config.check import ConfigError
-from attnlab.config.message_text import hint, listed
+from attnlab.config.message_text import counted, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Hypothesis
+from attnlab.config.type_check import build
 from attnlab.learn.metric_units import lower_is_better, number
-from attnlab.report.report_record import HypothesisAnswer
-from attnlab.report.statistics import FEWEST, paired
+from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.read_runs import FoundRun
+from attnlab.report.statistics import FEWEST, LEVEL, PairedDifference, holm, p_text, paired
 from attnlab.report.table_types import Column, Table
+from attnlab.run.provenance import commit_text
 
-HOLDS, FAILS, OPEN, NOT_MEASURED = VERDICTS = ("holds", "fails", "open", "not measured")
+SUPPORTED, NOT_SUPPORTED, TOO_FEW = VERDICTS = ("supported", "not supported", "not enough seeds")
 
 
 def answers(table: Table) -> list[HypothesisAnswer]:
     """The answers to all hypotheses of a table's report."""
     columns = {column.name: column for column in table.columns}
+    asked = [(one, columns[one.column]) for one in table.report.hypotheses]
+    tested = [_difference(table, one, column) for one, column in asked]
+    corrected = holm([1.0 if not found or found.p is None else found.p for found in tested])
     return [
-        HypothesisAnswer(row=one.row, than=one.than, column=one.column, verdict=verdict, reason=reason)
-        for one in table.report.hypotheses
-        for verdict, reason in [_answer(table, one, columns[one.column])]
+        _answer(table, one, column, found, p) for (one, column), found, p in zip(asked, tested, corrected, strict=True)
     ]
 
 
@@ -52,31 +61,94 @@ def require_known(table: Table, rows_too: bool) -> None:
 
 def sentence(answer: HypothesisAnswer) -> str:
     """A hypothesis and its answer in one line."""
-    claim = f"{answer.row} is better than {answer.than} in {answer.column}"
-    return f"{answer.verdict}: {claim} ({answer.reason})"
+    return f"{answer.verdict}: {answer.said} ({answer.reason}; {answer.declared})"
 
 
-def _answer(table: Table, asked: Hypothesis, column: Column) -> tuple[str, str]:
-    """Verdict and reason."""
-    cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)}
-    values = {row: cell.values if cell else {} for row, cell in cells.items()}
-    if lacking := [row for row, found in values.items() if not found]:
-        return NOT_MEASURED, f"no number of {' and '.join(lacking)}"
-    ours, theirs = values[asked.row], values[asked.than]
-    seeds = ours.keys() & theirs.keys()
-    differences = paired(ours, theirs)
-    if differences is None:
-        return OPEN, f"{len(seeds)} common seed{'' if len(seeds) == 1 else 's'}, two are needed for a spread"
-    mean, low, high, method = differences
-    ends = [number(value, column.unit, signed=True) for value in (mean, low, high)]
-    sign = -1 if lower_is_better(column.metric) else 1
-    reason = f"difference {ends[0]}, from {ends[1]} to {ends[2]}: {method}"
-    if len(seeds) < FEWEST:
-        better = sum(sign * (ours[seed] - theirs[seed]) > 0 for seed in seeds)
-        return OPEN, f"{reason}; better in {better} of {len(seeds)} seeds, an interval needs {FEWEST}"
-    worst, best = sorted((sign * low, sign * high))
-    if worst > 0:
-        return HOLDS, reason
-    if best < 0 or worst == best == 0:
-        return FAILS, reason
-    return OPEN, f"{reason}; the interval holds zero"
+def _difference(table: Table, asked: Hypothesis, column: Column) -> PairedDifference | None:
+    """The difference of the two rows, tested against the threshold in the claimed direction."""
+    ours, theirs = _values(table, asked, column)
+    return paired(ours, theirs, _sign(asked, column) * asked.threshold)
+
+
+def _values(table: Table, asked: Hypothesis, column: Column) -> list[dict[int, float]]:
+    """The numbers of both rows by seed."""
+    cells = [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)]
+    return [cell.values if cell else {} for cell in cells]
+
+
+def _sign(asked: Hypothesis, column: Column) -> int:
+    """1 where a higher number is claimed, else -1."""
+    lower = asked.direction == "lower" or (asked.direction == "better" and lower_is_better(column.metric))
+    return -1 if lower else 1
+
+
+def _answer(
+    table: Table, asked: Hypothesis, column: Column, found: PairedDifference | None, corrected: float
+) -> HypothesisAnswer:
+    """Verdict, reason and numbers of one hypothesis."""
+    beyond = f" by more than {number(asked.threshold, column.unit)}" if asked.threshold else ""
+    answer = HypothesisAnswer(
+        row=asked.row,
+        than=asked.than,
+        column=column.name,
+        verdict=TOO_FEW,
+        reason="",
+        claim=f"{asked.row} is {asked.direction} than {asked.than} in {column.name}{beyond}",
+        declared=_declared(table, asked, column),
+    )
+    rows = dict(zip((asked.row, asked.than), _values(table, asked, column), strict=True))
+    if lacking := [row for row, values in rows.items() if not values]:
+        return replace(answer, reason=f"no number of {' and '.join(lacking)}")
+    ours, theirs = rows.values()
+    common = len(ours.keys() & theirs.keys())
+    if found is None:
+        return replace(answer, reason=f"{counted(common, 'common seed')}, a test needs {FEWEST}")
+    sign = _sign(asked, column)
+    ends = [number(value, column.unit, signed=True) for value in (found.mean, found.low, found.high)]
+    answer = replace(answer, difference=found.mean, low=found.low, high=found.high)
+    reason = f"difference {ends[0]}, from {ends[1]} to {ends[2]}: {found.method}"
+    if found.p is None:
+        as_claimed = sum(sign * value > asked.threshold for value in found.by_seed.values())
+        return replace(answer, reason=f"{reason}; as claimed in {as_claimed} of {common}, a test needs {FEWEST}")
+    declared = len(table.report.hypotheses)
+    p = p_text(found.p) + (f", corrected for {declared} hypotheses {p_text(corrected)}" if declared > 1 else "")
+    beyond_it = sign * found.mean > asked.threshold
+    if corrected <= LEVEL and not beyond_it:
+        p += "; the test speaks against it"
+    verdict = SUPPORTED if corrected <= LEVEL and beyond_it else NOT_SUPPORTED
+    return replace(answer, verdict=verdict, reason=f"{reason}; {p}", p=found.p, corrected=corrected)
+
+
+def _declared(table: Table, asked: Hypothesis, column: Column) -> str:
+    """Whether the finished runs of both rows were begun under the hypothesis, with the commits of its first records."""
+    cells = [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)]
+    folders = {seed.folder for cell in cells if cell for seed in cell.seeds if seed.value is not None}
+    runs = [run for run in table.runs if str(run.folder) in folders]
+    if not runs:
+        return "no run yet"
+    records = [_record(run, asked) for run in runs]
+    before = [found for found in records if found is not None]
+    all_runs = counted(len(runs), "run")
+    if len(before) < len(runs):
+        return f"not declared before {len(runs) - len(before)} of {all_runs}"
+    commits = listed(sorted({commit_text(one.get("git", {})) for one in before}))
+    return f"declared before the {all_runs}, commit {commits}"
+
+
+def _record(run: FoundRun, asked: Hypothesis) -> Mapping[str, Any] | None:
+    """The record of a hypothesis that a run was begun under; None if there is none from before its first step."""
+    for one in run.declared:
+        if not one.get("step") and asked in _hypotheses(one.get("hypotheses")):
+            return one
+    return None
+
+
+def _hypotheses(stored: Any) -> Sequence[Hypothesis]:
+    """The hypotheses of a record; ones that this version cannot read are none."""
+    found = []
+    for one in stored if isinstance(stored, list) else ():
+        try:
+            found.append(build(Hypothesis, one))
+        except (TypeError, KeyError, AttributeError):
+            continue
+    return found

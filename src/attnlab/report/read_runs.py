@@ -28,6 +28,7 @@ class FoundRun:
         version, other settings.
     log_every: steps between the gradient norms that a spread is taken over; 0 = as they were logged.
     damaged: lines of metrics.csv that were left out when it was read.
+    declared: hypotheses that the run was trained under, each list with the step and commit of its first record.
     """
 
     folder: Path
@@ -37,6 +38,7 @@ class FoundRun:
     result: Mapping[str, Any] = field(default_factory=dict)
     log_every: int = 0
     damaged: int = 0
+    declared: Sequence[Mapping[str, Any]] = ()
 
     @property
     def seed(self) -> int:
@@ -136,7 +138,8 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
     every = (expected or {}).get("train", {}).get("log_every", 0)
-    return FoundRun(folder, config, *_state(config, status, result), result, every)
+    declared = status.get("declared", [])
+    return FoundRun(folder, config, *_state(config, status, result), result, every, declared=declared)
 
 
 def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:

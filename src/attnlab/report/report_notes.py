@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from attnlab.config.message_text import listed
+from attnlab.config.message_text import counted, listed
 from attnlab.report.build_table import runs_by_row
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.read_runs import FoundRun, short_name
@@ -28,7 +28,7 @@ def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
         by_state: dict[tuple[str, str | None], list[int]] = defaultdict(list)
         for seed in cell.seeds:
             if seed.value is None:
-                by_state[seed.named_state, seed.reason].append(cast(int, seed.seed))
+                by_state[seed.named_state, seed.reason].append(cast(int, seed.key))
         for (state, reason), seeds in by_state.items():
             found[cell.row, state, reason, tuple(seeds)].append(cell.column.name)
     whole = Counter(cell.row for cell in measured)
@@ -59,7 +59,7 @@ def notes(table: Table) -> list[str]:
     timed = f", without {unknown} whose time is not known" if unknown else ""
     seconds = made.seconds or 0.0
     spent = next(f"{seconds / size:.1f} {unit}" for unit, size in _TIMES.items() if seconds >= size or size == 1)
-    cost = f"{_count(made.runs, 'run')}, {spent} of training{timed}"
+    cost = f"{counted(made.runs, 'run')}, {spent} of training{timed}"
     lines = [f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}"]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
@@ -90,15 +90,11 @@ def commit_of(run: FoundRun) -> str:
     return commit_text(run.result.get("git", {}))
 
 
-def _count(number: int | None, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def origin(table: Table) -> Origin:
     """Commits, hardware, versions and cost of the runs behind a table."""
     runs = table.finished()
     hardware = [run.result.get("hardware", {}) for run in runs]
-    machines = [f"{h.get('gpu') or h.get('cpu')}, {_count(h.get('threads'), 'thread')}" for h in hardware if h]
+    machines = [f"{h.get('gpu') or h.get('cpu')}, {counted(h.get('threads'), 'thread')}" for h in hardware if h]
     versions = [run.result.get("versions", {}) for run in runs]
     packages = dict.fromkeys(name for one in versions for name in one)
     return Origin(

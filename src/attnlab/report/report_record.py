@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
+from attnlab.report.analysis_record import Comparison, HypothesisAnswer, SpentRuns
 
 
 class ReportError(Exception):
@@ -96,34 +97,6 @@ class ReportRow(Record):
     cells: list[ReportCell]
 
 
-@dataclass(frozen=True)
-class Comparison(Record):
-    """The difference of two rows over their common seeds."""
-
-    column: str
-    row: str
-    against: str
-    difference: Real | None
-    low: Real | None
-    high: Real | None
-    method: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class HypothesisAnswer(Record):
-    """A declared hypothesis and its answer.
-
-    verdict: holds, fails, open or not measured (`report.hypothesis_answers`).
-    reason:  the numbers behind the verdict.
-    """
-
-    row: str
-    than: str
-    column: str
-    verdict: str
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Origin(Record):
     """Cost, commits, hardware and versions of the runs behind a table."""
@@ -149,6 +122,7 @@ class ReportFile(Record):
 
     hypotheses: declared ones, answered; None = the file is older than they are.
     highlight:  the row of interest.
+    budget:     runs spent on each task and model; None = the file is older.
     """
 
     title: str
@@ -159,6 +133,7 @@ class ReportFile(Record):
     comparisons: list[Comparison] = field(default_factory=list)
     hypotheses: list[HypothesisAnswer] | None = None
     highlight: str | None = None
+    budget: list[SpentRuns] | None = None
     experiment: str
     train_command: str | None = None
     report_command: str | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
-from attnlab.config.message_text import command_line, hint, listed, show
+from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.report_block import Picture, Report
 from attnlab.config.run_identity import NOT_IDENTITY
@@ -88,8 +88,7 @@ def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = Fals
     left_out = ""
     if debugged:
         names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
-        counted = f"{len(debugged)} run{'' if len(debugged) == 1 else 's'}"
-        left_out = f"{counted} of {names} left out; include=debug adds them"
+        left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them"
     kept = [run for run in runs if run not in debugged]
     for word in words if kept else ():
         kept = _narrowed(kept, word)
@@ -230,9 +229,9 @@ def require_runs(selection: RunSelection) -> RunSelection:
         problem = f"runs={selection.name}: no run folder there (one holds config.yaml){skipped}{hint(near)}"
         raise ConfigError([problem], "report.py")
     states = Counter(run.state for run in selection.runs)
-    counted = ", ".join(f"{count} {state}" for state, count in states.items())
+    by_state = ", ".join(f"{count} {state}" for state, count in states.items())
     example = next((f" ({run.folder}: {run.reason})" for run in selection.runs if run.reason), "")
     then = f"; {selection.command}" if selection.command else ""
     raise TableError(
-        f"{selection.name}: no finished run among {len(selection.runs)} ({counted}){example}{left_out}{then}"
+        f"{selection.name}: no finished run among {len(selection.runs)} ({by_state}){example}{left_out}{then}"
     )

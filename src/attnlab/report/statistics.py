@@ -1,17 +1,15 @@
-"""Means, spreads and intervals over a handful of seeds."""
+"""Means, spreads, intervals and tests over a handful of seeds."""
 
-import itertools
 import math
-import random
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-ENUMERATED = 5
-"""up to this many seeds every resample is taken (5^5 = 3,125), beyond it `DRAWS` random ones"""
-DRAWS = 2_000
 FEWEST = 5
-"""seeds that an interval, or a statement on two groups, needs"""
+"""seeds that an interval and a test need"""
 APART, GAP = 10.0, 0.5
+LEVEL = 0.05
+"""of tests; intervals cover 1 - LEVEL"""
 
 
 def mean(values: Sequence[float]) -> float:
@@ -35,30 +33,83 @@ def bimodal(values: Sequence[float]) -> bool:
     return len(ordered) >= FEWEST and gap > GAP * (ordered[-1] - ordered[0])
 
 
-def paired(ours: Mapping[int, float], against: Mapping[int, float]) -> tuple[float, float, float, str] | None:
-    """Mean difference over common seeds, lower and upper end of its interval, and the method.
+@dataclass(frozen=True)
+class PairedDifference:
+    """The difference of two rows over the seeds that both have.
 
-    From five seeds on, the interval is a 95 % percentile bootstrap of the paired differences. With fewer it is their
-    range, which has no coverage. None with fewer than two common seeds.
+    by_seed:   differences, by seed.
+    low, high: ends of the interval.
+    p:         of the two-sided paired t-test; None with too few seeds.
+    method:    the interval in words.
     """
-    seeds = sorted(ours.keys() & against.keys())
-    differences = [ours[seed] - against[seed] for seed in seeds]
-    if len(seeds) < 2:
+
+    by_seed: Mapping[int, float]
+    mean: float
+    low: float
+    high: float
+    p: float | None
+    method: str
+
+
+def paired(ours: Mapping[int, float], against: Mapping[int, float], beyond: float = 0.0) -> PairedDifference | None:
+    """The mean difference over common seeds with its interval and test.
+
+    From five seeds on, interval and test are Student's for the mean of the paired differences, which they assume to be
+    normal: seeds that fall into successes and failures are not, and are counted instead (`report.failures`). With fewer
+    seeds the interval is the range of the differences, which has no coverage, and there is no test. None with fewer
+    than two common seeds.
+
+    Args:
+        beyond: the difference that the test asks about; the interval does not depend on it.
+    """
+    by_seed = {seed: ours[seed] - against[seed] for seed in sorted(ours.keys() & against.keys())}
+    differences = list(by_seed.values())
+    if len(by_seed) < 2:
         return None
-    if len(seeds) < FEWEST:
-        return mean(differences), min(differences), max(differences), f"range over {len(seeds)} paired seeds"
-    low, high = interval(differences)
-    return mean(differences), low, high, f"95 % paired bootstrap, {len(seeds)} seeds"
+    if len(by_seed) < FEWEST:
+        ends = min(differences), max(differences)
+        return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {len(by_seed)} paired seeds")
+    p = t_test(differences, beyond)
+    return PairedDifference(
+        by_seed, mean(differences), *interval(differences), p, f"95 % paired t interval, {len(by_seed)} seeds"
+    )
 
 
-def interval(values: Sequence[float], coverage: float = 0.95) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean; the same values give the same interval."""
-    draws: Iterable[Sequence[float]]
-    if len(values) <= ENUMERATED:
-        draws = itertools.product(values, repeat=len(values))
-    else:
-        source = random.Random(0)
-        draws = (source.choices(values, k=len(values)) for _ in range(DRAWS))
-    means = sorted(mean(draw) for draw in draws)
-    tail = (1 - coverage) / 2
-    return means[math.floor(tail * (len(means) - 1))], means[math.ceil((1 - tail) * (len(means) - 1))]
+def interval(values: Sequence[float], coverage: float = 1 - LEVEL) -> tuple[float, float]:
+    """Student's interval of the mean of at least two normal values; a single point if all are equal."""
+    # a third of a second
+    from scipy import stats
+
+    center, spread = mean(values), statistics.stdev(values)
+    reach = float(stats.t.ppf((1 + coverage) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
+    return center - reach, center + reach
+
+
+def t_test(values: Sequence[float], expected: float = 0.0) -> float:
+    """Two-sided p-value of Student's test that the mean of at least two normal values is `expected`.
+
+    Equal values leave no spread to test with: 1 if they are the expected value, else 0.
+    """
+    from scipy import stats
+
+    if statistics.stdev(values) == 0:
+        return float(values[0] == expected)
+    return float(stats.ttest_1samp(values, expected).pvalue)
+
+
+def p_text(p: float) -> str:
+    """A p-value in words: `p = 0.034`, `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values of several tests, corrected by Holm's step-down method, in the given order.
+
+    The chance of one or more false rejections among all tests is at most the level (Holm 1979).
+    """
+    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
+    corrected, largest = list(p_values), 0.0
+    for rank, at in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p_values[at]))
+        corrected[at] = largest
+    return corrected

@@ -12,10 +12,11 @@ from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Report
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
+from attnlab.report.analysis_record import Comparison
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
-from attnlab.report.report_record import Comparison, ReportSeed
-from attnlab.report.statistics import APART, bimodal, mean, paired, sd
+from attnlab.report.report_record import ReportSeed
+from attnlab.report.statistics import APART, bimodal, holm, mean, paired, sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -154,7 +155,10 @@ class Table:
         return named if named in self.cells else None
 
     def comparisons(self, against: str | None = None) -> list[Comparison]:
-        """Every row minus a base row: the one named, else the first one that has a number."""
+        """Every row minus a base row: the one named, else the first one that has a number.
+
+        P-values are corrected over all of them. Cost and size of runs (`metric_units.OF_RUNS`) are not tested.
+        """
         if against is not None:
             self.require_row(f"against={against}", against)
         base = against or next((cell.row for cell in self.each() if cell.values), None)
@@ -165,5 +169,11 @@ class Table:
             other = self.cells[base].get(cell.column.name)
             result = paired(cell.values, other.values) if other else None
             if result is not None:
-                found.append(Comparison(cell.column.name, cell.row, base, *result))
+                p = None if cell.column.metric in OF_RUNS else result.p
+                ends = result.mean, result.low, result.high
+                seeds: list[tuple[int | str, float]] = [*result.by_seed.items()]
+                found.append(Comparison(cell.column.name, cell.row, base, *ends, result.method, p, seeds=seeds))
+        tested = [at for at, one in enumerate(found) if one.p is not None]
+        for at, corrected in zip(tested, holm([cast(float, found[at].p) for at in tested]), strict=True):
+            found[at] = replace(found[at], corrected=corrected)
         return found

@@ -8,23 +8,30 @@ from typing import Any, TypeVar, cast
 from attnlab.config.message_text import table_console
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
+from attnlab.report.analysis_record import Comparison
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import short_name
+from attnlab.report.statistics import p_text
 from attnlab.report.table_types import Cell, Table
 
 NONE = "-"
+FIRST = ("Hypotheses",)
+"""headings of sentences that stand above the table"""
 T = TypeVar("T")
 
 
 def mean_and_sd(cell: Cell) -> str:
-    """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none; with the value of
-    each seed if they are far apart."""
+    """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none."""
     if cell.mean is None:
         return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
-    text += f" ({n})" if n == total else f" ({n} of {total})"
-    return f"{text} [{', '.join(number(value, unit) for value in cell.values.values())}]" if cell.scattered else text
+    return text + (f" ({n})" if n == total else f" ({n} of {total})")
+
+
+def each_seed(cell: Cell) -> str:
+    """The number of every seed, in the order of the seeds: `44.1, 46.2, 48.0`."""
+    return ", ".join(number(value, cell.column.unit) for value in cell.values.values()) or NONE
 
 
 def extreme(cell: Cell, best: bool) -> str:
@@ -54,11 +61,11 @@ def difference(cell: Cell) -> str:
 
 
 def details(table: Table) -> list[list[str]]:
-    """Heads, then a line for every cell: ours, best and worst seed and, if anything was published, the comparison."""
-    width = 7 if any(cell.published for cell in table.each()) else 5
-    lines = [[row_head(table), "", "ours ± sd (seeds)", "best", "worst", "published", "ours - published"]]
+    """Heads, then a line for every cell: ours, every seed and, if anything was published, the comparison."""
+    width = 8 if any(cell.published for cell in table.each()) else 6
+    lines = [[row_head(table), "", "ours ± sd (seeds)", "each seed", "best", "worst", "published", "ours - published"]]
     for cell in table.each():
-        ours = [mean_and_sd(cell), extreme(cell, True), extreme(cell, False)]
+        ours = [mean_and_sd(cell), each_seed(cell), extreme(cell, True), extreme(cell, False)]
         lines.append([cell.row, label(cell.column.name, cell.column.unit), *ours, published(cell), difference(cell)])
     return [line[:width] for line in lines]
 
@@ -69,17 +76,26 @@ def row_head(table: Table) -> str:
     return ", ".join(keys) if len(keys) <= 3 else "run"
 
 
-def compared(comparison: records.Comparison, table: Table) -> str:
-    """A comparison in one sentence: the difference, its interval and the method."""
+def compared(comparison: Comparison, table: Table) -> str:
+    """A comparison in one sentence: the difference, its interval, the method, the test and every seed."""
     unit = next(column.unit for column in table.columns if column.name == comparison.column)
     values = comparison.difference, comparison.low, comparison.high
     ends = [number(value, unit, signed=True) for value in values if value is not None]
     rows = f"{comparison.row} - {comparison.against}"
-    return f"{comparison.column}: {rows} = {ends[0]} [{ends[1]}, {ends[2]}] ({comparison.method})"
+    seeds = f"by seed {', '.join(number(value, unit, signed=True) for _, value in comparison.seeds)}"
+    how = "; ".join([str(comparison.method), *tested(comparison), seeds])
+    return f"{comparison.column}: {rows} = {ends[0]} [{ends[1]}, {ends[2]}] ({how})"
+
+
+def tested(comparison: Comparison) -> list[str]:
+    """The p-values of a comparison in words; empty without a test."""
+    if comparison.p is None or comparison.corrected is None:
+        return []
+    return [f"{p_text(comparison.p)}, corrected {p_text(comparison.corrected)}"]
 
 
 def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
-    """Prints every cell with its seeds, then each list of sentences under its heading."""
+    """Prints the answers to hypotheses, every cell with its seeds, then the other sentences under their headings."""
     # rich takes a tenth of a second
     from rich.box import SIMPLE_HEAD
     from rich.table import Column
@@ -93,17 +109,23 @@ def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
         grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
         last = row[0]
     console = table_console()
+    _print_lines({name: lines[name] for name in FIRST})
     console.print(grid)
     if table.report.protocol:
         console.print(f"protocol: {table.report.protocol}", highlight=False, soft_wrap=True)
-    for head, items in lines.items():
-        if items:
-            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
+    _print_lines({name: items for name, items in lines.items() if name not in FIRST})
     print()
 
 
+def _print_lines(lines: Mapping[str, Sequence[str]]) -> None:
+    """Prints each list of sentences under its heading."""
+    for head, items in lines.items():
+        if items:
+            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
+
+
 def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
-    """A table as papers print it, then every cell with its seeds, then lists under their headings."""
+    """Answers to hypotheses, a table as papers print it, every cell with its seeds, lists under their headings."""
     heads = [row_head(table), *(label(column.name, column.unit) for column in table.columns)]
     wide = [
         [row, *(_ours_and_published(cells.get(column.name)) for column in table.columns)]
@@ -111,10 +133,10 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
     ]
     parts = [f"# {table.report.title}"]
     parts += [f"Protocol: {table.report.protocol}."] if table.report.protocol else []
+    texts = {head: [f"## {head}", "\n".join(f"- {item}" for item in items)] for head, items in lines.items() if items}
+    parts += [part for head in FIRST for part in texts.pop(head, [])]
     parts += [_grid(heads, *wide), "## Seeds", _grid(*details(table))]
-    for head, items in lines.items():
-        if items:
-            parts += [f"## {head}", "\n".join(f"- {item}" for item in items)]
+    parts += [part for text in texts.values() for part in text]
     return "\n\n".join(parts) + "\n"
 
 
@@ -162,7 +184,7 @@ def _tex(text: str) -> str:
     return escaped.replace(" ± ", r" $\pm$ ").replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ")
 
 
-def record(table: Table, comparisons: Sequence[records.Comparison], more: Mapping[str, Any]) -> records.ReportFile:
+def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, Any]) -> records.ReportFile:
     """The content of report.json, which the page and wandb read.
 
     Args:

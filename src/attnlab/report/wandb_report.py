@@ -7,7 +7,7 @@ from typing import Any
 from attnlab.config.message_text import command_line
 from attnlab.config.schema import LoggerOptions
 from attnlab.report import flat_lines
-from attnlab.report import report_record as records
+from attnlab.report.analysis_record import Comparison
 from attnlab.report.report_record import ReportError, ReportFile, read_report
 from attnlab.run.run_folder import RunError
 from attnlab.run.wandb_run import open_run
@@ -68,7 +68,10 @@ def _tables(report: ReportFile) -> dict[str, Any]:
     tables = {
         "table": (flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
         "seeds": (("row", "column", "unit", *flat_lines.SEED_HEADS[2:]), flat_lines.seed_lines(report)),
-        "comparisons": ([one.name for one in fields(records.Comparison)], map(asdict, report.comparisons)),
+        "comparisons": (
+            [one.name for one in fields(Comparison) if one.name != "seeds"],
+            map(asdict, report.comparisons),
+        ),
     }
     found = {}
     for name, (heads, lines) in tables.items():

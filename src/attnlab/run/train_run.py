@@ -56,7 +56,7 @@ def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[
             return result, True
         reporter = Reporter(job.typed.trainer.progress, label)
         try:
-            record_start(folder, reporter)
+            record_start(folder, reporter, job.report)
             result = _train(job, folder, reporter, stop)
         except BaseException as error:
             record_end(folder, error)
@@ -82,8 +82,13 @@ def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequ
     return result
 
 
-def record_start(folder: RunFolder, reporter: Reporter) -> None:
-    """Record the start, and every commit that the run is trained under; report a resume under another commit."""
+def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any] | None) -> None:
+    """Record the start, every commit and declared analysis that the run is trained under; report another commit.
+
+    Args:
+        report: the `report:` block of the experiment; its hypotheses are recorded with the step that was reached, so
+            that a report can tell which were declared before the run.
+    """
     status, now = folder.status(), provenance.git_state()
     commits = status.get("commits", [])
     if folder.checkpoint.exists():
@@ -94,7 +99,10 @@ def record_start(folder: RunFolder, reporter: Reporter) -> None:
     if not commits or commits[-1] != now:
         commits = [*commits, now]
     started = status.get("started", time.strftime("%Y-%m-%dT%H:%M:%S%z"))
-    folder.set_status("running", started=started, commits=commits)
+    declared, asked = status.get("declared", []), (report or {}).get("hypotheses")
+    if asked and all(one.get("hypotheses") != asked for one in declared):
+        declared = [*declared, {"hypotheses": asked, "step": status.get("step", 0), "git": now}]
+    folder.set_status("running", started=started, commits=commits, declared=declared)
 
 
 def record_end(folder: RunFolder, error: BaseException | None) -> None:

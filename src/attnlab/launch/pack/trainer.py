@@ -101,7 +101,7 @@ class PackTrainer:
 
     def _open(self, run: PendingRun) -> RunContext:
         reporter = MemberReporter(self.reporter, run.name)
-        record_start(run.folder, reporter)
+        record_start(run.folder, reporter, run.job.report)
         return open_run(run.job, run.folder, self.runtime, reporter, self.stop)
 
     def _fit(self, members: list[PackMember], clock: SharedTime) -> None:

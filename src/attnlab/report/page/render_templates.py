@@ -7,7 +7,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.learn import metric_units
 from attnlab.report.page.sections import asked
-from attnlab.report.page.summary import WORDS, extent, measured, run_lines, verdicts
+from attnlab.report.page.summary import extent, measured, run_lines, verdicts
+from attnlab.report.statistics import p_text
 
 HERE = Path(__file__).parent
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
@@ -18,8 +19,8 @@ def templates() -> Environment:
     """The files of `templates/` and page.css, with escaping."""
     loader = FileSystemLoader([HERE / "templates", HERE])
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    found.filters |= {"number": number, "duration": duration}
-    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "WORDS": WORDS}
+    found.filters |= {"number": number, "duration": duration, "p_number": p_number}
+    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING}
     found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts)}
     return found
 
@@ -27,6 +28,11 @@ def templates() -> Environment:
 def number(value: float | None, unit: str, signed: bool = False, like: float | None = None) -> str:
     """As `learn.metric_units.number`, with a typographic minus; a dash for None."""
     return NOTHING if value is None else metric_units.number(value, unit, signed, like).replace("-", MINUS)
+
+
+def p_number(p: float) -> str:
+    """A p-value: `0.034`, `< 0.001`."""
+    return p_text(p).removeprefix("p ").removeprefix("= ")
 
 
 def duration(seconds: float | int) -> str:

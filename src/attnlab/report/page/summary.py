@@ -1,13 +1,10 @@
-"""Summary of a page: how much of each experiment is measured, and which of its hypotheses hold."""
+"""Summary of a page: how much of each experiment is measured, and which of its hypotheses are supported."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attnlab.report.hypothesis_answers import VERDICTS
 from attnlab.report.report_record import HypothesisAnswer, ReportFile
-
-WORDS = {"holds": "hold", "fails": "fail", "open": "are open", "not measured": "are not measured"}
-"""verdicts on several hypotheses"""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""Differences of rows, answers to hypotheses and spent runs as dataclasses: the analysis in report.json."""
+
+from dataclasses import dataclass, field
+
+from attnlab.config.type_check import Integral, Real, Record
+
+
+@dataclass(frozen=True)
+class Comparison(Record):
+    """The difference of two rows over their common seeds.
+
+    p, corrected: of the paired t-test, alone and by Holm over all tests of the table; None without a test.
+    seeds:        each seed and its difference.
+    """
+
+    column: str
+    row: str
+    against: str
+    difference: Real | None
+    low: Real | None
+    high: Real | None
+    method: str | None = None
+    p: Real | None = None
+    corrected: Real | None = None
+    seeds: list[tuple[Integral | str, Real]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypothesisAnswer(Record):
+    """A declared hypothesis and its answer.
+
+    claim:    the hypothesis in words; empty in older files.
+    verdict:  supported, not supported or not enough seeds (`report.hypothesis_answers`).
+    reason:   the numbers behind the verdict.
+    declared: whether the runs were begun under this hypothesis, in words.
+    """
+
+    row: str
+    than: str
+    column: str
+    verdict: str
+    reason: str
+    claim: str = ""
+    declared: str = ""
+    difference: Real | None = None
+    low: Real | None = None
+    high: Real | None = None
+    p: Real | None = None
+    corrected: Real | None = None
+
+    @property
+    def said(self) -> str:
+        """The hypothesis in words."""
+        return self.claim or f"{self.row} is better than {self.than} in {self.column}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpentRuns(Record):
+    """All runs of one model on one task, in the table or not (`report.tuning_budget`).
+
+    settings: number of different settings, seeds aside.
+    values:   number of values that each key takes in them, of keys with several.
+    states:   number of runs by state.
+    hours:    training time of the finished ones.
+    """
+
+    task: str
+    model: str
+    settings: Integral
+    values: dict[str, Integral] = field(default_factory=dict)
+    states: dict[str, Integral]
+    hours: Real
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return sum(self.states.values())

@@ -1,0 +1,95 @@
+"""Answers to declared hypotheses: tests, correction, thresholds, whether they were declared before the runs."""
+
+import copy
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.small_runs import SMALL_SCAN
+from support.written_runs import OOD
+
+from attnlab.config.check import ConfigError
+from attnlab.config.job_config import compose_config
+from attnlab.config.report_block import Hypothesis, Report
+from attnlab.report import hypothesis_answers
+from attnlab.report.build_table import make_table
+from attnlab.report.hypothesis_answers import answers
+from attnlab.report.read_runs import FoundRun
+from attnlab.report.table_types import Table
+
+GAINS = (6.0, 9.0, 7.0, 8.0, 5.0)
+"""differences of five seeds: 7 ± 1.58, t = 9.899 against 0 (p 0.00058), 2.828 against 5 (p 0.0474)"""
+
+
+@pytest.fixture(scope="module")
+def config() -> dict[str, Any]:
+    return compose_config([*SMALL_SCAN, "model=linear"])
+
+
+def table_of(config: dict[str, Any], gains: tuple[float, ...], *asked: Hypothesis) -> Table:
+    """Rows linear, mine (ahead by the gains, in percent) and late (missing), with a run for each seed."""
+    runs = []
+    for seed, gain in enumerate(gains):
+        for name, value in (("linear", 0.5), ("mine", 0.5 + gain / 100), ("late", None)):
+            own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+            done = {"result": {"metrics": {OOD: value}}} if value else {}
+            runs.append(FoundRun(Path(name) / f"seed{seed}", own, "finished" if value else "missing", **done))
+    return make_table(Report(title="SCAN", columns={"ood": OOD}, hypotheses=list(asked)), runs)
+
+
+def test_a_hypothesis_without_enough_seeds_has_no_test(config: dict[str, Any]) -> None:
+    mine, late = (Hypothesis(row=row, than="linear", column="ood") for row in ("mine", "late"))
+    first, second = answers(table_of(config, GAINS[:1], mine, late))
+    assert (first.verdict, first.reason) == ("not enough seeds", "1 common seed, a test needs 5")
+    assert (second.verdict, second.reason) == ("not enough seeds", "no number of late")
+    [four] = answers(table_of(config, GAINS[:4], mine))
+    assert four.verdict == "not enough seeds" and "range over 4 paired seeds; as claimed in 4 of 4" in four.reason
+
+
+@pytest.mark.parametrize(
+    ("claim", "others", "verdict", "told"),
+    [
+        ({}, 0, "supported", "difference +7.0, from +5.0 to +9.0: 95 % paired t interval, 5 seeds; p < 0.001"),
+        ({"threshold": 5.0}, 0, "supported", "p = 0.047"),
+        # corrected for two hypotheses it is no longer below 0.05
+        ({"threshold": 5.0}, 1, "not supported", "p = 0.047, corrected for 2 hypotheses p = 0.095"),
+        ({"threshold": 7.5}, 0, "not supported", "p = 0.519"),
+        ({"direction": "lower"}, 0, "not supported", "the test speaks against it"),
+    ],
+)
+def test_hypotheses_are_answered_by_the_corrected_test(
+    config: dict[str, Any], claim: dict[str, Any], others: int, verdict: str, told: str
+) -> None:
+    asked = [Hypothesis(row="mine", than="linear", column="ood", **claim)]
+    asked += [Hypothesis(row="late", than="linear", column="ood")] * others
+    answer = answers(table_of(config, GAINS, *asked))[0]
+    assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+
+
+def test_a_hypothesis_is_declared_before_a_run_if_the_run_recorded_it_at_its_first_start(
+    config: dict[str, Any],
+) -> None:
+    asked = Hypothesis(row="mine", than="linear", column="ood", threshold=1.0)
+    table = table_of(config, GAINS, asked)
+    assert answers(table)[0].declared == "not declared before 10 of 10 runs"
+    record = {"hypotheses": [asdict(asked)], "step": 0, "git": {"commit": "c" * 40}}
+    for run in table.runs:
+        run.declared = [record]
+    assert answers(table)[0].declared == "declared before the 10 runs, commit cccccccccc"
+    # added when the run was resumed, another threshold, a file of another program
+    for changed in ({"step": 300}, {"hypotheses": [asdict(asked) | {"threshold": 0.0}]}, {"hypotheses": [1, {}]}):
+        table.runs[0].declared = [record | changed]
+        assert answers(table)[0].declared == "not declared before 1 of 10 runs"
+
+
+def test_names_are_checked(config: dict[str, Any]) -> None:
+    table = table_of(config, GAINS[:1], Hypothesis(row="mine", than="linear", column="ood"))
+    hypothesis_answers.require_known(table, rows_too=True)
+    for changed, message in (
+        ({"column": "odd"}, "no column odd; nearest: ood"),
+        ({"than": "linea"}, "no such row; nearest: linear"),
+    ):
+        table.report.hypotheses[:] = [Hypothesis(**{"row": "mine", "than": "linear", "column": "ood"} | changed)]
+        with pytest.raises(ConfigError, match=message):
+            hypothesis_answers.require_known(table, rows_too=True)
