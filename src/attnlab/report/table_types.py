@@ -13,10 +13,11 @@ from attnlab.config.report_block import Report
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
+from attnlab.report.data_seeds import mean_over_data, paired_on_data
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import APART, bimodal, holm, mean, paired, sd
+from attnlab.report.statistics import APART, bimodal, holm, sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -71,14 +72,13 @@ class Cell:
 
     @property
     def values(self) -> dict[int, float]:
-        """The numbers by seed."""
-        # only files of other tools name seeds by words
-        return {cast(int, seed.seed): seed.value for seed in self.seeds if seed.value is not None}
+        """The numbers by seed; by seed and data seed, where these differ (`ReportSeed.key`)."""
+        return {cast(int, seed.key): seed.value for seed in self.seeds if seed.value is not None}
 
     @property
     def mean(self) -> float | None:
-        """Mean over seeds; None without a number."""
-        return mean(list(self.values.values())) if self.values else None
+        """Mean over seeds, and then over data seeds where these differ; None without a number."""
+        return mean_over_data(self.seeds)
 
     @property
     def sd(self) -> float | None:
@@ -167,7 +167,7 @@ class Table:
             return found
         for cell in (cell for cell in self.each() if cell.row != base):
             other = self.cells[base].get(cell.column.name)
-            result = paired(cell.values, other.values) if other else None
+            result = paired_on_data(cell.seeds, other.seeds) if other else None
             if result is not None:
                 p = None if cell.column.metric in OF_RUNS else result.p
                 ends = result.mean, result.low, result.high

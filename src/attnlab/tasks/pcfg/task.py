@@ -118,8 +118,8 @@ class Pcfg(SequenceTask):
         if self.split != "overgeneralisation":
             return repeated(train)
         # the few rows that the rules do not explain
-        rows = zip(*([WORDS.decode(row) for row in side] for side in (train.inputs, train.targets)), strict=True)
-        return repeated(train) | np.array([interpret(words) != symbols for words, symbols in rows])
+        decoded = [[WORDS.decode(side[i]) for i in range(len(train))] for side in (train.inputs, train.targets)]
+        return repeated(train) | np.array([interpret(words) != out for words, out in zip(*decoded, strict=True)])
 
     def _stems(self) -> dict[str, str]:
         """Path of each subset's files without `.src` and `.tgt`."""
