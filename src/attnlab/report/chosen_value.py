@@ -14,9 +14,6 @@ from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, TableError
 
-VALIDATION = ("val/", "val_paper_rule/")
-"""beginnings of validation metrics"""
-
 
 def require_validation(report: Report) -> None:
     """Checks that a choice is made by validation.
@@ -24,7 +21,7 @@ def require_validation(report: Report) -> None:
     Raises:
         ConfigError: `report.chosen_by` is no validation metric.
     """
-    if report.chosen_by is not None and not report.chosen_by.startswith(VALIDATION):
+    if report.chosen_by is not None and not report.chosen_by.startswith("val/"):
         problem = f"report.chosen_by={report.chosen_by}: expected a validation metric, such as val/accuracy"
         raise ConfigError([f"{problem}; test numbers choose nothing"], "report.py")
 

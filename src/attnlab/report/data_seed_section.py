@@ -17,7 +17,9 @@ READING = (
 
 
 def spreads(table: Table) -> list[DataSeedSpread]:
-    """Every cell with a number by data seed; empty where data seeds do not differ."""
+    """Every cell with a number by data seed; empty where no cell has several (data seeds may be rows)."""
+    if all(len(by_data_seed(cell.seeds)) <= 1 for cell in table.each()):
+        return []
     return [found for cell in table.each() if not cell.column.of and (found := _spread(cell)) is not None]
 
 

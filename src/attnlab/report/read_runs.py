@@ -67,8 +67,7 @@ class FoundRun:
     def value(self, metric: str) -> float | None:
         """A number of a finished run in its unit (percent, millions); None where the run lacks it.
 
-        `val/...` is the validation at the selected step, `val_paper_rule/<group>/...` at the step that the published
-        rule selects for that group.
+        `val/...` is the validation at the selected step.
         """
         if self.state != "finished":
             return None
@@ -77,7 +76,7 @@ class FoundRun:
 
     def lacking(self, metric: str) -> str:
         """The reason why a finished run has no such number."""
-        if metric.startswith(("val/", "val_paper_rule/")) or spread_of(metric):
+        if metric.startswith("val/") or spread_of(metric):
             try:
                 read_rows(self.folder / "metrics.csv")
             except Unreadable as error:
@@ -101,19 +100,12 @@ class FoundRun:
                 return None
             every = self.log_every or 1
             return relative_sd([value for step, _, value in self.logged((name,)) if not step % every])
-        if metric.startswith(("val/", "val_paper_rule/")):
-            return self._validated(metric)
+        if metric.startswith("val/"):
+            selection = self.result.get("selection", {})
+            if metric in selection:
+                return selection[metric]
+            return next((value for step, _, value in self.logged((metric,)) if step == selection.get("step")), None)
         return self.result.get("metrics", {}).get(metric)
-
-    def _validated(self, metric: str) -> float | None:
-        """A validation metric at the selected step."""
-        selection = self.result.get("selection", {})
-        if metric in selection:
-            return selection[metric]
-        step = selection.get("step")
-        if metric.startswith("val_paper_rule/"):
-            step, metric = selection.get("paper_rule", {}).get(metric.split("/")[1]), metric.replace("_paper_rule", "")
-        return next((value for at, _, value in self.logged((metric,)) if at == step), None)
 
     def logged(self, names: Sequence[str]) -> list[tuple[int, str, float]]:
         """Step, name and value of these metrics in metrics.csv; damaged lines are left out."""

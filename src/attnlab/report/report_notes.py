@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from attnlab.config.message_text import counted, listed
-from attnlab.report.build_table import runs_by_row
+from attnlab.report.build_table import runs_by_row, value_of
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
@@ -14,6 +14,7 @@ from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
 from attnlab.run.read_run_files import debug_note
 
+CONTROL = "the control with other input scalings is experiment=park2024/control_pixels"
 _TIMES = {"hours": 3600, "minutes": 60, "seconds": 1}
 
 
@@ -66,6 +67,8 @@ def notes(table: Table) -> list[str]:
     if commits != {None}:
         lines.append(f"made by commit {', '.join(made.commits)}{since}")
     lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
+    pixels = _distinct(value_of("task.pixels", run) for run in runs)
+    lines += [f"pictures: task.pixels={', '.join(pixels)}; {CONTROL}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})

@@ -55,8 +55,9 @@ class SequenceTask(Task):
         raise NotImplementedError(f"{type(self).__name__} gives no pairs")
 
     def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
-        subsets = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
-        return self.prepared(subsets, origin(self))
+        framed = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
+        subsets, aside = self.with_validation(framed)
+        return self.prepared(subsets, "; ".join(filter(None, [origin(self), aside])))
 
     def framed(self, pairs: Iterable[tuple[Words, Words]], subset: str = "pairs") -> SequencePairs:
         """The ids of pairs of words: start, input and end; output and end.
