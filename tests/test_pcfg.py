@@ -272,6 +272,13 @@ def test_the_subsets_of_a_split_are_its_files(small: Folders) -> None:
     assert iid.spec == twins.spec == odd.spec
 
 
+def test_exceptions_are_never_set_aside(small: Folders) -> None:
+    odd = Pcfg(split="overgeneralisation", overgeneralisation=0.0005, validation_share=0.5).prepare(small)
+    assert read_back(odd, "val") == {"copy A1": "A1"}
+    assert read_back(odd, "train") == {"prepend reverse R1 J11 , K8 L16": "R1 J11 J11"}
+    assert "val is 1 of 2 training examples, set aside with data_seed 0" in odd.about
+
+
 def test_an_exception_must_be_one(small: Folders) -> None:
     folder = small.data / CLONE / "overgeneralisation"
     ratio = {"split": "overgeneralisation", "overgeneralisation": 0.0005}
