@@ -12,11 +12,14 @@ from support.written_runs import OOD
 from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Report
+from attnlab.learn.training_progress import Reporter
 from attnlab.report import hypothesis_answers
 from attnlab.report.build_table import make_table
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.table_types import Table
+from attnlab.run.run_folder import RunFolder
+from attnlab.run.train_run import record_start
 
 GAINS = (6.0, 9.0, 7.0, 8.0, 5.0)
 """differences of five seeds: 7 ± 1.58, t = 9.899 against 0 (p 0.00058), 2.828 against 5 (p 0.0474)"""
@@ -81,6 +84,16 @@ def test_a_hypothesis_is_declared_before_a_run_if_the_run_recorded_it_at_its_fir
     for changed in ({"step": 300}, {"hypotheses": [asdict(asked) | {"threshold": 0.0}]}, {"hypotheses": [1, {}]}):
         table.runs[0].declared = [record | changed]
         assert answers(table)[0].declared == "not declared before 1 of 10 runs"
+
+
+def test_a_run_records_every_declared_analysis_with_the_step_of_its_first_record(tmp_path: Path) -> None:
+    folder, reporter = RunFolder(tmp_path / "seed0"), Reporter("none")
+    folder.create()
+    first, second = [{"row": "a", "than": "b", "column": "ood"}], [{"row": "b", "than": "a", "column": "ood"}]
+    for asked, reached in ((first, 10), (None, 20), (second, 30), (first, 40)):
+        record_start(folder, reporter, {"hypotheses": asked} if asked else None)
+        folder.set_status("stopped", step=reached)
+    assert [(one["hypotheses"], one["step"]) for one in folder.status()["declared"]] == [(first, 0), (second, 20)]
 
 
 def test_names_are_checked(config: dict[str, Any]) -> None:

@@ -77,7 +77,7 @@ def test_every_printer_writes_a_metric_alike(
     table = make_table(Report(title="t", columns={"c": metric}), select_glob(str(tmp_path / "runs")).runs)
     cell = table.cells["linear"]["c"]
 
-    assert details(table)[1][2:] == [f"{shown} (1)", f"{shown} (seed 0)", f"{shown} (seed 0)"]
+    assert details(table)[1][2:] == [f"{shown} (1)", shown, f"{shown} (seed 0)", f"{shown} (seed 0)"]
     assert f"| linear | {shown} (1) |" in markdown(table, {}) and f"linear & {shown} (1)" in latex(table)
     page = (
         templates()
