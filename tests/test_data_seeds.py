@@ -128,13 +128,13 @@ def test_validation_chooses_and_says_so(tmp_path: Path, configs: dict[str, dict[
     by_rate(tmp_path, configs["linear"], {0.1: (0.2, 0.9), 0.2: (0.8, 0.7), 0.3: (0.5, 0.9), 0.4: (0.9, None)})
     table, said = chosen(tmp_path, best_over=["optim.lr"], chosen_by="val/sequence_accuracy")
     assert table.cells["linear"]["ood"].mean == pytest.approx(20.0)
-    assert "linear, ood: optim.lr=0.1 (val/sequence_accuracy, 90.0 among 4 values, 1 without a number" in said
-    assert "as good there, and not chosen for coming later: optim.lr=0.3" in said
+    assert "linear, ood: optim.lr=0.1 (val/sequence_accuracy 90.0 %, among 4 values, 1 without a number" in said
+    assert "; equal there, and tried later: optim.lr=0.3" in said
     table, said = chosen(tmp_path, best_over=["optim.lr"])
     assert table.cells["linear"]["ood"].mean == pytest.approx(90.0)
     assert "chosen by the numbers shown, which are too good: linear, ood: optim.lr=0.4" in said
     _, said = chosen(tmp_path, rows=["optim.lr"], chosen_by="val/sequence_accuracy")
-    assert "chosen by val/sequence_accuracy, 90.0 among 4 values" in said
+    assert "val/sequence_accuracy does not choose between 0.1; 0.3 (90.0 % among 4 values, 1 without a number)" in said
 
 
 def test_a_choice_without_validation_is_refused(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:

@@ -7,7 +7,6 @@ a row, and a note names the row with the best mean.
 from collections.abc import Callable, Mapping, Sequence
 
 from attnlab.config.check import ConfigError
-from attnlab.config.message_text import listed
 from attnlab.config.report_block import Report
 from attnlab.learn.metric_units import lower_is_better, number, unit_of
 from attnlab.report.read_runs import FoundRun
@@ -60,7 +59,10 @@ def row_sentences(report: Report, rows: Mapping[str, Sequence[FoundRun]]) -> lis
         _require_unfinished(report.chosen_by, rows)
         return []
     best = _best(report.chosen_by, measured)
-    return [f"chosen by {_how(report.chosen_by, measured, best, len(rows))}: {best[0]}"]
+    found = f"{_shown(report.chosen_by, measured[best[0]])} {_among(measured, len(rows))}"
+    if len(best) > 1:
+        return [f"{report.chosen_by} does not choose between {'; '.join(best)} ({found})"]
+    return [f"chosen by {report.chosen_by}: {best[0]} ({found})"]
 
 
 def chosen_sentences(chosen: Mapping[str, Cell]) -> list[str]:
@@ -88,11 +90,18 @@ def _best(metric: str, measured: Mapping[str, float]) -> list[str]:
 
 
 def _how(metric: str, measured: Mapping[str, float], best: Sequence[str], tried: int) -> str:
-    """What chose, in words: `val/accuracy, 87.3 among 5 values`, with ties and values without a number."""
-    text = f"{metric}, {number(measured[best[0]], unit_of(metric).name)} among {tried} values"
-    text += f", {tried - len(measured)} without a number" if len(measured) < tried else ""
-    tied = f"; as good there, and not chosen for coming later: {listed(best[1:])}"
-    return text + (tied if len(best) > 1 else "")
+    """What chose, in words: `val/accuracy 87.3 %, among 5 values`, with ties and values without a number."""
+    text = f"{metric} {_shown(metric, measured[best[0]])}, {_among(measured, tried)}"
+    return text + (f"; equal there, and tried later: {'; '.join(best[1:])}" if len(best) > 1 else "")
+
+
+def _shown(metric: str, value: float) -> str:
+    unit = unit_of(metric)
+    return f"{number(value, unit.name)} {unit.sign}".rstrip()
+
+
+def _among(measured: Mapping[str, float], tried: int) -> str:
+    return f"among {tried} values" + (f", {tried - len(measured)} without a number" if len(measured) < tried else "")
 
 
 def _require_unfinished(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> None:
