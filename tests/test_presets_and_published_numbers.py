@@ -194,6 +194,7 @@ def test_a_report_is_made_of_its_jobs(name: str) -> None:
     check_averages(name)
     check_figures(name)
     check_hypotheses(name)
+    check_success(name)
     check_published_cells(name)
 
 
@@ -235,8 +236,23 @@ def check_figures(name: str) -> None:
                 assert figure.get("metric") in (None, *columns(name))
             case "training":
                 assert figure.get("metric", "train/loss").startswith(("train/", "val/"))
+            case "time_to_success":
+                assert report["success"]["validation"].startswith("val/")
             case kind:
                 assert kind == "bars"
+
+
+def check_success(name: str) -> None:
+    """A threshold is of a column, its validation is one that runs have, and the line above says why."""
+    success = text_of(name)["report"].get("success")
+    if success is None:
+        return
+    assert success["column"] in columns(name)
+    task, metric = first_job(name).raw["task"]["name"], success.get("validation")
+    # runs validate what they test, by kind of question too
+    assert metric is None or metric_exists(metric, task) or metric_exists(metric.replace("val/", "test/"), task)
+    above = (EXPERIMENTS / f"{name}.yaml").read_text().partition("  success:")[0].rstrip().splitlines()[-1]
+    assert "success:" not in (EXPERIMENTS / f"{name}.yaml").read_text() or above.startswith("  # ")
 
 
 def check_hypotheses(name: str) -> None:

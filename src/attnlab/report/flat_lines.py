@@ -62,7 +62,7 @@ def seed_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
     for row, cell in report.each():
         counted = _row_success(report, row.name, cell.column)
         for seed in cell.seeds:
-            outcome = counted and counted.outcome(seed.seed)
+            outcome = counted and counted.outcome(seed.key)
             own = {name: outcome and getattr(outcome, name) for name in OUTCOME}
             yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed), **own}
 
