@@ -39,6 +39,7 @@ FULL = (
     "loading",
     "cross_entropy",
     "decode --small-batch",
+    "table7 --lengths 1024,2048",
     "targets",
 )
 # Options appended to the options of a line: every benchmark becomes quick and still measures everything.
@@ -53,6 +54,7 @@ SMALLEST = {
     "loading": f"--seconds 0 --tasks scan {TINY}",
     "cross_entropy": "--seconds 0 --tokens 16 --width 8 --vocabulary 100",
     "padding_share": "--tasks scan --windows 8",
+    "table7": "--seconds 0 --lengths 64,128 --batch 1 --turns 1",
     "targets": "",
 }
 

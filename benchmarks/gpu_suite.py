@@ -9,6 +9,7 @@ OUT. Compiled code and prepared data are cached in OUT/cache.
 
 Not in it, since they need data or more time: `python -m benchmarks.train_step --task all`,
 `python -m benchmarks.orthogonality_loss` (every task), `python -m benchmarks.attention` (every mechanism),
+`python -m benchmarks.table7` (table 7 of Qin et al.),
 `python -m benchmarks.decode --parts scan,share`.
 """
 

@@ -12,6 +12,7 @@
    paired %  a whole step of linear_l2_ortho against one of linear_l2, less 100: what a user pays; noisier.
 
     python -m benchmarks.orthogonality_loss --tasks scan --lengths 64,1024
+    python -m benchmarks.orthogonality_loss model.ortho.form=frobenius_unsquared model.ortho.values=full_width
 """
 
 from collections.abc import Callable, Sequence
@@ -99,12 +100,13 @@ def of_task(task: str, overrides: Sequence[str], seconds: float, device: torch.d
     return {"task": task} | cost(plain, make_workload(task, ORTHO, overrides, device, plain.prepared), seconds, task)
 
 
-def of_length(length: int, seconds: float, device: torch.device) -> dict[str, object]:
+def of_length(length: int, overrides: Sequence[str], seconds: float, device: torch.device) -> dict[str, object]:
     """Returns the cost at one length, with as many sequences as make `STEP_POSITIONS` positions."""
     batch = max(1, STEP_POSITIONS // length)
     prepared = synthetic_data.classes_of(length, 2 * batch)
     plain, ortho = (
-        make_workload("lra_text", model, [f"train.batch_size={batch}"], device, prepared) for model in (PLAIN, ORTHO)
+        make_workload("lra_text", model, [f"train.batch_size={batch}", *overrides], device, prepared)
+        for model in (PLAIN, ORTHO)
     )
     return {"N": length} | cost(plain, ortho, seconds, f"N = {length}")
 
@@ -132,18 +134,20 @@ def main() -> None:
     options.add_argument("--lengths", default=lengths, help="of steps (default: %(default)s)")
     options.add_argument("--published-batch", action="store_true", help="as large as in the tasks' files")
     options.add_argument("--compile", default="", metavar="TASKS", help="also compiled steps of these tasks")
+    options.add_argument("overrides", nargs="*", metavar="key=value", help="settings of steps, as for train.py")
     given = options.parse_args()
     environment = begin(given.threads, given.device)
     torch.manual_seed(0)
     if rows := against_gram(numbers(given.gram_lengths), given.seconds, given.device):
         show("ortho_gram", "Orthogonality loss, forward and backward, against the N x N Gram form", rows, environment)
-    if rows := [of_length(n, given.seconds, given.device) for n in numbers(given.lengths)]:
-        title = f"Orthogonality loss in a training step, {STEP_POSITIONS} positions, by length"
+    words = f" ({' '.join(given.overrides)})" if given.overrides else ""
+    if rows := [of_length(n, given.overrides, given.seconds, given.device) for n in numbers(given.lengths)]:
+        title = f"Orthogonality loss in a training step, {STEP_POSITIONS} positions, by length{words}"
         show("ortho_lengths", title, rows, environment)
     tasks = tasks_of(given.tasks) if given.tasks else []
-    batches = {task: [] if given.published_batch else small_batch(task) for task in tasks}
+    batches = {task: given.overrides + ([] if given.published_batch else small_batch(task)) for task in tasks}
     if rows := [of_task(task, batches[task], given.seconds, given.device) for task in tasks]:
-        show("ortho_tasks", "Orthogonality loss in a training step, by task", rows, environment)
+        show("ortho_tasks", f"Orthogonality loss in a training step, by task{words}", rows, environment)
     if rows := [compiled_step(task, given.seconds, given.device) for task in given.compile.split(",") if task]:
         show("ortho_compiled", "Orthogonality loss in a compiled training step", rows, environment)
 

@@ -1,10 +1,10 @@
-"""Short real runs of every task with five models on a CPU, and tables of their results: does each task train?
+"""Short real runs of every task with up to five models on a CPU, and tables of their results: does each task train?
 
     python experiments/short_runs.py data=<folder with the official files> [tasks=scan,pcfg] [models=linear_l2_ortho]
-    python experiments/short_runs.py data=<...> models=vanilla,performer steps=30    # fewer steps than each task's own
     python experiments/short_runs.py table        # experiments/measured/README.md from the results
 
-Every run is an ordinary `python train.py` of a few hundred steps at small width. The table compares its loss over the
+Every run is an ordinary `python train.py` of a few hundred steps at small width, with one number of steps for all
+models of a task. The table compares its loss over the
 last tenth of the steps with the loss of a trivial predictor, which knows only the frequency of each class or token in
 the training data. Data preparation is timed once for each task, in a separate process, with an empty cache. Finished
 runs are not repeated.
@@ -123,13 +123,12 @@ def prepare_here(file: Path, words: list[str]) -> None:
     file.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def run(name: str, model: str, data: Path, runs: Path, steps: str | None) -> None:
+def run(name: str, model: str, data: Path, runs: Path) -> None:
     """Train and test, then write the numbers of the table into a file."""
     file = FOUND / name / f"{model}.json"
     if file.exists():
         return
-    fewer = [] if steps is None else [f"train.max_steps={steps}"]
-    shown = unrepeated([*overrides_of(name), f"model={model}", *fewer])
+    shown = unrepeated([*overrides_of(name), f"model={model}"])
     paths = [f"paths.data={data}", f"paths.runs={runs}", f"paths.cache={runs / 'cache'}"]
     words = [*shown, *paths, "logger=csv", "trainer=cpu", "trainer.threads=1", "trainer.progress=none"]
     subprocess.run([sys.executable, "train.py", *words], check=True, env=environment(), cwd=ROOT)
@@ -158,7 +157,7 @@ def page() -> str:
         "| task | examples | seconds | cache MB | peak memory MB | computed on |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    runs = ["| task | model | steps | loss | trivial | test | seconds |", "|" + " --- |" * 7]
+    runs = ["| task | steps | model | loss | trivial | test | seconds |", "|" + " --- |" * 7]
     commands = []
     for name, files in found.items():
         made = files.pop("preparation", None)
@@ -168,20 +167,21 @@ def page() -> str:
         numbers = [made["seconds"], made["cache_bytes"] / 1e6, made["peak_memory_bytes"] / 1e6]
         shown = " | ".join(f"{number:.1f}" if number < 100 else f"{number:.0f}" for number in numbers)
         data.append(f"| `{name}` | {sizes} | {shown} | {made['about']} |")
+        steps = {re.search(r"train\.max_steps=(\d+)", run["command"])[1] for run in files.values()}
+        if len(steps) > 1:
+            raise SystemExit(f"{FOUND / name}: runs of {', '.join(sorted(steps))} steps; expected one number")
         for model in (model for model in MODELS if model in files):
             run = files[model]
-            steps = re.search(r"train\.max_steps=(\d+)", run["command"])[1]
             tested = ", ".join(
                 f"{key.removeprefix('test/')} {value:.3g}"
                 for key, value in run["metrics"].items()
                 if key.startswith("test/") and "functions_" not in key and not key.endswith("oracle_end")
             )
-            loss, trivial = f"{run['loss']:.3f}", f"{made['trivial_loss']:.3f}"
-            runs.append(f"| `{name}` | `{model}` | {steps} | {loss} | {trivial} | {tested} | {run['seconds']:.0f} |")
-        longest = files.get("linear_l2_ortho")
-        if longest is not None:
-            words = [word for word in longest["command"].split() if not word.startswith("model=")]
-            commands.append(f"{' '.join(words)} model=...")
+            numbers = f"{run['loss']:.3f} | {made['trivial_loss']:.3f} | {tested} | {run['seconds']:.0f}"
+            runs.append(f"| `{name}` | {min(steps)} | `{model}` | {numbers} |")
+        if files:
+            words = next(iter(files.values()))["command"].split()
+            commands.append(f"{' '.join(word for word in words if not word.startswith('model='))} model=...")
     text = README.read_text().partition(MARKER)[0]
     return "\n\n".join((text + MARKER, "\n".join(data), "\n".join(runs), "```", "\n".join(commands), "```")) + "\n"
 
@@ -205,7 +205,7 @@ def main(words: list[str]) -> int:
         for model in given.get("models", ",".join(MODELS)).split(","):
             print(f"{name} {model}", flush=True)
             try:
-                run(name, model, data, runs, given.get("steps"))
+                run(name, model, data, runs)
             except subprocess.CalledProcessError as error:
                 failed.append(f"{name} {model}: exit code {error.returncode}")
     print("\n".join(failed) or "all done", file=sys.stderr)

@@ -2,7 +2,9 @@
 
 import csv
 import importlib
+import itertools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,13 @@ import torch.nn.functional as F
 from support.small_runs import ROOT
 
 from attnlab.data.batch import SequenceBatch
+from attnlab.plots.png_caption import caption_of
+from benchmarks import table7
 from benchmarks.all import FULL, SHORT, SMALLEST, tiny
 from benchmarks.gpu_suite import Part, run
 from benchmarks.harness.interleaved_training import Account, Turn
 from benchmarks.harness.model_flops import counted, data_sheet
+from benchmarks.harness.table7_findings import published_rows
 from benchmarks.harness.tables import ENVIRONMENT, markdown
 from benchmarks.harness.workload import positions
 from benchmarks.targets import TARGETS, summary
@@ -127,6 +132,46 @@ def test_targets_take_the_newest_result_on_their_machine(tmp_path: Path) -> None
     assert minutes["measured"].startswith("11.5 minutes") and minutes["met"] == "yes"
     assert step["measured"] == "vanilla 400 ms, linear_l2_ortho 400 ms" and step["met"] == "yes"
     assert ortho["met"] == "no" and "N 128" in ortho["measured"]
+
+
+def test_table_7_names_lengths_without_memory_and_published_ratios(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two models; the third measurement of memory, vanilla's inference at the second length, fails."""
+    calls, real = itertools.count(1), table7.peak_of
+
+    def peak_of(run: Callable[[], object], device: torch.device) -> float:
+        if next(calls) == 3:
+            raise torch.OutOfMemoryError("tried to allocate")
+        return real(run, device)
+
+    monkeypatch.setattr(table7, "peak_of", peak_of)
+    sizes = ["backbone.d_model=16", "backbone.n_layers=1"]
+    options = "--device cpu --threads 1 --seconds 0 --turns 1 --lengths 64,1024 --models vanilla,transnormer_t2"
+    monkeypatch.setattr(sys, "argv", ["table7", *options.split(), "--out", str(tmp_path), *sizes])
+    table7.main()
+    lines = [line.strip("| ").split(" | ") for line in (tmp_path / "table7.md").read_text().splitlines()]
+    rates, ratios, memory, *training = (cells for cells in lines if cells[0] == "transnormer_t2")
+    assert (
+        rates[1] == "transnormer_t2"
+        and float(rates[3]) > 0
+        and float(ratios[1]) > 0
+        and "(" in memory[1]
+        and "(" not in memory[2]
+    )
+    assert ratios[2:] == ["-", "3.05"] and training[1][3] == "1.92", "119.05 / 39.06 and 29.41 / 15.34 in the paper"
+    vanilla = [cells for cells in lines if cells[0] == "vanilla"]
+    assert [cells[2] for cells in (vanilla[0][1:], *vanilla[1:3])] == [
+        "out of memory"
+    ] * 3 and "out of memory" not in str(vanilla[3:])
+    assert "a line ends where memory runs out" in caption_of(tmp_path / "table7.png")
+
+
+def test_every_row_of_table_7_has_a_model() -> None:
+    """Of the preset of table 6, by the row's name or as a variant of it."""
+    names = [table7.model_choice(row).rpartition("/")[2] for row in published_rows()]
+    assert len(set(names)) == len(names) == 11
+    assert all(name.startswith(row) for name, row in zip(names, published_rows(), strict=True))
 
 
 def test_a_result_as_markdown_names_its_machine(tmp_path: Path) -> None:

@@ -3,18 +3,23 @@
 import re
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import apply, config_of, network_of
+from support.model_cases import SPECS, apply, backbone_of, config_of, network_of
 from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
 from attnlab.attention.cosformer import CosFormer
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
-from attnlab.config.schema import Normalization
+from attnlab.config.schema import Normalization, Paths
+from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.nn.build_network import build_network
+from attnlab.run.build_runtime import prepare
+from attnlab.tasks.base import Prepared
 
 MODES = ("bidirectional", "causal", "cross")
 
@@ -126,6 +131,45 @@ def test_steps_beyond_the_length_are_refused() -> None:
     with pytest.raises(ValueError, match="a sequence of 4 positions with max_length=3"):
         attention.init_state(1, torch.randn(1, 4, 8).double())
     attention.init_state(1, torch.randn(1, 4, 8).double(), masks([3], 4))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_beyond_the_length_of_training_positions_count_as_the_last(mode: str) -> None:
+    """`length_from=train`: no weight is negative, nothing is refused, and M itself is as with `length_from=config`."""
+    attention = make(None, train_length=6, length_from="train")
+    compare_with_reference(attention, mode, 9, (9, 7, 6, 2))
+    x = torch.randn(2, 6, 8, dtype=torch.float64)
+    assert torch.equal(apply(attention, mode, x, x, None)[0], apply(make(6), mode, x, x, None)[0])
+    ones = torch.ones(1, 2, 9, 4, dtype=torch.float64)
+    assert (attention.weights(ones, ones, None, mode == "causal") >= 0).all()
+    if mode == "causal":
+        state, longer, outs = attention.init_state(2), torch.randn(2, 9, 8, dtype=torch.float64), []
+        for i in range(9):
+            out, state = attention.step(longer[:, i : i + 1], state)
+            outs.append(out)
+        torch.testing.assert_close(torch.cat(outs, 1), attention(longer, causal=True)[0], rtol=1e-10, atol=1e-12)
+
+
+def test_networks_are_told_the_length_of_training() -> None:
+    """From the training subset alone, with the tokens that the network adds; fixed numbers of patches are all of it."""
+    subsets = {
+        "train": SequencePairs.of([[1, 2, 3], [1]], [[1] * 5, [1]], 0),
+        "test": SequencePairs.of([[1] * 50], [[1] * 70], 0),
+    }
+    task = SimpleNamespace(prepare=lambda folders: Prepared(spec=SPECS["scan"], subsets=subsets))
+    spec = prepare(task, Paths(data=".", cache=".", runs=".")).spec
+    assert spec == replace(SPECS["scan"], train_length=5)
+    model, train = config_of("cosformer").model, {"length_from": "train"}
+    groups = [replace(group, attention=group.attention | train) for group in model.encoder]
+    model = replace(model, encoder=groups, decoder=groups, cross=model.cross | train)
+    listops = replace(SPECS["lra_listops"], train_length=7)
+    pictures = SPECS["sort_of_clevr"]
+    for given, pooling, expected in ((spec, "mean", 5), (listops, "class_token", 8), (pictures, "mean", 5)):
+        backbone = backbone_of("cosformer", "scan", pooling=pooling)
+        found = [m for m in build_network(backbone, model, given).modules() if isinstance(m, CosFormer)]
+        assert found and {attention.max_length for attention in found} == {expected}
+    with pytest.raises(ValueError, match="train_length is missing"):
+        build_network(backbone, model, SPECS["scan"])
 
 
 def test_a_length_is_needed() -> None:

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.orthogonality import orthogonality_loss as pair_by_pair
+from reference.orthogonality import side_by_side
 from support.model_cases import config_of, network_of
 from support.tensors import masks
 from torch import Tensor
@@ -25,8 +26,10 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def slow(values: Tensor, lengths: list[int], form: str | None = None) -> Tensor:
-    return pair_by_pair([[list(head) for head in sample] for sample in values], [list(range(n)) for n in lengths], form)
+def slow(values: Tensor, lengths: list[int], form: str | None = None, width: str = "per_head") -> Tensor:
+    rows = [[list(head) for head in sample] for sample in values]
+    rows = rows if width == "per_head" else side_by_side(rows)
+    return pair_by_pair(rows, [list(range(n)) for n in lengths], form)
 
 
 @every_form
@@ -41,6 +44,18 @@ def test_equals_its_definition(lengths: tuple[int, ...], form: OrthoForm | None)
         assert (gradient[~masks(lengths, 6)[:, None].expand(-1, 3, -1)] == 0).all()
         if max(lengths) > 1:
             torch.testing.assert_close(gradient, torch.autograd.grad(expected, values)[0], rtol=1e-9, atol=1e-12)
+
+
+@every_form
+def test_full_width_takes_the_heads_of_a_position_together(form: OrthoForm | None) -> None:
+    """Value and gradients, with more and fewer positions than dimensions of all heads."""
+    for heads, width in ((2, 2), (3, 4)):
+        values = draw(2, heads, 6, width).requires_grad_()
+        loss = orthogonality_loss(values, masks([6, 3], 6), form, "full_width")
+        expected = slow(values, [6, 3], form, "full_width")
+        torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)
+        (gradient,) = torch.autograd.grad(loss, values)
+        torch.testing.assert_close(gradient, torch.autograd.grad(expected, values)[0], rtol=1e-9, atol=1e-12)
 
 
 def test_no_mask_means_all_positions() -> None:
@@ -74,13 +89,15 @@ def test_a_compiler_sees_the_same_sums(width: int, monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.parametrize("options", [(None, "per_head"), ("frobenius_unsquared", "full_width")])
 @pytest.mark.parametrize("width", [3, 7])
-def test_many_networks_at_once_have_the_gradients_of_each(width: int) -> None:
+def test_many_networks_at_once_have_the_gradients_of_each(width: int, options: tuple) -> None:
     """Under vmap, as runs are packed: values and masks of each its own."""
     values, lengths = draw(3, 2, 2, 5, width), [(5, 3), (1, 4), (0, 2)]
     kept = torch.stack([masks(list(each), 5) for each in lengths])
-    found = torch.func.vmap(torch.func.grad(orthogonality_loss))(values, kept)
-    each = torch.stack([torch.func.grad(orthogonality_loss)(v, mask) for v, mask in zip(values, kept, strict=True)])
+    gradient = torch.func.grad(lambda v, mask: orthogonality_loss(v, mask, *options))
+    found = torch.func.vmap(gradient)(values, kept)
+    each = torch.stack([gradient(v, mask) for v, mask in zip(values, kept, strict=True)])
     torch.testing.assert_close(found, each, rtol=1e-10, atol=1e-14)
 
 
@@ -150,15 +167,39 @@ def test_zero_vectors_have_no_direction(form: OrthoForm | None) -> None:
     loss = orthogonality_loss(values, form=form)
     loss.backward()
     # only the form for rows of length 1 has no such row for the zero vector
-    assert loss.item() == (1 if form == "unnormalized" else 0)
+    assert loss.item() == (1 if form in ("unnormalized", "unnormalized_unsquared") else 0)
     assert values.grad.isfinite().all()
 
 
-def test_the_frobenius_form_is_the_mean_times_the_pairs() -> None:
-    values = draw(1, 3, 7, 4)
-    torch.testing.assert_close(
-        orthogonality_loss(values, form="frobenius"), 7 * 6 * orthogonality_loss(values), rtol=1e-12, atol=0
-    )
+def weight_on_the_mean(form: OrthoForm, values: Tensor) -> float:
+    """The weight on the mean squared cosine that has the gradient of weight 1 on another form."""
+    (found,), (mean,) = (torch.autograd.grad(orthogonality_loss(values, form=f), values) for f in (form, None))
+    torch.testing.assert_close(found, (factor := found.norm() / mean.norm()) * mean, rtol=1e-8, atol=1e-12)
+    return factor.item()
+
+
+def test_weights_convert_as_documented() -> None:
+    """A published 0.01 on the sum is 6.5 on the mean at the 26 tokens of sort-of-CLEVR."""
+    values = draw(1, 1, 26, 64).requires_grad_()
+    mean = orthogonality_loss(values).item()
+    assert 0.01 * weight_on_the_mean("frobenius", values) == pytest.approx(6.5)
+    assert orthogonality_loss(values, form="frobenius").item() == pytest.approx(650 * mean)
+    assert weight_on_the_mean("frobenius_unsquared", values) == pytest.approx(math.sqrt(650 / mean) / 2)
+    pair = torch.tensor([[[[1.0, 0.0], [0.3, 1.0]]]], dtype=torch.float64).requires_grad_()
+    cosine = orthogonality_loss(pair, form="absolute_cosine").item()
+    assert weight_on_the_mean("absolute_cosine", pair) == pytest.approx(1 / (2 * cosine))
+
+
+@pytest.mark.parametrize("form", ["frobenius_unsquared", "unnormalized_unsquared"])
+@pytest.mark.parametrize("length", [4, 40])
+def test_a_norm_of_zero_has_gradient_zero(form: OrthoForm, length: int) -> None:
+    """A square root has no derivative there; with more positions than dimensions too, where sums are rounded."""
+    values = torch.zeros(1, 1, length, 8)
+    values[0, 0, :4, :4] = torch.eye(4)
+    values.requires_grad_()
+    loss = orthogonality_loss(values, masks([4], length), form)
+    (gradient,) = torch.autograd.grad(loss, values)
+    assert loss.item() == 0 and (gradient == 0).all()
 
 
 def test_the_unnormalized_form_asks_for_lengths_of_one() -> None:
@@ -178,12 +219,17 @@ def test_every_form_is_finite(form: OrthoForm | None, scale: float) -> None:
 
 
 def test_a_model_trains_with_the_form_it_names() -> None:
-    """The key of the configuration reaches every attention that has the loss."""
+    """The keys of the configuration reach every attention that has the loss."""
     model = config_of("linear_l2_ortho").model
-    for form in FORMS:
-        network = network_of(replace(model, ortho=replace(model.ortho, form=form)), "scan")
-        forms = {m.ortho_form for m in network.modules() if getattr(m, "orthogonality", False)}
-        assert forms == {form}
+    for form, values in ((None, "per_head"), ("frobenius_unsquared", "full_width")):
+        network = network_of(replace(model, ortho=replace(model.ortho, form=form, values=values)), "scan")
+        losses = {(m.ortho_form, m.ortho_values) for m in network.modules() if getattr(m, "orthogonality", False)}
+        assert losses == {(form, values)}
+        x = torch.randn(2, 5, 8, dtype=torch.float64)
+        attention = network.encoder.layers[0].attention
+        _, penalty = attention(x)
+        _, v = attention.keys_values(x)
+        assert penalty.item() == pytest.approx(slow(v, [5, 5], form, values).item(), rel=1e-9)
 
 
 @every_form

@@ -1,5 +1,6 @@
 """Performer: switches, random features, published outputs."""
 
+import math
 from itertools import product
 
 import pytest
@@ -16,6 +17,7 @@ from attnlab.attention.performer import (
     default_features,
     draw_projection,
 )
+from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Normalization
@@ -35,6 +37,16 @@ def make(kind: str = "none", placement: str = "after_feature_map", denominator: 
 
 def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def test_the_published_shift_of_keys_flattens_large_ones() -> None:
+    """Entropies of the module's table at s = 1.5: softmax, without the shift, with it, uniform."""
+    q, k = 1.5 * torch.randn(2, 8, 4, 26, 64, generator=generator(0), dtype=torch.float64)
+    torch.manual_seed(0)
+    forms = [Performer(256, 4, key_stabilizer=shift).double() for shift in ("none", "sequence")]
+    weights = [attention.weights(q, k, None, False) for attention in (SoftmaxAttention(256, 4).double(), *forms)]
+    softmax, none, sequence = (-(w * w.clamp(min=1e-30).log()).sum(-1).mean().item() for w in weights)
+    assert softmax < none - 0.2 and none < sequence - 0.8 and math.log(26) - 0.05 < sequence
 
 
 @pytest.mark.parametrize("denominator", [True, False])

@@ -117,15 +117,22 @@ def test_a_report_of_anybody_is_shown(value: float, tmp_path: Path, configs: dic
     report = json.loads((out / "report.json").read_text())
     for cell in (cell for row in report["rows"] for cell in row["cells"]):
         cell |= dict.fromkeys(("mean", "sd", "difference", "difference_in_sd"), value)
+        # bimodal: of older versions
         cell |= {"best": [1, value], "worst": [0, value], "bimodal": True}
         cell |= {"published": {"value": value, "spread": value, "text": ""}}
         cell["seeds"] = [seed | {"value": value} for seed in cell["seeds"]]
     for one in report["comparisons"]:
         one |= {"difference": value, "low": value, "high": value}
     report["origin"]["seconds"] = value
+    numbers = dict.fromkeys(("low", "high", "mean", "successful_mean", "median", "median_low", "median_high"), value)
+    tests = {key: {"p": value, "corrected": value} for key in ("fisher", "log_rank")}
+    failing = {"row": report["rows"][0]["name"], "failed": 1, "n": 2, "validated": 2} | numbers | tests
+    column = report["columns"][0]["name"]
+    report["success"] = {"column": column, "unit": "percent", "at_least": value, "validation": "v", "rows": [failing]}
     (out / "report.json").write_text(json.dumps(report))
     assert page_main([f"measured={out}", f"reports={out}", f"out={tmp_path / 'page.html'}"]) == 0
     page = (tmp_path / "page.html").read_text()
+    assert "Steps to the first v of at least" in page
     assert not re.search(r"\d{40}", re.sub('base64,[^"]*', "", page))
 
 

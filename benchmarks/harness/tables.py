@@ -26,8 +26,8 @@ MARKERS = ("<!-- results: written by `python -m benchmarks.harness.tables --writ
 Row = Mapping[str, object]
 
 
-def show(name: str, title: str, rows: Sequence[Row], environment: Row) -> None:
-    """Print a table and write `results/<name>-<time>.csv`.
+def show(name: str, title: str, rows: Sequence[Row], environment: Row, folder: Path = RESULTS) -> Path | None:
+    """Print a table and write `<folder>/<name>-<time>.csv`; returns the file, None without rows.
 
     Args:
         rows: each with the same columns; names carry their units.
@@ -35,20 +35,21 @@ def show(name: str, title: str, rows: Sequence[Row], environment: Row) -> None:
     """
     if not rows:
         print(f"{title}: nothing to show")
-        return
+        return None
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
     for column in rows[0]:
         table.add_column(column, justify="right" if is_number(rows[0][column]) else "left")
     for row in rows:
         table.add_row(*map(cell, row.values()))
     table_console().print(table)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    file = RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.csv"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.csv"
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, [*rows[0], *ENVIRONMENT, "title"])
         writer.writeheader()
         writer.writerows({**row, **environment, "title": title} for row in rows)
     print(f"written to {os.path.relpath(file)}\n", flush=True)
+    return file
 
 
 def is_number(value: object) -> bool:

@@ -1,6 +1,6 @@
 """Slow reference of cosFormer: out_i = sum_j s_ij v_j / max(sum_j s_ij, eps), with phi = relu and
 
-s_ij = phi(q_i) . phi(k_j) cos((pi / 2) (i - j) / M).
+s_ij = phi(q_i) . phi(k_j) cos((pi / 2) (p_i - p_j) / M),  p_i = min(i, M), i = 1, 2, ...
 """
 
 import math
@@ -31,7 +31,8 @@ def attention(
                 total, weighted = torch.zeros((), dtype=x.dtype), torch.zeros_like(v[b][h][0])
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
                 for j in seen:
-                    weight = q[b][h][i] @ k[b][h][j] * math.cos(math.pi / 2 * (i - j) / length)
+                    distance = min(i + 1, length) - min(j + 1, length)
+                    weight = q[b][h][i] @ k[b][h][j] * math.cos(math.pi / 2 * distance / length)
                     total, weighted = total + weight, weighted + weight * v[b][h][j]
                 least = total if total > module.eps else module.eps
                 out[b][h].append(weighted / least if module.denominator else weighted)

@@ -14,6 +14,9 @@ def squared_cosines(v: list[Tensor], i: int) -> Tensor:
 
 def head_loss(v: list[Tensor], form: str) -> Tensor:
     """Another form of the loss for one head: entry by entry of the matrices of dot products and of cosines."""
+    squared = form.removesuffix("_unsquared")
+    if squared != form:
+        return head_loss(v, squared).sqrt()
     total, n = torch.zeros((), dtype=torch.float64), len(v)
     for i in range(n):
         for j in range(n):
@@ -27,6 +30,11 @@ def head_loss(v: list[Tensor], form: str) -> Tensor:
                 case "absolute_cosine" if i != j:
                     total = total + abs(cosine) / (n * (n - 1))
     return total
+
+
+def side_by_side(values: list[list[list[Tensor]]]) -> list[list[list[Tensor]]]:
+    """The heads of every position as one vector, of a single head."""
+    return [[[torch.cat(heads) for heads in zip(*sample, strict=True)]] for sample in values]
 
 
 def orthogonality_loss(values: list[list[list[Tensor]]], real: list[list[int]], form: str | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""A folder as report.py writes it, for tests of its readers: seeds in two groups, a missing and a failed run."""
+"""A folder as report.py writes it, for tests of its readers: a missing and a failed run."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,6 @@ def cell(row: str, column: str) -> dict[str, Any]:
         "n": len(values),
         "best": list(best),
         "worst": list(worst),
-        "bimodal": (row, column) == ("linear", "unary"),
         "chosen": None,
         "published": None if known is None else {"value": known, "spread": None, "text": None},
         "difference": None if known is None else mean - known,
@@ -53,7 +52,7 @@ def empty(column: str) -> dict[str, Any]:
     seeds = [{"seed": at, "value": None, "state": "missing", "reason": "", "folder": ""} for at in range(3)]
     fact = {"value": None, "spread": None, "text": "below 46.9"}
     nothing = dict.fromkeys(("mean", "sd", "best", "worst", "difference", "difference_in_sd"))
-    return {"column": column, "n": 0, "bimodal": False, "published": fact, "seeds": seeds} | nothing
+    return {"column": column, "n": 0, "published": fact, "seeds": seeds} | nothing
 
 
 def sample_report(**changes: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from attnlab.attention.core.orthogonality_loss import orthogonality_loss
 from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.attention.core.renamed_methods import refuse_former_names
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
-from attnlab.config.schema import OrthoForm, Width
+from attnlab.config.schema import OrthoForm, OrthoValues, Width
 from attnlab.config.user_error import UserError
 
 Initialization = Literal["xavier", "torch"]
@@ -82,15 +82,14 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
 
     Args:
-        d_model: model width E.
-        n_heads: heads H; must divide E.
+        d_model, n_heads: model width E, and number of heads H, which divides it.
         bias: biases in the four projections.
         initialization: xavier = xavier-uniform weights and zero biases; torch = PyTorch's default.
         orthogonality: compute the orthogonality loss on the values as the penalty.
 
     Attributes:
         redraw_every: optimiser steps between two calls of `redraw`; None = nothing is ever redrawn.
-        ortho_form: form of the orthogonality loss, as in `orthogonality_loss`; set by the network builder.
+        ortho_form, ortho_values: as in `orthogonality_loss`; set by the network builder.
         observer: called with an `Observation` at every forward; None (no cost) unless diagnostics set it.
 
     Raises:
@@ -108,6 +107,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     redraw_every: int | None = None
     ortho_form: OrthoForm | None = None
+    ortho_values: OrthoValues = "per_head"
     observer: Callable[[Observation], None] | None = None
 
     def __init_subclass__(cls) -> None:
@@ -168,7 +168,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
             self.observer(Observation(q, k, v, mask, causal, out))
         if not self.orthogonality:
             return self.project_output(out, x), x.new_zeros(())
-        return self.project_output(out, x), orthogonality_loss(self.value_heads(v), mask, self.ortho_form)
+        options = self.ortho_form, self.ortho_values
+        return self.project_output(out, x), orthogonality_loss(self.value_heads(v), mask, *options)
 
     def _require(self, form: str) -> None:
         if not getattr(self, f"supports_{form}"):

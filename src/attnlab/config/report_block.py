@@ -28,13 +28,28 @@ class Hypothesis:
 
 
 @dataclass(kw_only=True)
+class Success:
+    """The threshold that a run must reach; a report counts the runs that fail to, beside their mean.
+
+    One of `at_least` and `at_most`, in the unit of the column; `at_most` where lower is better.
+    """
+
+    column: str
+    at_least: float | None = None
+    at_most: float | None = None
+    validation: str | None = None
+    """the logged metric (val/accuracy) whose first value at the threshold is the time to success; null = none"""
+
+
+@dataclass(kw_only=True)
 class Picture:
     """A figure of a report."""
 
-    kind: Literal["bars", "curve", "by_length", "training", "diagnosis"]
+    kind: Literal["bars", "curve", "by_length", "training", "time_to_success", "diagnosis"]
     """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length, a panel for
-    each row, with the oracle rule (`<metric>_oracle_end`) dashed; training: a logged metric over steps; diagnosis:
-    statistics of the attentions of finished runs"""
+    each row, with the oracle rule (`<metric>_oracle_end`) dashed; training: a logged metric over steps;
+    time_to_success: share of the runs that have reached the threshold of `success`, over steps; diagnosis: statistics
+    of the attentions of finished runs"""
     x: str | None = None
     """curve: the key, one of the rows"""
     subset: str | None = None
@@ -69,6 +84,8 @@ class Report:
     """the validation metric (`val/accuracy`) that chooses among `best_over`, or among the rows; null = none"""
     hypotheses: list[Hypothesis] = field(default_factory=list)
     """claims that the report answers first, by the names of rows and columns"""
+    success: Success | None = None
+    """the threshold of a run's success; null = failures are not counted"""
     highlight: str | None = None
     """the row that is strongest in figures; null = the row of the first hypothesis, if there is one"""
     figures: list[Picture] = field(default_factory=lambda: [Picture(kind="bars")])

@@ -12,7 +12,8 @@ from attnlab.config.report_block import Report
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
 Positions = Literal["sinusoidal", "learned", "relative", "none"]
 Embedding = Literal["noscale", "upscale_tokens", "upscale_normal", "downscale_positions", "xavier", "small"]
-OrthoForm = Literal["frobenius", "unnormalized", "absolute_cosine"]
+OrthoForm = Literal["frobenius", "frobenius_unsquared", "unnormalized", "unnormalized_unsquared", "absolute_cosine"]
+OrthoValues = Literal["per_head", "full_width"]
 
 
 @dataclass(kw_only=True)
@@ -147,7 +148,10 @@ class Ortho:
     where: list[Literal["encoder", "decoder", "cross"]] = field(default_factory=list)
     """attentions that it covers; empty = this model has no such loss"""
     form: OrthoForm | None = None
-    """null: mean squared cosine; frobenius: their sum; unnormalized: |V V^T - I|^2; absolute_cosine: mean |cosine|"""
+    """null: mean squared cosine; frobenius: their sum; unnormalized: |V V^T - I|^2; *_unsquared: roots of these two;
+    absolute_cosine: mean |cosine|; how weights convert: attention/core/orthogonality_loss.py"""
+    values: OrthoValues = "per_head"
+    """per_head: each head by itself; full_width: all heads of a position as one vector"""
 
 
 @dataclass(kw_only=True)

@@ -28,7 +28,7 @@ BUILDER_ARGUMENTS = {
 OVERRIDABLE_ARGUMENTS = {"initialization"}
 """builder arguments that the section of one attention may set for that attention alone"""
 
-OFFERED_ARGUMENTS = ("normalization", "max_length")
+OFFERED_ARGUMENTS = ("normalization", "max_length", "train_length")
 """arguments of an attention that a yaml or else the network builder sets: their own defaults are never used"""
 
 TASK, ATTENTION = "attnlab.tasks.base.Task", "attnlab.attention.base.Attention"

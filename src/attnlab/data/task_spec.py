@@ -27,6 +27,8 @@ class TaskSpec:
     never_targets    output ids that are never a target (padding, start): their logits are masked
     mask_share       share of predicted tokens (masked_language_model)
     max_input_length, max_output_length  longest sequences over all splits, with framing tokens
+    train_length     longest sequence of the training data, input or output, with framing tokens; filled in when a run
+                     prepares its data (run.build_runtime.prepare), 0 where examples have no lengths
     image_shape      height, width, channels of an image
     question_size    entries of a question vector
     metrics          names of metrics (attnlab.learn.metrics.METRICS); validation selects by the first
@@ -45,6 +47,7 @@ class TaskSpec:
     mask_share: float = 0.0
     max_input_length: int = 0
     max_output_length: int = 0
+    train_length: int = 0
     image_shape: tuple[int, int, int] = (0, 0, 0)
     question_size: int = 0
     metrics: tuple[str, ...] = ("accuracy",)

@@ -84,7 +84,8 @@ def summarise(
 
     Returns:
         metrics (`accuracy`, `unary/accuracy`, `length_30/sequence_accuracy`, `length_500_999/accuracy`) and the number
-        of examples of each part (`all`, `unary`, `length_30`).
+        of examples of each part (`all`, `unary`, `length_30`); where an accuracy is over tokens, also the number of
+        tokens (`tokens`, `length_30/tokens`).
     """
     size = len(next(iter(records.values())))
     parts = {"all": np.arange(size)} | {name: np.asarray(numbers) for name, numbers in groups.items()}
@@ -96,6 +97,8 @@ def summarise(
             own = {name: values[numbers] for name, values in records.items()}
             found |= {name if part == "all" else f"{part}/{name}": METRICS[name](own) for name in metrics}
             counts[part] = len(numbers)
+            if "accuracy" in metrics and "tokens" in own:
+                counts["tokens" if part == "all" else f"{part}/tokens"] = int(own["tokens"].sum())
     return found, counts
 
 

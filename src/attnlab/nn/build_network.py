@@ -120,13 +120,14 @@ class _Builder:
         """Layers with the attentions that the model names for this slot; `cross` adds cross-attention to each."""
         backbone, model = self.backbone, self.model
         groups: list[LayerGroup] = getattr(model, slot)
+        trained = self.train_length(longest)
         to_cross = model.cross if cross else None
         if cross and to_cross is None:
             raise ValueError(f"model {model.name} has no cross-attention (model.cross is null)")
 
         def make_layer(kind: tuple[int, ...]) -> Layer:
-            parts = [make_attention(groups[i].attention, slot, backbone, model, longest) for i in kind]
-            to_memory = make_attention(to_cross, "cross", backbone, model, longest) if to_cross is not None else None
+            parts = [make_attention(groups[i].attention, slot, backbone, model, longest, trained) for i in kind]
+            to_memory = make_attention(to_cross, "cross", backbone, model, longest, trained) if to_cross else None
             return Layer(backbone, parts[0] if len(parts) == 1 else ParallelAttention(parts), to_memory)
 
         norm = make_norm(backbone.layer_norm, backbone.d_model) if backbone.final_norm else None
@@ -134,8 +135,27 @@ class _Builder:
         plan = layer_plan([group.share for group in groups], model.pattern, n_layers)
         return LayerStack(plan, make_layer, backbone.share_layers, norm)
 
+    def train_length(self, longest: int) -> int | None:
+        """Longest sequence of the training data as attentions see it; None = not known.
 
-def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, model: Model, longest: int) -> Attention:
+        Args:
+            longest: the same over all splits, with tokens that the network adds.
+        """
+        spec = self.spec
+        if spec.modality == "image_question":
+            return longest
+        added = longest - max(spec.max_input_length, spec.max_output_length)
+        return spec.train_length + added if spec.train_length else None
+
+
+def make_attention(
+    node: Mapping[str, Any],
+    slot: Slot,
+    backbone: Backbone,
+    model: Model,
+    longest: int,
+    train_length: int | None = None,
+) -> Attention:
     """The attention that a node of a model yaml names, for one slot of the network.
 
     The backbone and the model offer arguments (dropout, normalisation, ...); a mechanism gets the ones that its
@@ -143,6 +163,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
 
     Args:
         longest: length of the task's longest sequence, over all its splits; offered as `max_length`.
+        train_length: length of the longest sequence of the training data, offered under this name; None = not known.
 
     Raises:
         TargetError: the class is not allowed (`config.allowed_targets`) or is no attention.
@@ -155,6 +176,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
         "normalization": model.normalization,
         "relative_positions": backbone.positions == "relative" and slot != "cross",
         "max_length": longest,
+        "train_length": train_length,
         "orthogonality": model.ortho.weight > 0 and slot in model.ortho.where,
     }
     accepted = accepted_arguments(mechanism)
@@ -163,7 +185,7 @@ def make_attention(node: Mapping[str, Any], slot: Slot, backbone: Backbone, mode
     if isinstance(arguments.get("normalization"), Mapping):
         arguments["normalization"] = Normalization(**arguments["normalization"])
     attention = mechanism(backbone.d_model, backbone.n_heads, **arguments)
-    attention.ortho_form = model.ortho.form
+    attention.ortho_form, attention.ortho_values = model.ortho.form, model.ortho.values
     return attention
 
 

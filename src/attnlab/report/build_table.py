@@ -13,11 +13,13 @@ from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import run_label
 from attnlab.learn.metric_units import same_unit
 from attnlab.report.chosen_value import chosen_cell, require_validation
+from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Column, Table, TableError
+from attnlab.report.test_set_error import with_test_set_errors
 
 
 def value_of(key: str, run: FoundRun) -> Any:
@@ -78,7 +80,8 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
             cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column), varied)
     if report.average is not None:
         columns = [*columns, _with_average(report.average, cells, columns, published)]
-    return Table(report, columns, cells, runs, published)
+    tested = {row: with_lengths(with_test_set_errors(given, runs), runs) for row, given in cells.items()}
+    return Table(report, columns, tested, runs, published)
 
 
 def meets(value: Any, wanted: Any) -> bool:
@@ -87,10 +90,10 @@ def meets(value: Any, wanted: Any) -> bool:
 
 
 def _with_several_data(runs: Sequence[FoundRun]) -> set[str]:
-    """The tasks whose runs differ in their data seeds."""
+    """The names of tasks whose runs differ in their data seeds."""
     found = defaultdict(set)
     for run in runs:
-        found[value_of("task", run)].add(run.data_seed)
+        found[run.config["task"]["name"]].add(run.data_seed)
     return {task for task, seeds in found.items() if len(seeds) > 1}
 
 
@@ -105,7 +108,7 @@ def _cell(
     """The cell of some runs; with `best_over`, of the runs with the best value.
 
     Args:
-        varied: tasks with several data seeds.
+        varied: names of tasks with several data seeds.
     """
     groups = defaultdict(list)
     for run in runs:
@@ -114,7 +117,7 @@ def _cell(
     for chosen, members in groups.items():
         _require_one_setting(row, column, members)
         members = sorted(members, key=lambda run: (run.data_seed or 0, run.seed))
-        seeds = [_seed(run, column.metric, value_of("task", run) in varied) for run in members]
+        seeds = [_seed(run, column.metric, run.config["task"]["name"] in varied) for run in members]
         found[chosen] = Cell(row, column, seeds, published, chosen)
     return chosen_cell(report, found, groups)
 
@@ -148,10 +151,10 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
 
 
 def _require_one_data(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
-    """Checks that the finished runs with one data seed were trained and tested on the same data, by its hash."""
+    """Checks that the runs of a cell that count, with one data seed, were trained and tested on the same data."""
     seeds: dict[str, list[int]] = {}
     for run in runs:
-        if run.state == "finished" and (found := run.result.get("data", {}).get("hash")):
+        if (run.state == "finished" or run.diverged) and (found := run.data.get("hash")):
             seeds.setdefault(found, []).append(run.seed)
     if len(seeds) > 1:
         told = "; ".join(f"data {name}: seed {listed(map(str, numbers), 8)}" for name, numbers in seeds.items())

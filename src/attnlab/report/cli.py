@@ -20,13 +20,15 @@ from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
+from attnlab.report.failures.count_failures import count_failures, require_success
 from attnlab.report.hypothesis_answers import answers, require_known, sentence
 from attnlab.report.page.cli import page_main
+from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table
-from attnlab.report.table_writers import compared, latex, markdown, print_report, record
+from attnlab.report.table_writers import compared, latex, markdown, record
 from attnlab.report.tuning_budget import budget_lines, spent_runs
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
@@ -58,8 +60,8 @@ class ReportOptions(CommandOptions):
     highlight: str | None = None
     """the row that is strongest in pictures: highlight=linear_l2 (default: the row of the experiment's first
     hypothesis)"""
-    figures: list[Literal["bars", "by_length", "training"]] = field(default_factory=list)
-    """pictures: some of bars,by_length,training (default: the figures of the experiment, or bars)"""
+    figures: list[Literal["bars", "by_length", "training", "time_to_success"]] = field(default_factory=list)
+    """pictures: some of bars,by_length,training,time_to_success (default: the figures of the experiment, or bars)"""
     out: Path | None = None
     """folder of table.md, table.csv, seeds.csv, table.tex, report.json and the pictures (default:
     experiments/reports/<name>)"""
@@ -122,13 +124,13 @@ def _report(argv: Sequence[str]) -> int:
     options = line.complete()
     selection = _selection(options, line.others)
     table = _table(selection, options)
-    comparisons = table.comparisons(options.against)
+    comparisons, success = table.comparisons(options.against), count_failures(table, options.against)
     out = options.out or _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
     spent = spent_runs(table.runs)
     lines = _sentences(table, selection, comparisons, undrawn) | {"Tuning budget": budget_lines(spent)}
-    print_report(table, lines)
+    print_report(table, lines, success)
     # without the options that say where it goes
     kept = [word for word in line.words if not word.startswith(("out=", "logger="))]
     again = command_line("python report.py", *kept, *line.others)
@@ -140,16 +142,17 @@ def _report(argv: Sequence[str]) -> int:
         "problems": lines["Without a number"],
         "notes": lines["To know"],
         "origin": origin(table),
+        "success": success,
         "budget": spent,
         "figures": figures,
     }
     report = record(table, comparisons, more)
-    _remove_former_pictures(out, {figure.file for figure in figures})
+    how = [f"`{one}`" for one in (selection.command, again) if one]
     texts = {
-        "table.md": markdown(table, lines | {"How": [f"`{one}`" for one in (selection.command, again) if one]}),
+        "table.md": markdown(table, lines | {"How": how}, success),
         "table.csv": flat_lines.csv_text(flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
         "seeds.csv": flat_lines.csv_text(flat_lines.SEED_HEADS, flat_lines.seed_lines(report)),
-        "table.tex": latex(table),
+        "table.tex": latex(table, success),
         "report.json": records.report_text(report),
     }
     for name, text in texts.items():
@@ -161,18 +164,6 @@ def _report(argv: Sequence[str]) -> int:
         # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
         print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
     return 0
-
-
-def _remove_former_pictures(out: Path, drawn: set[str]) -> None:
-    """Removes the pictures that an earlier report in this folder names and this one has not drawn."""
-    try:
-        former = {figure.file for figure in records.read_report(out / "report.json").figures} - drawn
-    except records.ReportError:
-        return
-    for name in former:
-        file = out / name
-        if file.name == name and file.suffix == ".png" and file.is_file():
-            file.unlink()
 
 
 def _sentences(
@@ -205,6 +196,7 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
     require_known(table, rows_too=not selection.words)
+    require_success(table)
     if options.highlight:
         table.require_row(f"highlight={options.highlight}", options.highlight)
     # checks the columns that were asked for
@@ -233,7 +225,7 @@ def _word(text: str) -> str:
 
 def _figures(table: Table, out: Path) -> tuple[list[records.ReportFigure], list[str]]:
     """Draws the figures of a report; returns sentences on the ones that cannot be drawn."""
-    from attnlab.report.figures.draw_figures import draw
+    from attnlab.report.figures.draw_figures import draw, remove_former_pictures
 
     found, undrawn = [], []
     for number, picture in enumerate(table.report.figures, start=1):
@@ -243,4 +235,5 @@ def _figures(table: Table, out: Path) -> tuple[list[records.ReportFigure], list[
             undrawn.append(f"no picture {picture.quantity or picture.kind}: {error}")
         else:
             found += [records.ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
+    remove_former_pictures(out, {figure.file for figure in found})
     return found, undrawn

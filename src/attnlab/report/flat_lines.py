@@ -6,16 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from attnlab.report.failures.failure_record import RowSuccess, RunOutcome
 from attnlab.report.report_record import PublishedValue, ReportFile, ReportSeed
 
 CELL_HEADS = (
     "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
-    "published_sd", "published_text", "difference", "difference_in_sd", "bimodal",
+    "published_sd", "published_text", "difference", "difference_in_sd", "examples", "test_set_error", "one_length",
+    "one_length_right", "failed", "counted", "failed_low", "failed_high",
 )  # fmt: skip
 """columns of table.csv and of wandb's table"""
 
 
-SEED_HEADS = ("row", "column", *(one.name for one in fields(ReportSeed)))
+OUTCOME = tuple(one.name for one in fields(RunOutcome) if one.name != "seed")
+SEED_HEADS = ("row", "column", *(one.name for one in fields(ReportSeed)), *OUTCOME)
 """columns of seeds.csv; wandb's table has the unit too"""
 
 
@@ -36,15 +39,32 @@ def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
             "published": known.value,
             "published_sd": known.spread,
             "published_text": known.text,
+            **_failures(report, row.name, cell.column),
+            "one_length": cell.one_length and cell.one_length.name,
+            "one_length_right": cell.one_length and cell.one_length.right,
         }
+
+
+def _failures(report: ReportFile, row: str, column: str) -> dict[str, Any]:
+    """Failures of a row, in the column that declares the threshold; empty in other columns."""
+    found = _row_success(report, row, column)
+    names = {"failed": "failed", "counted": "n", "failed_low": "low", "failed_high": "high"}
+    return {name: found and getattr(found, field) for name, field in names.items()}
+
+
+def _row_success(report: ReportFile, row: str, column: str) -> RowSuccess | None:
+    return report.success.of(row) if report.success and column == report.success.column else None
 
 
 def seed_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
     """Every run of every cell as a flat line."""
     units = report.units()
     for row, cell in report.each():
+        counted = _row_success(report, row.name, cell.column)
         for seed in cell.seeds:
-            yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed)}
+            outcome = counted and counted.outcome(seed.key)
+            own = {name: outcome and getattr(outcome, name) for name in OUTCOME}
+            yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed), **own}
 
 
 def csv_text(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:

@@ -18,6 +18,8 @@ from attnlab.config.run_identity import comparable, differences
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 
+DIVERGED = "NonFiniteLoss:"
+"""beginning of the reason in status.json of a run whose loss or weights were not finite"""
 DATA_SEED = "task.data_seed"
 
 
@@ -30,6 +32,7 @@ class FoundRun:
         version, other settings.
     log_every: steps between the gradient norms that a spread is taken over; 0 = as they were logged.
     damaged: lines of metrics.csv that were left out when it was read.
+    data: version and hash of the data that it was trained on.
     declared: hypotheses that the run was trained under, each list with the step and commit of its first record.
     """
 
@@ -40,6 +43,7 @@ class FoundRun:
     result: Mapping[str, Any] = field(default_factory=dict)
     log_every: int = 0
     damaged: int = 0
+    data: Mapping[str, Any] = field(default_factory=dict)
     declared: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -107,13 +111,18 @@ class FoundRun:
             return next((value for step, _, value in self.logged((metric,)) if step == selection.get("step")), None)
         return self.result.get("metrics", {}).get(metric)
 
-    def logged(self, names: Sequence[str]) -> list[tuple[int, str, float]]:
-        """Step, name and value of these metrics in metrics.csv; damaged lines are left out."""
+    @property
+    def diverged(self) -> bool:
+        """Whether training ended because the loss or a weight was not finite."""
+        return self.state == "failed" and self.reason.startswith(DIVERGED)
+
+    def logged(self, names: Sequence[str] = ()) -> list[tuple[int, str, float]]:
+        """Step, name and value of these metrics, or of all, in metrics.csv; damaged lines are left out."""
         try:
             rows, self.damaged = read_rows(self.folder / "metrics.csv")
         except Unreadable:
             return []
-        return [row for row in rows if row[1] in names]
+        return [row for row in rows if not names or row[1] in names]
 
 
 def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
@@ -139,22 +148,31 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
     every = (expected or {}).get("train", {}).get("log_every", 0)
-    declared = status.get("declared", [])
-    return FoundRun(folder, config, *_state(config, status, result), result, every, declared=declared)
+    declared, data = status.get("declared", []), _data_of(status, result)
+    return FoundRun(folder, config, *_state(config, status, result), result, every, declared=declared, data=data)
+
+
+def _data_of(status: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Version and hash of the data that a run was trained on; empty if unknown."""
+    return result.get("data") or status.get("data") or {}
 
 
 def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
     """State and reason, from status.json and result.json."""
     state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
-    if result:
+    if result or state == "failed":
+        # a run that diverged counts as a failure, so that its version matters too
         made = result.get("versions", {}).get("attnlab") or status.get("attnlab")
-        data, now = result.get("data", {}).get("version"), _data_version(config["task"].get("_target_", ""))
+        data, now = _data_of(status, result).get("version"), _data_version(config["task"].get("_target_", ""))
         other = ""
         if made and made != attnlab.__version__:
             other = f"made by attnlab {made}, this is {attnlab.__version__}"
         elif None not in (data, now) and str(data) != str(now):
             other = f"made on version {data} of the task's data, this is {now}"
-        return "other version" if other else "finished", other
+        if other:
+            return "other version", other if result else f"{other}; it failed: {reason}"
+    if result:
+        return "finished", ""
     if state == "finished":
         return "unreadable", "status.json says finished and there is no result.json"
     if state == "running" and not _alive(status):

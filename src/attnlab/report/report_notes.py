@@ -8,9 +8,11 @@ from typing import Any, cast
 from attnlab.config.message_text import counted, listed
 from attnlab.report.build_table import runs_by_row, value_of
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
+from attnlab.report.length_tables import warnings
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
 from attnlab.report.table_types import Table
+from attnlab.report.test_set_error import unknown_errors
 from attnlab.run.provenance import commit_text, git_state
 from attnlab.run.read_run_files import debug_note
 
@@ -54,17 +56,19 @@ def _because(reason: str | None) -> str:
 
 
 def notes(table: Table) -> list[str]:
-    """Sentences on the numbers that are there: cost, commits, data, tested weights, seeds in two groups."""
+    """Sentences on the numbers that are there: cost, commits, data, tested weights."""
     runs, made = table.finished(), origin(table)
     unknown = sum(run.value("seconds") is None for run in runs)
     timed = f", without {unknown} whose time is not known" if unknown else ""
     seconds = made.seconds or 0.0
     spent = next(f"{seconds / size:.1f} {unit}" for unit, size in _TIMES.items() if seconds >= size or size == 1)
     cost = f"{counted(made.runs, 'run')}, {spent} of training{timed}"
-    lines = [f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}"]
+    lines = [
+        f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}" if runs else "no finished run"
+    ]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
-    if commits != {None}:
+    if commits - {None}:
         lines.append(f"made by commit {', '.join(made.commits)}{since}")
     lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
     pixels = _distinct(value_of("task.pixels", run) for run in runs)
@@ -73,8 +77,7 @@ def notes(table: Table) -> list[str]:
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})
     lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
-    apart = [f"{cell.row} ({cell.column.name})" for cell in table.each() if cell.bimodal]
-    lines += [f"seeds in two groups, so that the mean is no run's value: {', '.join(apart)}"] if apart else []
+    lines += [*unknown_errors(table), *warnings(table)]
     lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} {run.damaged}" for run in runs if run.damaged]
     lines += [f"damaged lines of metrics.csv that are left out: {listed(torn)}"] if torn else []

@@ -11,6 +11,8 @@ from typing import Any
 
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
+from attnlab.report.failures.failure_record import SuccessReport
+from attnlab.report.length_breakdown import LengthPart
 
 
 class ReportError(Exception):
@@ -77,6 +79,9 @@ class ReportCell(Record):
     best, worst: seed and value.
     chosen: the one shown of several values of a key.
     chosen_by: the validation that chose it; empty or None: the shown numbers did.
+    examples: test examples of each run, behind a share of right answers; None if unknown.
+    test_set_error: binomial standard error of the mean as the number of one run, in points.
+    by_length: the mean at each length; one_length: the length that carries it.
     """
 
     column: str
@@ -85,9 +90,12 @@ class ReportCell(Record):
     n: Integral
     best: tuple[Integral | str, Real] | None = None
     worst: tuple[Integral | str, Real] | None = None
-    bimodal: bool | None = None
     chosen: str | None = None
     chosen_by: str | None = None
+    examples: Integral | None = None
+    test_set_error: Real | None = None
+    by_length: list[LengthPart] | None = None
+    one_length: LengthPart | None = None
     published: PublishedValue | None = None
     difference: Real | None = None
     difference_in_sd: Real | None = None
@@ -134,6 +142,7 @@ class ReportFigure(Record):
 class ReportFile(Record):
     """The content of the file.
 
+    success:    failures of every row; None = the experiment declares no threshold.
     hypotheses: declared ones, answered; None = the file is older than they are.
     highlight:  the row of interest.
     budget:     runs spent on each task and model; None = the file is older.
@@ -146,6 +155,7 @@ class ReportFile(Record):
     columns: list[ReportColumn]
     rows: list[ReportRow]
     comparisons: list[Comparison] = field(default_factory=list)
+    success: SuccessReport | None = None
     hypotheses: list[HypothesisAnswer] | None = None
     highlight: str | None = None
     budget: list[SpentRuns] | None = None
@@ -171,6 +181,10 @@ class ReportFile(Record):
     def each(self) -> Iterator[tuple[ReportRow, ReportCell]]:
         """Every cell with its row."""
         return ((row, cell) for row in self.rows for cell in row.cells)
+
+    def has_test_set_errors(self) -> bool:
+        """Whether the error of the test set is known for a cell."""
+        return any(cell.test_set_error is not None for _, cell in self.each())
 
     def has_published(self) -> bool:
         """Whether anything was published for a cell."""

@@ -137,7 +137,7 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
     if rows:
         report = replace(report, rows=list(rows), row_names=_names(runs, rows))
     if columns:
-        report = replace(report, columns=_columns(runs, columns))
+        report = replace(report, columns=_columns(runs, columns), success=None)
     if rows or columns:
         # what belongs to the rows and columns of the experiment
         report = replace(
@@ -212,13 +212,14 @@ def varying(runs: Sequence[FoundRun]) -> list[str]:
 
 
 def require_runs(selection: RunSelection) -> RunSelection:
-    """Returns the selection if there is a finished run.
+    """Returns the selection if there is a finished run, or one that diverged where failures are counted.
 
     Raises:
         ConfigError: a glob finds no run, and why.
         TableError: no run is finished, with the states of the runs; or all are runs of debug=...
     """
-    if any(run.state == "finished" for run in selection.runs):
+    counting = selection.report is not None and selection.report.success is not None
+    if any(run.state == "finished" or (counting and run.diverged) for run in selection.runs):
         return selection
     left_out = f"; {selection.left_out}" if selection.left_out else ""
     if not selection.runs:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 FEWEST = 5
 """seeds that an interval and a test need"""
-APART, GAP = 10.0, 0.5
 LEVEL = 0.05
 """of tests; intervals cover 1 - LEVEL"""
 
@@ -20,17 +19,6 @@ def mean(values: Sequence[float]) -> float:
 def sd(values: Sequence[float]) -> float | None:
     """Sample standard deviation, exactly 0 of equal values; None of fewer than two."""
     return statistics.stdev(values) if len(values) > 1 else None
-
-
-def bimodal(values: Sequence[float]) -> bool:
-    """Whether seeds fall into two groups: of at least five, two or more on each side of a gap of half their range.
-
-    No run has the mean of such seeds. Fewer seeds do not show two groups.
-    """
-    ordered = sorted(values)
-    inner = range(2, len(ordered) - 1)
-    gap = max((ordered[rank] - ordered[rank - 1] for rank in inner), default=0.0)
-    return len(ordered) >= FEWEST and gap > GAP * (ordered[-1] - ordered[0])
 
 
 @dataclass(frozen=True)
@@ -97,9 +85,14 @@ def t_test(values: Sequence[float], expected: float = 0.0) -> float:
     return float(stats.ttest_1samp(values, expected).pvalue)
 
 
+def p_number(p: float) -> str:
+    """A p-value: `0.034`, `< 0.001`."""
+    return "< 0.001" if p < 0.001 else f"{min(p, 1.0):.3f}"
+
+
 def p_text(p: float) -> str:
     """A p-value in words: `p = 0.034`, `p < 0.001`."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    return f"p {p_number(p)}" if p < 0.001 else f"p = {p_number(p)}"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -11,13 +11,14 @@ from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Report
 from attnlab.config.user_error import UserError
-from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
+from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.data_seeds import mean_over_data, paired_on_data
+from attnlab.report.length_breakdown import LengthPart, one_length
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import APART, bimodal, holm, sd
+from attnlab.report.statistics import holm, sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -55,8 +56,11 @@ class Column:
 class Cell:
     """Runs of one row and column.
 
-    chosen:    the value of the keys in `best_over` that is shown.
-    chosen_by: the validation that chose it; empty if the shown numbers did.
+    chosen:         the value of the keys in `best_over` that is shown.
+    chosen_by:      the validation that chose it; empty if the shown numbers did.
+    examples:       test examples of each run, where the metric is a share of them and their number is recorded.
+    test_set_error: `report.test_set_error`, in points.
+    by_length:      `report.length_breakdown`.
     """
 
     row: str
@@ -65,10 +69,18 @@ class Cell:
     published: Value | None = None
     chosen: str = ""
     chosen_by: str = ""
+    examples: int | None = None
+    test_set_error: float | None = None
+    by_length: Sequence[LengthPart] | None = None
 
     def taken_by(self, validation: str) -> "Cell":
         """The cell as a choice by this validation."""
         return replace(self, chosen_by=validation)
+
+    @property
+    def one_length(self) -> LengthPart | None:
+        """The length that carries the mean, if there is one."""
+        return one_length(self.by_length or (), len(self.values))
 
     @property
     def values(self) -> dict[int, float]:
@@ -89,18 +101,6 @@ class Cell:
         """Seed and value of the best or the worst run."""
         sign = -1 if lower_is_better(self.column.metric) == best else 1
         return max(self.values.items(), key=lambda pair: sign * pair[1]) if self.values else None
-
-    @property
-    def scattered(self) -> bool:
-        """Whether a mean alone would mislead, as seeds are far apart; for percentages and perplexities only."""
-        values = list(self.values.values())
-        apart = APART if self.column.unit == SHARE.name else abs(self.mean or 0) / 4
-        return len(values) > 1 and self.column.metric not in OF_RUNS and max(values) - min(values) >= apart
-
-    @property
-    def bimodal(self) -> bool:
-        """Whether seeds fall into two groups."""
-        return self.scattered and bimodal(list(self.values.values()))
 
     @property
     def published_number(self) -> float | None:

@@ -1,19 +1,23 @@
-"""Writers of a table: lines for the terminal, markdown, LaTeX, and the content of report.json."""
+"""Writers of a table: markdown, LaTeX, and the content of report.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from attnlab.config.message_text import table_console
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.data_seed_section import spreads
+from attnlab.report.failures.failure_record import SuccessReport
+from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.hypothesis_answers import answers
+from attnlab.report.length_tables import beside, markdown_lengths
 from attnlab.report.read_runs import short_name
 from attnlab.report.statistics import p_text
 from attnlab.report.table_types import Cell, Table
+from attnlab.report.test_set_error import error_text
 
 NONE = "-"
 FIRST = ("Hypotheses",)
@@ -22,13 +26,15 @@ T = TypeVar("T")
 
 
 def mean_and_sd(cell: Cell) -> str:
-    """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none."""
+    """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none; with the length
+    that carries the mean."""
     if cell.mean is None:
         return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
     data = len({seed.data_seed for seed in cell.seeds})
-    return text + f" ({n if n == total else f'{n} of {total}'}{f', {data} data seeds' if data > 1 else ''})"
+    counts = f" ({n if n == total else f'{n} of {total}'}{f', {data} data seeds' if data > 1 else ''})"
+    return text + counts + beside(cell.one_length)
 
 
 def each_seed(cell: Cell) -> str:
@@ -63,13 +69,22 @@ def difference(cell: Cell) -> str:
 
 
 def details(table: Table) -> list[list[str]]:
-    """Heads, then a line for every cell: ours, every seed and, if anything was published, the comparison."""
-    width = 8 if any(cell.published for cell in table.each()) else 6
-    lines = [[row_head(table), "", "ours ± sd (seeds)", "each seed", "best", "worst", "published", "ours - published"]]
+    """Heads, then a line for every cell: ours, every seed, the error of the test set if a cell has one and, if anything
+    was published, the comparison."""
+    columns: list[tuple[str, Callable[[Cell], str]]] = [
+        ("ours ± sd (seeds)", mean_and_sd),
+        ("each seed", each_seed),
+        ("best", partial(extreme, best=True)),
+        ("worst", partial(extreme, best=False)),
+    ]
+    if any(cell.test_set_error is not None for cell in table.each()):
+        columns.append(("test set ±", lambda cell: error_text(cell) or NONE))
+    if any(cell.published for cell in table.each()):
+        columns += [("published", published), ("ours - published", difference)]
+    lines = [[row_head(table), "", *(head for head, _ in columns)]]
     for cell in table.each():
-        ours = [mean_and_sd(cell), each_seed(cell), extreme(cell, True), extreme(cell, False)]
-        lines.append([cell.row, label(cell.column.name, cell.column.unit), *ours, published(cell), difference(cell)])
-    return [line[:width] for line in lines]
+        lines.append([cell.row, label(cell.column.name, cell.column.unit), *(write(cell) for _, write in columns)])
+    return lines
 
 
 def row_head(table: Table) -> str:
@@ -97,48 +112,25 @@ def tested(comparison: Comparison) -> list[str]:
     return [f"{p_text(comparison.p)}, corrected {p_text(comparison.corrected)}"]
 
 
-def print_report(table: Table, lines: Mapping[str, Sequence[str]]) -> None:
-    """Prints the answers to hypotheses, every cell with its seeds, then the other sentences under their headings."""
-    # rich takes a tenth of a second
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Column
-    from rich.table import Table as Grid
-
-    heads, *cells = details(table)
-    columns = [Column(head, justify="right" if at > 1 else "left", overflow="fold") for at, head in enumerate(heads)]
-    grid = Grid(*columns, box=SIMPLE_HEAD, title=table.report.title, title_justify="left", pad_edge=False)
-    last = None
-    for row in cells:
-        grid.add_row(*("" if row[0] == last else row[0], *row[1:]))
-        last = row[0]
-    console = table_console()
-    _print_lines({name: lines[name] for name in FIRST})
-    console.print(grid)
-    if table.report.protocol:
-        console.print(f"protocol: {table.report.protocol}", highlight=False, soft_wrap=True)
-    _print_lines({name: items for name, items in lines.items() if name not in FIRST})
-    print()
-
-
-def _print_lines(lines: Mapping[str, Sequence[str]]) -> None:
-    """Prints each list of sentences under its heading."""
-    for head, items in lines.items():
-        if items:
-            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
-
-
-def markdown(table: Table, lines: Mapping[str, Sequence[str]]) -> str:
+def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessReport | None = None) -> str:
     """Answers to hypotheses, a table as papers print it, every cell with its seeds, lists under their headings."""
     heads = [row_head(table), *(label(column.name, column.unit) for column in table.columns)]
     wide = [
         [row, *(_ours_and_published(cells.get(column.name)) for column in table.columns)]
         for row, cells in table.cells.items()
     ]
+    if success:
+        heads, wide = [*heads, HEAD], [[*row, failed(success.of(row[0]))] for row in wide]
     parts = [f"# {table.report.title}"]
     parts += [f"Protocol: {table.report.protocol}."] if table.report.protocol else []
     texts = {head: [f"## {head}", "\n".join(f"- {item}" for item in items)] for head, items in lines.items() if items}
     parts += [part for head in FIRST for part in texts.pop(head, [])]
     parts += [_grid(heads, *wide), "## Seeds", _grid(*details(table))]
+    if success:
+        for one in failure_tables(success):
+            parts += [f"## {one.title}", _grid(one.heads, *one.rows)]
+        parts += ["\n".join(f"- {note}" for note in success.notes)] if success.notes else []
+    parts += markdown_lengths(table, _grid)
     parts += [part for text in texts.values() for part in text]
     return "\n\n".join(parts) + "\n"
 
@@ -154,7 +146,7 @@ def _grid(heads: Sequence[str], *rows: Sequence[str]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def latex(table: Table) -> str:
+def latex(table: Table, success: SuccessReport | None = None) -> str:
     """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
     heads, spans, body = [], [], {row: [_tex(row)] for row in table.cells}
     for column in table.columns:
@@ -164,6 +156,9 @@ def latex(table: Table) -> str:
         for row, cells in table.cells.items():
             cell = cells.get(column.name)
             body[row] += [_tex(write(cell)) if cell else "" for write in (mean_and_sd, published)[:width]]
+    if success:
+        heads, spans = [*heads, _tex(HEAD)], [*spans, _tex(success.column)]
+        body = {row: [*line, _tex(failed(success.of(row)))] for row, line in body.items()}
     lines = [
         f"% {table.report.title}{f'; {table.report.protocol}' if table.report.protocol else ''}",
         f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",

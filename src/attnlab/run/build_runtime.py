@@ -84,7 +84,11 @@ def seed_everything(seed: int) -> None:
 
 def prepare(task: Task, paths: Paths) -> Prepared[Examples]:
     """Prepare the data of a task; waits for another process that prepares the same data."""
-    return task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
+    prepared = task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
+    extents = prepared.subsets["train"].extents()
+    if extents is None:
+        return prepared
+    return replace(prepared, spec=replace(prepared.spec, train_length=int(extents.max(initial=0))))
 
 
 _last_task: dict[str, tuple[Task, Prepared[Examples]]] = {}

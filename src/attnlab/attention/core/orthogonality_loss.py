@@ -1,17 +1,38 @@
 """Orthogonality loss on values (Park & Kim 2024, sections 1 and 3; the formula is not public).
 
-Per head, over the n real positions of one sequence, then the mean over heads and samples:
+Per head, over the n real positions of one sequence, then the mean over heads and samples. V has the values as rows, U
+the same rows scaled to length 1:
 
-    null             mean over pairs i != j of cos(v_i, v_j)^2
-    frobenius        sum of these: |U U^T - I|_F^2 with rows U of length 1, n (n - 1) times the mean
-    unnormalized     |V V^T - I|_F^2, which also pulls lengths to 1
-    absolute_cosine  mean over pairs i != j of |cos(v_i, v_j)|
+    null                    m = mean over pairs i != j of cos(v_i, v_j)^2
+    frobenius               |U U^T - I|_F^2 = n (n - 1) m, the sum over these pairs
+    frobenius_unsquared     |U U^T - I|_F = sqrt(n (n - 1) m)
+    unnormalized            |V V^T - I|_F^2, which also pulls lengths to 1
+    unnormalized_unsquared  |V V^T - I|_F
+    absolute_cosine         mean over pairs i != j of |cos(v_i, v_j)|
 
-With rows scaled to length 1, the sum over all pairs of cos^2 is the squared Frobenius norm of V V^T (N x N) and also of
-V^T V (D x D). The smaller matrix is computed, so the first three cost O(N D min(N, D)); absolute values have no such
-form: they cost O(N^2 D), and N^2 numbers of memory per head. The smallest possible mean of cos^2 is
-(n - D) / (D (n - 1)) for n > D. The two sums grow with n, the unnormalized one also with the size of values, so they
-need smaller weights than the means.
+`values: full_width` takes one vector per position, all heads side by side, in place of one per head.
+
+A weight w on another form has the gradient of this weight on m, with n (n - 1) = 110 pairs at 11 tokens (the longest
+inputs of SCAN), 650 at 26 (sort-of-CLEVR):
+
+    frobenius               n (n - 1) w: a published 0.01 is 6.5 at 26 tokens
+    frobenius_unsquared     w sqrt(n (n - 1) / m) / 2, which rises as m falls: 0.01 is 0.4 at 26 tokens and m = 0.1
+    unnormalized            n (n - 1) w if values have length 1; at length s, s^4 times as much on their directions
+    unnormalized_unsquared  as `unnormalized` with weight w / (2 x), at the present value x of this form
+    absolute_cosine         no constant: a pair with |cos| = c is pulled as by w / (2 c)
+
+So sums need smaller weights, and weigh long sequences more. Code that sums over heads, layers or samples, where here
+means are taken, has one more factor: their number. Means at full width are smaller for random values, of which m is
+1 / width.
+
+The sum over all pairs of cos^2 is the squared Frobenius norm of U U^T (N x N) and also of U^T U (D x D). The smaller
+matrix is computed, so all forms cost O(N D min(N, D)) but absolute values, which have no such form: O(N^2 D), and N^2
+numbers of memory per head. At full width D is the model width: with n > D that is H times as many products as per head.
+Of a training step (losses alone, one thread of a busy CPU, `python -m benchmarks.orthogonality_loss`) the first three
+forms took 1 % on SCAN, 2 to 3 % on sort-of-CLEVR and 4.3 to 5.7 % at LRA's sizes (64 to 4,096 tokens), at either width;
+the unnormalized ones, which autograd differentiates, 2, 6 and 8 %.
+The smallest possible m is (n - D) / (D (n - 1)) for n > D. At 0 the norms, as square roots, have no derivative; there
+the gradient is 0.
 """
 
 from typing import Any
@@ -22,14 +43,17 @@ from torch import Tensor
 
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import SelfMask
-from attnlab.config.schema import OrthoForm
+from attnlab.config.schema import OrthoForm, OrthoValues
 
 # Added to squared lengths; keeps gradients finite at zero vectors.
 EPS = 1e-12
 
 
 def orthogonality_loss(
-    v: Float[Tensor, "B H N D"], mask: SelfMask | None = None, form: OrthoForm | None = None
+    v: Float[Tensor, "B H N D"],
+    mask: SelfMask | None = None,
+    form: OrthoForm | None = None,
+    values: OrthoValues = "per_head",
 ) -> Float[Tensor, ""]:
     """Distance of the values of different positions from orthogonality; without sequences of fewer than two tokens.
 
@@ -37,20 +61,34 @@ def orthogonality_loss(
         v: values of every head.
         mask: real positions; None = all.
         form: None = mean squared cosine; other forms as above.
+        values: per_head, or full_width: the heads of a position as one vector.
     """
-    with full_precision(v) as (v,):
+    with full_precision(v if values == "per_head" else _joined(v)) as (v,):
         keep = v.new_ones(v.shape[0], 1, v.shape[2]) if mask is None else mask[:, None].to(v.dtype)
         lengths = keep.sum((1, 2))
-        if form == "unnormalized":
+        if form in ("unnormalized", "unnormalized_unsquared"):
             per_head = _distance_from_identity(v, mask, lengths)
         elif form == "absolute_cosine":
             per_head = _absolute_cosines(v, keep)
         else:
             per_head = squared_cosines(v, keep)
+        if form in ("frobenius_unsquared", "unnormalized_unsquared"):
+            per_head = _root(per_head)
         per_sample, counted = per_head.mean(-1), (lengths > 1).to(v.dtype)
         if form in (None, "absolute_cosine"):
             per_sample = per_sample / (lengths * (lengths - 1)).clamp(min=1)
         return (per_sample * counted).sum() / counted.sum().clamp(min=1)
+
+
+def _joined(v: Float[Tensor, "B H N D"]) -> Float[Tensor, "B 1 N HD"]:
+    """The heads of every position side by side, as before they were split."""
+    return v.transpose(1, 2).flatten(-2).unsqueeze(1)
+
+
+def _root(x: Tensor) -> Tensor:
+    """Square root with gradient 0 at 0, and 0 for negative numbers, which are sums rounded below 0."""
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
 
 
 def squared_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"]) -> Float[Tensor, "B H"]:

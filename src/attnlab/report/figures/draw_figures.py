@@ -6,6 +6,8 @@ from attnlab.config.report_block import Picture
 from attnlab.plots.png_caption import caption_of
 from attnlab.report.figures.bars_and_sweep_curves import bars, curve
 from attnlab.report.figures.length_and_training_curves import by_length, training
+from attnlab.report.figures.time_to_success_curves import time_to_success
+from attnlab.report.report_record import ReportError, read_report
 from attnlab.report.table_types import Drawn, Table, TableError
 
 
@@ -20,6 +22,7 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
         TableError: the runs lack the numbers for it.
     """
     kinds = {"bars": bars, "curve": curve, "by_length": by_length, "training": training, "diagnosis": diagnosis}
+    kinds["time_to_success"] = time_to_success
     alike = [other for other in table.report.figures if other.kind == picture.kind]
     name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
     return kinds[picture.kind](table, picture, out / f"{name}.png")
@@ -50,3 +53,15 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     return [
         (file, f"{table.report.title}: {caption_of(file)} Seeds are best and worst by {metric}.") for file in pictures
     ]
+
+
+def remove_former_pictures(out: Path, drawn: set[str]) -> None:
+    """Removes the pictures that an earlier report in this folder names and this one has not drawn."""
+    try:
+        former = {figure.file for figure in read_report(out / "report.json").figures} - drawn
+    except ReportError:
+        return
+    for name in former:
+        file = out / name
+        if file.name == name and file.suffix == ".png" and file.is_file():
+            file.unlink()

@@ -1,6 +1,5 @@
 """Figures with a line for each row of a table: accuracy by length, and a logged metric while training."""
 
-import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from attnlab.plots.style import (
 )
 from attnlab.report.build_table import row_name
 from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
+from attnlab.report.length_breakdown import recorded_lengths
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Drawn, Table, TableError
@@ -119,11 +119,9 @@ def _values(table: Table, subset: str, metric: str) -> ByLength:
 
 def _recorded(table: Table, subset: str, metric: str) -> Iterator[tuple[FoundRun, int, float]]:
     """Run, length and recorded number; a range of lengths is drawn at its beginning."""
-    pattern = re.compile(rf"{re.escape(subset)}/length_(\d+)(?:_\w+)?/{re.escape(metric)}")
     for run in table.finished():
-        for name, value in run.result.get("metrics", {}).items():
-            if found := pattern.fullmatch(name):
-                yield run, int(found[1]), value
+        for first, _, _, value in recorded_lengths(run, f"{subset}/{metric}"):
+            yield run, first, value
 
 
 def _length_line(axis: Axes, lengths: Mapping[int, list[float]], look: dict[str, Any]) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.learn import metric_units
+from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
+from attnlab.report.length_tables import ABOVE, HEADING, beside, flat_columns, lines_of, of_report
 from attnlab.report.page.sections import asked
 from attnlab.report.page.summary import extent, measured, run_lines, verdicts
-from attnlab.report.statistics import p_text
+from attnlab.report.statistics import p_number
 
 HERE = Path(__file__).parent
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
@@ -20,19 +22,15 @@ def templates() -> Environment:
     loader = FileSystemLoader([HERE / "templates", HERE])
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "duration": duration, "p_number": p_number}
-    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING}
-    found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts)}
+    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "FAILED": HEAD, "HEADING": HEADING, "ABOVE": ABOVE}
+    functions = (beside, flat_columns, lines_of, of_report, failed, failure_tables)
+    found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts, *functions)}
     return found
 
 
 def number(value: float | None, unit: str, signed: bool = False, like: float | None = None) -> str:
     """As `learn.metric_units.number`, with a typographic minus; a dash for None."""
     return NOTHING if value is None else metric_units.number(value, unit, signed, like).replace("-", MINUS)
-
-
-def p_number(p: float) -> str:
-    """A p-value: `0.034`, `< 0.001`."""
-    return p_text(p).removeprefix("p ").removeprefix("= ")
 
 
 def duration(seconds: float | int) -> str:

@@ -1,0 +1,228 @@
+"""Failures of the rows of a table, by the threshold that its experiment declares (`report.success`).
+
+A run counts if it is finished and has a number in the column of the threshold, or if it diverged. It fails if its
+number misses the threshold or if it diverged. Missing, running, interrupted and stopped runs do not count, nor do runs
+that failed for another reason, such as a lack of memory.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from attnlab.config.check import ConfigError
+from attnlab.config.message_text import hint, listed
+from attnlab.config.nearest_word import nearest
+from attnlab.config.report_block import Success
+from attnlab.learn.metric_units import lower_is_better, problem, scaled, unit_of
+from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
+from attnlab.report.failures.failure_tests import with_tests
+from attnlab.report.failures.time_to_success import Times, median, median_interval
+from attnlab.report.read_runs import FoundRun
+from attnlab.report.statistics import mean
+from attnlab.report.table_types import Cell, Table
+
+SLACK = 1e-9
+"""share of a threshold that rounding may take: a recorded 0.58 is 57.99999999999999 percent"""
+
+
+def clopper_pearson(count: int, n: int) -> tuple[float, float]:
+    """Ends of the exact 95 % interval of a share (Clopper and Pearson 1934)."""
+    # half a second
+    from scipy.stats import binomtest
+
+    found = binomtest(count, n).proportion_ci(method="exact")
+    return float(found.low), float(found.high)
+
+
+def reaches(success: Success, value: float) -> bool:
+    """Whether a number in the unit of the column reaches the threshold."""
+    if success.at_least is not None:
+        return value >= success.at_least - SLACK * abs(success.at_least)
+    assert success.at_most is not None, "checked by require_success"
+    return value <= success.at_most + SLACK * abs(success.at_most)
+
+
+def require_success(table: Table) -> None:
+    """Checks `report.success` against the columns of a table.
+
+    Raises:
+        ConfigError: no such column, a mean of columns, no threshold or two, a threshold on the wrong side, or a
+            validation in another unit.
+    """
+    success = table.report.success
+    if success is None:
+        return
+    columns = {column.name: column for column in table.columns}
+    column = columns.get(success.column)
+    if column is None:
+        found = f"no column {success.column}{hint(nearest(success.column, columns))}; columns: {listed(columns)}"
+    elif column.of:
+        found = f"{column.name} is a mean of columns, whose runs may differ; name one of them: {listed(column.of)}"
+    elif (success.at_least is None) == (success.at_most is None):
+        found = "expected one of at_least and at_most"
+    elif (success.at_most is not None) != lower_is_better(column.metric):
+        better, key = ("lower", "at_most") if lower_is_better(column.metric) else ("higher", "at_least")
+        found = f"{better} is better in {column.name} ({column.metric}); set {key}"
+    elif success.validation and (unit := unit_of(success.validation).name) != column.unit:
+        found = f"the unit of validation={success.validation} is {unit}, the unit of {column.name} is {column.unit}"
+    else:
+        return
+    raise ConfigError([f"report.success: {found}"], "report.py")
+
+
+@dataclass
+class _Row:
+    """The runs of a row.
+
+    runs:       that count.
+    successful: the numbers of successful runs.
+    left_out:   states of the runs that do not count.
+    end:        the last step at which a run was validated.
+    """
+
+    cell: Cell
+    runs: list[RunOutcome] = field(default_factory=list)
+    successful: list[float] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    end: int | None = None
+
+
+def count_failures(table: Table, against: str | None = None) -> SuccessReport | None:
+    """Failures, times to success and tests of every row; None without a declared threshold.
+
+    Args:
+        against: the row that others are tested against; None = the first one with a run that counts.
+    """
+    success = table.report.success
+    if success is None:
+        return None
+    rows = _rows(table, success)
+    times = {row.cell.row: _times(row.runs) for row in rows}
+    unit = next((row.cell.column.unit for row in rows), "")
+    report = SuccessReport(
+        column=success.column,
+        unit=unit,
+        at_least=success.at_least,
+        at_most=success.at_most,
+        validation=success.validation,
+        rows=[_line(row, times[row.cell.row]) for row in rows],
+        notes=_special(rows) + _without_times(success, table, rows, times),
+    )
+    return with_tests(report, times, against)
+
+
+def times_to_success(table: Table, success: Success) -> dict[str, Times]:
+    """The times of every row in which something was validated."""
+    found = {row.cell.row: _times(row.runs) for row in _rows(table, success)}
+    return {row: times for row, times in found.items() if times is not None}
+
+
+def _rows(table: Table, success: Success) -> list[_Row]:
+    """The runs of every row, diverged ones followed to the end."""
+    found = {str(run.folder): run for run in table.runs}
+    rows = [_row(success, cell, found) for cell in table.each() if cell.column.name == success.column]
+    _follow_to_the_end(rows)
+    return rows
+
+
+def _row(success: Success, cell: Cell, found: Mapping[str, FoundRun]) -> _Row:
+    """The outcomes of a row's runs."""
+    row = _Row(cell)
+    for seed in cell.seeds:
+        run = found[str(seed.folder)]
+        if seed.value is None and not run.diverged:
+            # of a failed run the kind of error, as in OutOfMemoryError: ...
+            row.left_out.append(run.reason.partition(":")[0] if run.state == "failed" else seed.named_state)
+            continue
+        failed = seed.value is None or not reaches(success, seed.value)
+        row.successful += [] if failed or seed.value is None else [seed.value]
+        at, last = _followed(success, run)
+        row.end = _last(row.end, last)
+        last = last if at is None else None
+        row.runs.append(
+            RunOutcome(seed=seed.key, failed=failed, diverged=run.diverged, success_step=at, censored_step=last)
+        )
+    return row
+
+
+def _followed(success: Success, run: FoundRun) -> tuple[int | None, int | None]:
+    """The steps of the first validation at the threshold and of the last validation; None without one."""
+    name = success.validation
+    if name is None:
+        return None, None
+    logged = run.logged((name,))
+    reached = (step for step, _, value in logged if not problem(name, value) and reaches(success, scaled(name, value)))
+    return min(reached, default=None), max((step for step, *_ in logged), default=None)
+
+
+def _follow_to_the_end(rows: Sequence[_Row]) -> None:
+    """Follows diverged runs until the last validation of their row, or of the table where their row has no other run.
+
+    That they have no success is known for all later steps. Censored where they diverged, they would count as runs that
+    may succeed later.
+    """
+    last = _last(*(row.end for row in rows))
+    for row in rows:
+        end = row.end if any(not run.diverged for run in row.runs) else last
+        row.runs = [
+            replace(run, censored_step=end) if run.diverged and run.success_step is None else run for run in row.runs
+        ]
+
+
+def _last(*steps: int | None) -> int | None:
+    return max((step for step in steps if step is not None), default=None)
+
+
+def _times(runs: Sequence[RunOutcome]) -> Times | None:
+    """The times of some runs; None where nothing was validated."""
+    reached = [run.success_step for run in runs if run.success_step is not None]
+    found = Times(reached, [run.censored_step for run in runs if run.censored_step is not None])
+    return found if len(found) else None
+
+
+def _line(row: _Row, times: Times | None) -> RowSuccess:
+    """The numbers of a row, without tests."""
+    failed, n = sum(run.failed for run in row.runs), len(row.runs)
+    low, high = clopper_pearson(failed, n) if n else (None, None)
+    half, earliest, latest = (None, None, None) if times is None else (median(times), *median_interval(times))
+    return RowSuccess(
+        row=row.cell.row,
+        failed=failed,
+        n=n,
+        low=None if low is None else 100 * low,
+        high=None if high is None else 100 * high,
+        mean=row.cell.mean,
+        successful_mean=mean(row.successful) if row.successful else None,
+        validated=0 if times is None else len(times),
+        reached=0 if times is None else len(times.events),
+        median=half,
+        median_low=earliest,
+        median_high=latest,
+        runs=row.runs,
+    )
+
+
+def _special(rows: Sequence[_Row]) -> list[str]:
+    """Sentences on runs that do not count, and on runs that diverged."""
+    parts = []
+    for row in rows:
+        total = len(row.runs) + len(row.left_out)
+        parts += [f"{row.cell.row}: {n} of {total} ({state})" for state, n in Counter(row.left_out).items()]
+    lines = [f"runs that do not count: {'; '.join(parts)}"] if parts else []
+    diverged = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := sum(r.diverged for r in row.runs))]
+    return [*lines, f"diverged, so that they fail and enter no mean: {'; '.join(diverged)}"] if diverged else lines
+
+
+def _without_times(
+    success: Success, table: Table, rows: Sequence[_Row], times: Mapping[str, Times | None]
+) -> list[str]:
+    """A sentence on what has no time to success, and why."""
+    name = success.validation
+    if name is None:
+        return ["no time to success: the experiment names no validation metric (report.success.validation)"]
+    if not any(times.values()):
+        logged = {one for run in table.finished() for _, one, _ in run.logged() if one.startswith("val/")}
+        return [f"no time to success: no run has logged {name}{hint(nearest(name, sorted(logged)))}"]
+    lacking = {row.cell.row: len(row.runs) - len(times[row.cell.row] or ()) for row in rows}
+    parts = [f"{row}: {n} of {len(found.runs)}" for found in rows for row in [found.cell.row] if (n := lacking[row])]
+    return [f"runs without {name} in metrics.csv, which have no time to success: {'; '.join(parts)}"] if parts else []

@@ -1,0 +1,99 @@
+"""Failures and times to success as tables of text, for terminal, markdown, LaTeX and the page."""
+
+from dataclasses import dataclass
+
+from attnlab.config.report_block import Success
+from attnlab.learn.metric_units import OF_RUNS, SHARE, as_float, number, unit_of
+from attnlab.report.failures.failure_record import RowSuccess, SuccessReport, TestAgainstBase
+from attnlab.report.statistics import p_number
+
+NONE = "-"
+WHOLE = OF_RUNS["state_size"].name
+"""unit of whole numbers"""
+HEAD = "failed [95 %]"
+"""head of the column of failures in a table of means"""
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of text: the first column names rows, the others hold numbers."""
+
+    title: str
+    heads: list[str]
+    rows: list[list[str]]
+
+
+def failed(row: RowSuccess | None) -> str:
+    """Failures of a row's runs with the interval of their share in percent: `3/5 [14.7, 94.7]`."""
+    if row is None or row.low is None or row.high is None:
+        return NONE
+    return f"{row.failed}/{row.n} [{number(row.low, SHARE.name)}, {number(row.high, SHARE.name)}]"
+
+
+def failure_tables(report: SuccessReport) -> list[TextTable]:
+    """Failures of every row, and times to success where something was validated."""
+    tested = any(row.fisher for row in report.rows)
+    heads = ["", HEAD, *(["Fisher's p (Holm)"] if tested else []), "mean of all", "mean of the successful"]
+    rows = [
+        [row.row, failed(row), *([_test(report, row, row.fisher)] if tested else []), *_means(report, row)]
+        for row in report.rows
+    ]
+    found = [TextTable(f"Failures: {_rule(report)}", heads, rows)]
+    if any(row.validated for row in report.rows):
+        found.append(_times(report))
+    return found
+
+
+def _rule(report: SuccessReport) -> str:
+    """The rule of a failure in words."""
+    side = "above" if report.at_least is None else "below"
+    return f"{report.column} {side} {_threshold(report)}, or diverged"
+
+
+def success_in_words(success: SuccessReport | Success) -> str:
+    """The success that times lead to: `val/accuracy of at least 60 %`."""
+    return f"{success.validation} of at {'most' if success.at_least is None else 'least'} {_threshold(success)}"
+
+
+def _threshold(success: SuccessReport | Success) -> str:
+    """A threshold with its unit: `60 %`."""
+    value = success.at_most if success.at_least is None else success.at_least
+    unit = success.unit if isinstance(success, SuccessReport) else unit_of(str(success.validation)).name
+    if value is None:
+        # only in files of other programs
+        return "the threshold"
+    return f"{as_float(value):,g} {SHARE.sign if unit == SHARE.name else unit}"
+
+
+def steps(count: float) -> str:
+    """A number of steps: `4,000`."""
+    return number(count, WHOLE)
+
+
+def _means(report: SuccessReport, row: RowSuccess) -> list[str]:
+    return [NONE if mean is None else number(mean, report.unit) for mean in (row.mean, row.successful_mean)]
+
+
+def _times(report: SuccessReport) -> TextTable:
+    """Steps to success of every row."""
+    ranked = any(row.log_rank for row in report.rows)
+    heads = ["", "reached", "median [95 %]", *(["log-rank p (Holm)"] if ranked else [])]
+    rows = [[row.row, *_reached(row), *([_test(report, row, row.log_rank)] if ranked else [])] for row in report.rows]
+    return TextTable(f"Steps to the first {success_in_words(report)}", heads, rows)
+
+
+def _reached(row: RowSuccess) -> list[str]:
+    """Runs that reached the threshold, and the median of their steps."""
+    if not row.validated:
+        return [NONE, NONE]
+    half = "not reached" if row.median is None else steps(row.median)
+    if row.median_low is not None:
+        ends = f"{steps(row.median_low)}, {'no end' if row.median_high is None else steps(row.median_high)}"
+        half += f" [{ends}]"
+    return [f"{row.reached}/{row.validated}", half]
+
+
+def _test(report: SuccessReport, row: RowSuccess, test: TestAgainstBase | None) -> str:
+    if test is None:
+        return "base" if row.row == report.against else NONE
+    return f"{p_number(test.p)} ({p_number(test.corrected)})"

@@ -1,0 +1,121 @@
+"""Statistics of times to success over a handful of runs: Kaplan-Meier estimate, median, log-rank test, by scipy."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scipy.stats import CensoredData
+
+DRAWS = 2_000
+"""up to this many divisions of the runs into two rows all are taken, beyond it so many random ones"""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times to an event.
+
+    events:   of the runs that had it.
+    censored: of the other runs, until when none of them had it.
+    """
+
+    events: Sequence[float]
+    censored: Sequence[float]
+
+    def __len__(self) -> int:
+        return len(self.events) + len(self.censored)
+
+    @property
+    def end(self) -> float:
+        """The last time at which anything is known."""
+        return max([*self.events, *self.censored])
+
+    @classmethod
+    def of(cls, runs: Iterable[tuple[float, bool]]) -> "Times":
+        """The times of some `runs()`."""
+        known = list(runs)
+        return cls([time for time, had in known if had], [time for time, had in known if not had])
+
+    def runs(self) -> list[tuple[float, bool]]:
+        """The time of every run, and whether it had the event."""
+        return [*((time, True) for time in self.events), *((time, False) for time in self.censored)]
+
+    def until(self, end: float) -> "Times":
+        """The times as they were known at an earlier end."""
+        return Times.of((min(time, end), had and time <= end) for time, had in self.runs())
+
+
+def _censored(times: Times) -> "CensoredData":
+    from scipy.stats import CensoredData
+
+    return CensoredData(uncensored=times.events, right=times.censored)
+
+
+def kaplan_meier(times: Times) -> list[tuple[float, float]]:
+    """Kaplan and Meier's estimate of the share of runs without the event, after every time at which it changes."""
+    from scipy.stats import ecdf
+
+    if not times.events:
+        return []
+    found = ecdf(_censored(times)).sf
+    steps = zip(found.quantiles.tolist(), found.probabilities.tolist(), strict=True)
+    return [(time, share) for time, share in steps if time in times.events]
+
+
+def median(times: Times) -> float | None:
+    """The first time at which at most half of the runs are without the event (`kaplan_meier`); None = never."""
+    return next((time for time, share in kaplan_meier(times) if share <= 0.5), None)
+
+
+def median_interval(times: Times) -> tuple[float | None, float | None]:
+    """Ends of a 95 % interval of the median; None = no such end.
+
+    It is exact, by the binomial distribution of the runs below the median. Greenwood's interval of the Kaplan-Meier
+    estimate covers 87.5 % of medians at three runs and 93.0 % at seven. Five runs have a lower end only, fewer none.
+    Runs without the event must all have been followed longer than every event took.
+    """
+    from scipy.stats import quantile_test
+
+    if min(times.censored, default=math.inf) < max(times.events, default=-math.inf):
+        return None, None
+    known = [time if had else math.inf for time, had in times.runs()]
+    found = quantile_test(known, q=0, p=0.5).confidence_interval(0.95)
+    if math.isnan(found.low) and math.isnan(found.high):
+        found = quantile_test(known, q=0, p=0.5, alternative="greater").confidence_interval(0.95)
+    low, high = (float(end) if math.isfinite(end) else None for end in (found.low, found.high))
+    return low, high
+
+
+def log_rank_statistic(ours: Times, theirs: Times) -> float:
+    """The log-rank statistic, a standard normal number in many equal rows; 0 where all runs have the event at once."""
+    import numpy as np
+    from scipy.stats import logrank
+
+    with np.errstate(all="ignore"):
+        return float(np.nan_to_num(logrank(_censored(ours), _censored(theirs)).statistic))
+
+
+def log_rank(ours: Times, theirs: Times) -> float:
+    """Two-sided p of the log-rank test, from all divisions of the runs into two rows; 1 without any event.
+
+    The usual normal approximation found a difference at 5 % in 10 % of simulated pairs of equal rows of three runs, and
+    in 7 % at five. Rows are compared up to the time until which both are known, as exchangeable runs must have been
+    followed equally long.
+    """
+    import numpy as np
+    from scipy.stats import permutation_test
+
+    end = min(ours.end, theirs.end)
+    first, second = ours.until(end).runs(), theirs.until(end).runs()
+    both = [*first, *second]
+    if not any(had for _, had in both):
+        return 1.0
+
+    def size(*rows: np.ndarray) -> float:
+        return abs(log_rank_statistic(*(Times.of([both[number] for number in row]) for row in rows)))
+
+    numbers = np.arange(len(both))
+    divided = numbers[: len(first)], numbers[len(first) :]
+    rng = np.random.default_rng(0)
+    return float(permutation_test(divided, size, n_resamples=DRAWS, alternative="greater", rng=rng).pvalue)
