@@ -151,7 +151,7 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
 
 
 def _require_one_data(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
-    """Checks that the runs of a cell that count, with one data seed, were trained and tested on the same data."""
+    """Checks that the runs with one data seed that count were trained and tested on the same data, by its hash."""
     seeds: dict[str, list[int]] = {}
     for run in runs:
         if (run.state == "finished" or run.diverged) and (found := run.data.get("hash")):

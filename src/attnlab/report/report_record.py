@@ -91,11 +91,11 @@ class ReportCell(Record):
     best: tuple[Integral | str, Real] | None = None
     worst: tuple[Integral | str, Real] | None = None
     chosen: str | None = None
-    chosen_by: str | None = None
     examples: Integral | None = None
     test_set_error: Real | None = None
     by_length: list[LengthPart] | None = None
     one_length: LengthPart | None = None
+    chosen_by: str | None = None
     published: PublishedValue | None = None
     difference: Real | None = None
     difference_in_sd: Real | None = None

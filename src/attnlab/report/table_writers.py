@@ -33,8 +33,8 @@ def mean_and_sd(cell: Cell) -> str:
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
     data = len({seed.data_seed for seed in cell.seeds})
-    counts = f" ({n if n == total else f'{n} of {total}'}{f', {data} data seeds' if data > 1 else ''})"
-    return text + counts + beside(cell.one_length)
+    told = f" ({n if n == total else f'{n} of {total}'}{f', {data} data seeds' if data > 1 else ''})"
+    return text + told + beside(cell.one_length)
 
 
 def each_seed(cell: Cell) -> str:

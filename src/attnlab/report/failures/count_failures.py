@@ -209,6 +209,8 @@ def _special(rows: Sequence[_Row]) -> list[str]:
         total = len(row.runs) + len(row.left_out)
         parts += [f"{row.cell.row}: {n} of {total} ({state})" for state, n in Counter(row.left_out).items()]
     lines = [f"runs that do not count: {'; '.join(parts)}"] if parts else []
+    if any(len({seed.data_seed for seed in row.cell.seeds}) > 1 for row in rows):
+        lines.append("intervals and tests take all runs as independent, and runs on one of several data sets are alike")
     diverged = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := sum(r.diverged for r in row.runs))]
     return [*lines, f"diverged, so that they fail and enter no mean: {'; '.join(diverged)}"] if diverged else lines
 

@@ -35,7 +35,7 @@ def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError(f"no run has logged {success.validation}")
     together = len(rows) <= LINES_TOGETHER
     number_of, columns = (1, 1) if together else (len(rows), beside(len(rows)))
-    labels = {row: f"{row}: {len(times.events)} of {len(times)} runs" for row, times in rows.items()}
+    labels = {row: f"{row}: {len(times.events)} of {len(times)}" for row, times in rows.items()}
     reached = success_in_words(success)
     note = f"line: runs that have reached {reached} (1 - Kaplan-Meier), tick: end of a run that has not"
     note += ", lines drawn a little apart" if together and len(rows) > 1 else ""
