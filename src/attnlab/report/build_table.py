@@ -90,10 +90,10 @@ def meets(value: Any, wanted: Any) -> bool:
 
 
 def _with_several_data(runs: Sequence[FoundRun]) -> set[str]:
-    """The tasks whose runs differ in their data seeds."""
+    """The names of tasks whose runs differ in their data seeds."""
     found = defaultdict(set)
     for run in runs:
-        found[value_of("task", run)].add(run.data_seed)
+        found[run.config["task"]["name"]].add(run.data_seed)
     return {task for task, seeds in found.items() if len(seeds) > 1}
 
 
@@ -108,7 +108,7 @@ def _cell(
     """The cell of some runs; with `best_over`, of the runs with the best value.
 
     Args:
-        varied: tasks with several data seeds.
+        varied: names of tasks with several data seeds.
     """
     groups = defaultdict(list)
     for run in runs:
@@ -117,7 +117,7 @@ def _cell(
     for chosen, members in groups.items():
         _require_one_setting(row, column, members)
         members = sorted(members, key=lambda run: (run.data_seed or 0, run.seed))
-        seeds = [_seed(run, column.metric, value_of("task", run) in varied) for run in members]
+        seeds = [_seed(run, column.metric, run.config["task"]["name"] in varied) for run in members]
         found[chosen] = Cell(row, column, seeds, published, chosen)
     return chosen_cell(report, found, groups)
 

@@ -58,7 +58,7 @@ class RowSuccess(Record):
     runs: list[RunOutcome] = field(default_factory=list)
 
     def outcome(self, seed: int | str) -> RunOutcome | None:
-        """The outcome of a seed; None if its run does not count."""
+        """The outcome of a seed (`ReportSeed.key`); None if its run does not count."""
         return next((run for run in self.runs if run.seed == seed), None)
 
 
