@@ -17,7 +17,7 @@ from attnlab.learn.metric_units import lower_is_better, problem, scaled, unit_of
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
-from attnlab.report.read_runs import FoundRun
+from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Table
 
@@ -140,7 +140,14 @@ def _row(success: Success, cell: Cell, found: Mapping[str, FoundRun]) -> _Row:
         row.end = _last(row.end, last)
         last = last if at is None else None
         row.runs.append(
-            RunOutcome(seed=seed.seed, failed=failed, diverged=run.diverged, success_step=at, censored_step=last)
+            RunOutcome(
+                seed=seed.seed,
+                failed=failed,
+                diverged=run.diverged,
+                success_step=at,
+                censored_step=last,
+                folder=short_name(run.folder),
+            )
         )
     return row
 
