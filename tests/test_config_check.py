@@ -179,6 +179,14 @@ WRONG = {
     "train.selection=best_validation": ["train.selection=best_validation: task scan has no validation set"],
     "train.validate_every=100": ["train.validate_every=100: task scan has no validation set; write null"],
     "train.paper_rule=best_validation_per_group": ["task scan has no groups", "task scan has no validation set"],
+    "task.validation_share=0.1": ["task.validation_share=0.1 with train.validate_every=null: needs validations"],
+    "task.split=simple task.data_seed=3": [
+        "task.data_seed=3 with task.split=simple: read only with task.split=length_cutoff or task.validation_share"
+    ],
+    "task=lra_text task.validation=test task.data_seed=1": ["read only with task.validation=held_out; leave it at 0"],
+    "task=pcfg task.validation_share=0.1 train.validate_every=9 train.paper_rule=best_validation_per_group": [
+        "the examples of task.validation_share have no groups to select for; write null"
+    ],
     "task=sort_of_clevr train.validate_every=null": ["with train.validate_every=null: needs validations"],
     "task=sort_of_clevr backbone.tied_output=true": ["backbone.tied_output=true: task sort_of_clevr"],
     "task=flip_flop model=linformer": ["Linformer: has no causal form", "threshold_relative"],

@@ -14,11 +14,11 @@ from support.user_inputs import require_true_predictions
 
 from attnlab import load_run
 from attnlab.config.compose import group_choices
+from attnlab.config.data_rules import declared_subsets
 from attnlab.config.run_identity import run_folder
 from attnlab.config.signatures import read_signature
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.run.build_runtime import prepare
-from attnlab.run.named_runs import declared_subsets
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.base import make_task
 from attnlab.tasks.glue.data_sets import DATA_SETS

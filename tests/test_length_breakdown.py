@@ -34,7 +34,7 @@ def a_run(right: Mapping[Any, int], counts: Mapping[Any, int], seed: int = 0, mo
     metrics = {f"test/ood/length_{at}/sequence_accuracy": right.get(at, 0) / n for at, n in counts.items()}
     found = {"metrics": {OOD: whole, F1: 0.5} | metrics}
     found |= {"counts": {"test/ood": sum(counts.values())} | {f"test/ood/length_{at}": n for at, n in counts.items()}}
-    config = {"seed": seed, "model": {"name": model}, "task": {"name": "scan", "_target_": ""}}
+    config = {"seed": seed, "model": {"name": model}, "task": {"name": "scan", "label": [], "_target_": ""}}
     return FoundRun(Path(f"runs/{model}/seed{seed}"), config, "finished", result=found)
 
 
@@ -174,7 +174,7 @@ def test_accuracies_of_tokens_count_tokens() -> None:
         "tokens": 6, "g/tokens": 2, "length_8/tokens": 4, "length_9/tokens": 2,
     }  # fmt: skip
     run = a_run({}, {1: 1})
-    flip_flop = {"name": "flip_flop", "_target_": "attnlab.tasks.flip_flop.task.FlipFlop"}
+    flip_flop = {"name": "flip_flop", "label": [], "_target_": "attnlab.tasks.flip_flop.task.FlipFlop"}
     result = {"metrics": {"test/iid/accuracy": 0.87}, "counts": {"test/iid": 400, "test/iid/tokens": 2000}}
     run = replace(run, config=run.config | {"task": flip_flop}, result=result)
     cell = table_of([run], iid="test/iid/accuracy").cells["linear"]["iid"]

@@ -272,6 +272,13 @@ def test_the_subsets_of_a_split_are_its_files(small: Folders) -> None:
     assert iid.spec == twins.spec == odd.spec
 
 
+def test_exceptions_are_never_set_aside(small: Folders) -> None:
+    odd = Pcfg(split="overgeneralisation", overgeneralisation=0.0005, validation_share=0.5).prepare(small)
+    assert read_back(odd, "val") == {"copy A1": "A1"}
+    assert read_back(odd, "train") == {"prepend reverse R1 J11 , K8 L16": "R1 J11 J11"}
+    assert "val is 1 of 2 training examples, set aside with data_seed 0" in odd.about
+
+
 def test_an_exception_must_be_one(small: Folders) -> None:
     folder = small.data / CLONE / "overgeneralisation"
     ratio = {"split": "overgeneralisation", "overgeneralisation": 0.0005}
@@ -406,7 +413,8 @@ def test_the_yaml_and_its_options() -> None:
 
 def vars_of_default() -> dict[str, object]:
     task = Pcfg()
-    return {key: getattr(task, key) for key in ("split", "substitutivity", "overgeneralisation")}
+    keys = ("split", "substitutivity", "overgeneralisation", "validation_share", "data_seed")
+    return {key: getattr(task, key) for key in keys}
 
 
 @pytest.mark.parametrize(
@@ -416,6 +424,7 @@ def vars_of_default() -> dict[str, object]:
         (["task.split=overgeneralisation", "task.overgeneralisation=0.002"], "expected one of 0.0001, 0.0005, 0.001"),
         (["task.split=iid", "task.substitutivity=equally_distributed"], "read only with task.split=substitutivity"),
         (["train.selection=best_validation"], "task pcfg has no validation set"),
+        (["task.data_seed=1"], "read only with task.validation_share above 0; leave it at 0"),
     ],
 )
 def test_wrong_options_are_named(words: list[str], complaint: str) -> None:

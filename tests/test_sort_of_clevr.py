@@ -3,14 +3,18 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
+import torch
 from support.real_data import real_data
 
 from attnlab.data.files.fetch import Folders
+from attnlab.nn.embedding import ImageQuestionEmbedding
 from attnlab.tasks.sort_of_clevr import scene
 from attnlab.tasks.sort_of_clevr import task as sort_of_clevr
+from attnlab.tasks.sort_of_clevr.pixels import Pixels
 from attnlab.tasks.sort_of_clevr.scene import NO_COLOR, answer_questions, paint, question_bits
 from attnlab.tasks.sort_of_clevr.task import KINDS, ImageQuestions, SortOfClevr, generate
 
@@ -153,6 +157,27 @@ def test_the_prepared_task_has_its_subsets_and_spec(tmp_path: Path) -> None:
     assert prepared.data_hash() == SortOfClevr(**TINY).prepare(Folders(data=tmp_path, cache=tmp_path)).data_hash()
     seeded = SortOfClevr(**TINY, data_seed=2).prepare(Folders(data=tmp_path, cache=tmp_path))
     assert prepared.data_hash() != seeded.data_hash()
+
+
+def test_pixels_scale_batches_and_nothing_that_is_stored(tmp_path: Path) -> None:
+    folders = Folders(data=tmp_path / "none", cache=tmp_path)
+    tasks = {name: SortOfClevr(**TINY | {"train_images": 100}, pixels=name) for name in get_args(Pixels)}
+    prepared = {name: task.prepare(folders) for name, task in tasks.items()}
+    numbers = np.arange(0, 1200, 12)
+    white, ink, scaled = (found.subsets["train"].batch(numbers).images for found in prepared.values())
+    assert torch.equal(white, torch.from_numpy(np.array(prepared["white_is_one"].subsets["train"].images)))
+    assert ink.dtype == torch.uint8 and torch.equal(ink, 255 - white)
+    assert scaled.mean((0, 1, 2)).abs().max() < 0.05 and (scaled.std((0, 1, 2)) - 1).abs().max() < 0.1
+    assert len({found.data_hash() for found in prepared.values()}) == 1 == len(list(tmp_path.glob("*_train-*/")))
+    given = prepared["white_is_one"].subsets["train"].pictures(numbers[:1])[0], ("red", None, "unary", 0)
+    assert torch.equal(tasks["standardised"].encode_inputs(prepared["standardised"], [given]).images, scaled[:1])
+    assert [found.about.partition("task.pixels=")[2].partition(":")[0] for found in prepared.values()] == [*tasks]
+
+
+def test_a_network_reads_numbers_as_they_are_and_bytes_as_255ths() -> None:
+    embedding = ImageQuestionEmbedding((30, 30, 3), 4, 8, absolute=False, dropout=0.0)
+    images, questions = torch.randint(256, (2, 30, 30, 3), dtype=torch.uint8), torch.ones(2, 4, dtype=torch.uint8)
+    assert torch.equal(embedding(images, questions), embedding(images / 255, questions))
 
 
 def test_a_cut_picture_file_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,15 +1,13 @@
 """Rules about combinations: settings that are valid one by one and impossible together."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from collections.abc import Callable, Iterator
 
-from attnlab.config.capabilities import Unknown, all_can, can, class_name, models_that_can, signature_of
+from attnlab.config.capabilities import Unknown, all_can, can, class_name, models_that_can
+from attnlab.config.data_rules import ignored_problems, validation_problems
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import listed, show
 from attnlab.config.rule_view import NEEDS, SLOTS, View
-from attnlab.config.target_validation import task_yaml
 
 
 def rule_problems(view: View) -> list[str]:
@@ -122,22 +120,6 @@ def _normalization(view: View) -> Iterator[str]:
         yield f"{claim}: no attention of model {view['model.name']} normalises queries and keys; {able}"
 
 
-def _validation(view: View) -> Iterator[str]:
-    every, selection, paper = view["train.validate_every"], view["train.selection"], view["train.paper_rule"]
-    task, name = view.task, view["task.name"]
-    wanting = {f"train.selection={selection}": "last_step"} if selection == "best_validation" else {}
-    wanting |= {f"train.paper_rule={paper}": "null"} if paper else {}
-    if "val" not in (task.attributes.get("subsets") or ()):
-        wanting |= {f"train.validate_every={every}": "null"} if every is not None else {}
-        for claim, instead in wanting.items():
-            yield f"{claim}: task {name} has no validation set; write {instead}"
-    elif every is None:
-        for claim in wanting:
-            yield f"{claim} with train.validate_every=null: needs validations; write train.validate_every=epoch"
-    if paper and not can(task, "has_groups"):
-        yield f"train.paper_rule={paper}: task {name} has no groups of examples to select for; write null"
-
-
 def _unread(view: View) -> Iterator[str]:
     """Settings of the backbone that the network of this kind of task does not read."""
     kind, name = view.kind, view["task.name"]
@@ -182,27 +164,6 @@ def _betas(view: View) -> Iterator[str]:
         yield f"optim.betas={show(betas)}: expected two numbers >= 0 and < 1, such as [0.9,0.999]"
 
 
-def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[tuple[str, str, str, Any]]:
-    """Options that the chosen split does not read: option, key of the split, split that reads the option, default.
-
-    A task option with the name of a split belongs to that split alone (`length_cutoff` of SCAN is both).
-    """
-    signature, defaults = signature_of(task), task_yaml(task["name"], conf)
-    for chooser in task["label"]:
-        annotation = signature.arguments[chooser].annotation if chooser in signature.arguments else None
-        for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
-            if choice in signature.arguments and choice in task and task[chooser] != choice:
-                yield choice, chooser, choice, defaults.get(choice, signature.arguments[choice].default)
-
-
-def _ignored(view: View) -> Iterator[str]:
-    task = view["task"]
-    for option, chooser, choice, default in ignored_options(task, view.conf):
-        if task[option] != default:
-            claim = f"task.{option}={show(task[option])} with task.{chooser}={task[chooser]}"
-            yield f"{claim}: read only with task.{chooser}={choice}; leave it at {show(default)}"
-
-
 def _groups_given(view: View) -> Iterator[str]:
     for slot in [slot for slot in view.slots if slot != "cross"]:
         if view[f"model.{slot}"] == []:
@@ -216,6 +177,6 @@ def _paths(view: View) -> Iterator[str]:
 
 
 _RULES: list[Callable[[View], Iterator[str]]] = [
-    _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _validation, _unread,
-    _steps, _lengths, _betas, _ignored, _paths,
+    _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization, validation_problems,
+    _unread, _steps, _lengths, _betas, ignored_problems, _paths,
 ]  # fmt: skip

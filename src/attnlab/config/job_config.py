@@ -11,8 +11,8 @@ import attnlab.config.resolvers  # noqa: F401  registers choose and run_of
 from attnlab.config.apply_overrides import Setter, list_advice
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.command_line_words import read_overrides
-from attnlab.config.compatibility_rules import ignored_options
 from attnlab.config.compose import compose_with_hydra
+from attnlab.config.data_rules import ignored_options
 from attnlab.config.fill_defaults import completed
 from attnlab.config.find_run_folder import find_run_folder
 from attnlab.config.message_text import listed, show
@@ -110,9 +110,9 @@ def apply_values(
             problems.append(f"{item.key}={show(value)}: cannot be changed here{allowed}")
     given = {item.key for item in items}
     if not problems and not task_problems(changed["task"], conf):
-        for option, _, _, default in ignored_options(changed["task"], conf):
-            if f"task.{option}" not in given:
-                changed["task"][option] = default
+        for found in ignored_options(changed["task"], conf):
+            if f"task.{found.option}" not in given:
+                changed["task"][found.option] = found.default
     problems += check_config(changed, conf)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)), "evaluate.py")

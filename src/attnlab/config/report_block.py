@@ -79,7 +79,9 @@ class Report:
     average: Average | None = None
     """one more column"""
     best_over: list[str] = field(default_factory=list)
-    """keys for which each cell shows the value with the best mean"""
+    """keys for which each cell shows one value: the best by `chosen_by`, else by the numbers shown"""
+    chosen_by: str | None = None
+    """the validation metric (`val/accuracy`) that chooses among `best_over`, or among the rows; null = none"""
     hypotheses: list[Hypothesis] = field(default_factory=list)
     """claims that the report answers first, by the names of rows and columns"""
     success: Success | None = None

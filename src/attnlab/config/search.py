@@ -114,7 +114,7 @@ def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     without = {config["task"]["name"] for config in configs if config["train"].get("validate_every") is None}
     advice = (
         "has no validation set, and the test set must select nothing; search on a task that has one "
-        "(train.validate_every), or sweep a grid without"
+        "(train.validate_every; scan, pcfg and mathematics can: task.validation_share), or sweep a grid without"
     )
     return [f"{GROUP}={OPTUNA}: task={listed(sorted(without))} {advice} {GROUP}={OPTUNA}"] if without else []
 

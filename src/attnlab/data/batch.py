@@ -5,11 +5,11 @@ Padding masks are boolean: True = a real position, and the real positions come f
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Int, Num, UInt8
+from jaxtyping import Bool, Float, Int, Num, UInt8
 from torch import Tensor
 
 
@@ -161,6 +161,10 @@ class SequenceBatch(InputBatch):
         return self.target_lengths
 
 
+Pictures: TypeAlias = UInt8[Tensor, "B height width channels"] | Float[Tensor, "B height width channels"]
+"""bytes, which a network divides by 255, or numbers that it takes as they are"""
+
+
 @dataclass(kw_only=True)
 class ImageQuestionBatch(Batch):
     """Images (red, green, blue), a question vector for each, the correct class, and the group of the question.
@@ -168,7 +172,7 @@ class ImageQuestionBatch(Batch):
     A group is its number in the order of the subset's `groups` (attnlab.data.examples).
     """
 
-    images: UInt8[Tensor, "B height width channels"]
+    images: Pictures
     questions: UInt8[Tensor, "B question"]
     answers: Int[Tensor, " B"]
     groups: Int[Tensor, " B"]

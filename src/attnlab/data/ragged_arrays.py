@@ -72,6 +72,14 @@ class Ragged:
             return Ragged(self.values[first : first + offsets[-1]], offsets)
         return Ragged(np.concatenate([self.values[:0], *(self[i] for i in numbers)]), offsets)
 
+    def rows(self, numbers: Int[np.ndarray, " k"]) -> "Ragged":
+        """A copy of the sequences of these numbers, in this order."""
+        lengths = self.lengths[numbers]
+        offsets = offsets_of(lengths)
+        # the place of every value: its distance from the start of its sequence, behind the start in this array
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
+        return Ragged(self.values[places], offsets)
+
     def __repr__(self) -> str:
         lengths = f", lengths {self.lengths.min()} to {self.lengths.max()}" if len(self) else ""
         return f"Ragged({len(self)} sequences{lengths})"

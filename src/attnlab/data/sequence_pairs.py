@@ -1,5 +1,6 @@
 """Subsets whose examples are an input and a target sequence."""
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -39,3 +40,10 @@ class SequencePairs(SequenceExamples):
     ) -> Self:
         """From lists of framed token ids."""
         return cls(Ragged.of(inputs), Ragged.of(targets), pad_id)
+
+    def rows(self, numbers: np.ndarray) -> Self:
+        """A subset of these examples, copied, in this order; without groups."""
+        part = copy.copy(self)
+        part.inputs, part.targets = self.inputs.rows(numbers), self.targets.rows(numbers)
+        part.lengths, part.groups = np.asarray(self.lengths)[numbers], {}
+        return part

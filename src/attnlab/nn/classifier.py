@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
+from attnlab.data.batch import Pictures
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.layer_stack import LayerStack, mean_penalty
 from attnlab.nn.output_head import Network
@@ -21,7 +22,7 @@ class ImageQuestionClassifier(Network):
         self.embedding, self.encoder, self.output = embedding, encoder, nn.Linear(width, n_classes)
 
     def forward(
-        self, images: UInt8[Tensor, "B height width channels"], questions: UInt8[Tensor, "B question"]
+        self, images: Pictures, questions: UInt8[Tensor, "B question"]
     ) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
         """Class logits and the mean unweighted penalty."""
         x, penalties = self.encoder(self.embedding(images, questions), None, False)

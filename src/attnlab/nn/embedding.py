@@ -7,6 +7,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from attnlab.config.schema import Embedding, Positions
+from attnlab.data.batch import Pictures
 from attnlab.nn.absolute_positions import LearnedPositions, patch_positions, sinusoidal
 
 
@@ -84,12 +85,12 @@ class ImageQuestionEmbedding(nn.Module):
         self.absolute, self.dropout = absolute, nn.Dropout(dropout)
         self.n_tokens = 1 + (image_shape[0] // patch) * (image_shape[1] // patch)
 
-    def forward(
-        self, images: UInt8[Tensor, "B height width channels"], questions: UInt8[Tensor, "B question"]
-    ) -> Float[Tensor, "B N E"]:
+    def forward(self, images: Pictures, questions: UInt8[Tensor, "B question"]) -> Float[Tensor, "B N E"]:
         """Class token first, then the patches row by row."""
         dtype = self.class_token.dtype
-        x = self.patches(images.permute(0, 3, 1, 2).to(dtype) / 255).flatten(2).transpose(1, 2)
+        # bytes become numbers from 0 to 1; a task that scales its pictures otherwise gives numbers
+        x = images.permute(0, 3, 1, 2).to(dtype)
+        x = self.patches(x if images.is_floating_point() else x / 255).flatten(2).transpose(1, 2)
         if self.absolute:
             x = x + patch_positions(x.shape[1], x.shape[2], x)
         x = torch.cat((self.class_token.expand(len(x), -1, -1).to(x.dtype), x), dim=1)

@@ -24,6 +24,11 @@ class Comparison(Record):
     corrected: Real | None = None
     seeds: list[tuple[Integral | str, Real]] = field(default_factory=list)
 
+    @property
+    def by_data(self) -> bool:
+        """Whether each difference is the mean of one data set."""
+        return any(str(seed).startswith("data ") for seed, _ in self.seeds)
+
 
 @dataclass(frozen=True, kw_only=True)
 class HypothesisAnswer(Record):
@@ -75,3 +80,29 @@ class SpentRuns(Record):
     def runs(self) -> int:
         """The number of runs."""
         return sum(self.states.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSeedMean(Record):
+    """The mean of a cell over the `n` runs on one data set."""
+
+    data_seed: Integral
+    mean: Real
+    n: Integral
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSeedSpread(Record):
+    """The numbers of a cell by data seed (`report.data_seeds`).
+
+    within:   standard deviation between seeds on one data set, pooled; None if no data set has two numbers.
+    between:  standard deviation between the means of data sets; None of fewer than two.
+    expected: what `between` would be on average if data sets did not differ, from `within` alone.
+    """
+
+    row: str
+    column: str
+    means: list[DataSeedMean]
+    within: Real | None = None
+    between: Real | None = None
+    expected: Real | None = None

@@ -1,7 +1,7 @@
 """Builds a table from runs: rows by values of keys, columns by metrics, means over seeds, published values."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, cast
@@ -11,7 +11,8 @@ from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import run_label
-from attnlab.learn.metric_units import lower_is_better, same_unit
+from attnlab.learn.metric_units import same_unit
+from attnlab.report.chosen_value import chosen_cell, require_validation
 from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
@@ -38,6 +39,14 @@ def row_name(report: Report, run: FoundRun) -> str:
     return str(report.row_names.get(joined, joined))
 
 
+def runs_by_row(report: Report, runs: Sequence[FoundRun]) -> dict[str, list[FoundRun]]:
+    """The runs of every row by its name."""
+    by_row = defaultdict(list)
+    for run in runs:
+        by_row[row_name(report, run)].append(run)
+    return by_row
+
+
 def columns_of(report: Report) -> list[Column]:
     """The columns of a report.
 
@@ -61,15 +70,14 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     Raises:
         TableError: one mean would be over runs of different settings.
     """
-    columns, by_row = columns_of(report), defaultdict(list)
-    for run in runs:
-        by_row[row_name(report, run)].append(run)
+    require_validation(report)
+    columns, by_row, varied = columns_of(report), runs_by_row(report, runs), _with_several_data(runs)
     cells: dict[str, dict[str, Cell]] = {row: {} for row in by_row}
     for row, column in product(by_row, columns):
         where = column.where.items()
         members = [run for run in by_row[row] if all(meets(value_of(key, run), wanted) for key, wanted in where)]
         if members:
-            cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column))
+            cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column), varied)
     if report.average is not None:
         columns = [*columns, _with_average(report.average, cells, columns, published)]
     tested = {row: with_lengths(with_test_set_errors(given, runs), runs) for row, given in cells.items()}
@@ -81,28 +89,51 @@ def meets(value: Any, wanted: Any) -> bool:
     return any(value == one or show(value) == show(one) for one in (wanted if isinstance(wanted, list) else [wanted]))
 
 
-def _cell(report: Report, row: str, column: Column, runs: Sequence[FoundRun], published: Value | None) -> Cell:
-    """The cell of some runs; with `best_over`, of the runs with the best mean."""
+def _with_several_data(runs: Sequence[FoundRun]) -> set[str]:
+    """The tasks whose runs differ in their data seeds."""
+    found = defaultdict(set)
+    for run in runs:
+        found[value_of("task", run)].add(run.data_seed)
+    return {task for task, seeds in found.items() if len(seeds) > 1}
+
+
+def _cell(
+    report: Report,
+    row: str,
+    column: Column,
+    runs: Sequence[FoundRun],
+    published: Value | None,
+    varied: Collection[str],
+) -> Cell:
+    """The cell of some runs; with `best_over`, of the runs with the best value.
+
+    Args:
+        varied: tasks with several data seeds.
+    """
     groups = defaultdict(list)
     for run in runs:
         groups[", ".join(f"{key}={show(value_of(key, run))}" for key in report.best_over)].append(run)
-    found = []
+    found = {}
     for chosen, members in groups.items():
         _require_one_setting(row, column, members)
-        seeds = [_seed(run, column.metric) for run in members]
-        found.append(Cell(row, column, sorted(seeds, key=lambda seed: seed.seed), published, chosen))
-    sign = -1 if lower_is_better(column.metric) else 1
-    return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
+        members = sorted(members, key=lambda run: (run.data_seed or 0, run.seed))
+        seeds = [_seed(run, column.metric, value_of("task", run) in varied) for run in members]
+        found[chosen] = Cell(row, column, seeds, published, chosen)
+    return chosen_cell(report, found, groups)
 
 
-def _seed(run: FoundRun, metric: str) -> ReportSeed:
+def _seed(run: FoundRun, metric: str, with_data: bool) -> ReportSeed:
+    """The number of a run, with its data seed if asked for."""
     value = run.value(metric)
     reason = run.lacking(metric) if value is None and run.state == "finished" else run.reason
-    return ReportSeed(seed=run.seed, value=value, state=run.state, reason=reason, folder=str(run.folder))
+    data_seed = run.data_seed if with_data else None
+    return ReportSeed(
+        seed=run.seed, value=value, state=run.state, reason=reason, folder=str(run.folder), data_seed=data_seed
+    )
 
 
 def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
-    """Checks that the runs of a mean differ in their seeds only."""
+    """Checks that the runs of a mean differ in their seeds and data seeds only."""
     flat = [run.settings for run in runs]
     keys = sorted({key for one in flat for key, value in one.items() if any(value != o.get(key) for o in flat)})
     if keys:
@@ -111,15 +142,16 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
             f"row {row}, column {column.name}: runs that differ in {listed(keys, 6)} would meet in one mean; add what "
             f"tells them apart to rows=... (such as {add}), or name fewer runs"
         )
-    seeds = [run.seed for run in runs]
+    seeds = [(run.data_seed, run.seed) for run in runs]
     if len(set(seeds)) < len(seeds):
-        folders = listed([str(run.folder) for run in runs if seeds.count(run.seed) > 1], 4)
+        folders = listed([str(run.folder) for run in runs if seeds.count((run.data_seed, run.seed)) > 1], 4)
         raise TableError(f"row {row}, column {column.name}: the same run twice ({folders}); name each once")
-    _require_one_data(row, column, runs)
+    for data_seed in {run.data_seed for run in runs}:
+        _require_one_data(row, column, [run for run in runs if run.data_seed == data_seed])
 
 
 def _require_one_data(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
-    """Checks that the runs of a cell that count were trained and tested on the same data, by its hash."""
+    """Checks that the runs with one data seed that count were trained and tested on the same data, by its hash."""
     seeds: dict[str, list[int]] = {}
     for run in runs:
         if (run.state == "finished" or run.diverged) and (found := run.data.get("hash")):
@@ -147,7 +179,7 @@ def _with_average(
         if given.keys() >= set(average.of):
             parts = [given[name] for name in average.of]
             seeds = [
-                _averaged(seed, [part.values.get(cast(int, seed.seed)) for part in parts]) for seed in parts[0].seeds
+                _averaged(seed, [part.values.get(cast(int, seed.key)) for part in parts]) for seed in parts[0].seeds
             ]
             given[average.name] = Cell(row, column, seeds, _published(published, row, column))
     return column

@@ -15,7 +15,7 @@ from attnlab.config.report_block import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import headlines
-from attnlab.report import flat_lines
+from attnlab.report import data_seed_section, flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.build_table import make_table
@@ -173,6 +173,7 @@ def _sentences(
     return {
         "Hypotheses": [sentence(answer) for answer in answers(table)],
         "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
+        "Data seeds": data_seed_section.sentences(table),
         "Without a number": [*problems(table, selection.skipped), *undrawn],
         "To know": [*filter(None, [selection.left_out]), *notes(table)],
     }

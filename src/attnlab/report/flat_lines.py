@@ -17,7 +17,7 @@ CELL_HEADS = (
 """columns of table.csv and of wandb's table"""
 
 
-OUTCOME = tuple(one.name for one in fields(RunOutcome) if one.name not in ("seed", "folder"))
+OUTCOME = tuple(one.name for one in fields(RunOutcome) if one.name != "seed")
 SEED_HEADS = ("row", "column", *(one.name for one in fields(ReportSeed)), *OUTCOME)
 """columns of seeds.csv; wandb's table has the unit too"""
 
@@ -62,7 +62,7 @@ def seed_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
     for row, cell in report.each():
         counted = _row_success(report, row.name, cell.column)
         for seed in cell.seeds:
-            outcome = counted and counted.outcome(seed.seed, seed.folder)
+            outcome = counted and counted.outcome(seed.key)
             own = {name: outcome and getattr(outcome, name) for name in OUTCOME}
             yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed), **own}
 

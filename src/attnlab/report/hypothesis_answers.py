@@ -18,9 +18,10 @@ from attnlab.config.report_block import Hypothesis
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import lower_is_better, number
 from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.data_seeds import paired_on_data
 from attnlab.report.read_runs import FoundRun
-from attnlab.report.statistics import FEWEST, LEVEL, PairedDifference, holm, p_text, paired
-from attnlab.report.table_types import Column, Table
+from attnlab.report.statistics import FEWEST, LEVEL, PairedDifference, holm, p_text
+from attnlab.report.table_types import Cell, Column, Table
 from attnlab.run.provenance import commit_text
 
 SUPPORTED, NOT_SUPPORTED, TOO_FEW = VERDICTS = ("supported", "not supported", "not enough seeds")
@@ -66,14 +67,18 @@ def sentence(answer: HypothesisAnswer) -> str:
 
 def _difference(table: Table, asked: Hypothesis, column: Column) -> PairedDifference | None:
     """The difference of the two rows, tested against the threshold in the claimed direction."""
-    ours, theirs = _values(table, asked, column)
-    return paired(ours, theirs, _sign(asked, column) * asked.threshold)
+    ours, theirs = (cell.seeds if cell else () for cell in _cells(table, asked, column))
+    return paired_on_data(ours, theirs, _sign(asked, column) * asked.threshold)
+
+
+def _cells(table: Table, asked: Hypothesis, column: Column) -> list[Cell | None]:
+    """The cells of both rows."""
+    return [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)]
 
 
 def _values(table: Table, asked: Hypothesis, column: Column) -> list[dict[int, float]]:
     """The numbers of both rows by seed."""
-    cells = [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)]
-    return [cell.values if cell else {} for cell in cells]
+    return [cell.values if cell else {} for cell in _cells(table, asked, column)]
 
 
 def _sign(asked: Hypothesis, column: Column) -> int:
@@ -109,7 +114,9 @@ def _answer(
     reason = f"difference {ends[0]}, from {ends[1]} to {ends[2]}: {found.method}"
     if found.p is None:
         as_claimed = sum(sign * value > asked.threshold for value in found.by_seed.values())
-        return replace(answer, reason=f"{reason}; as claimed in {as_claimed} of {common}, a test needs {FEWEST}")
+        return replace(
+            answer, reason=f"{reason}; as claimed in {as_claimed} of {len(found.by_seed)}, a test needs {FEWEST}"
+        )
     declared = len(table.report.hypotheses)
     p = p_text(found.p) + (f", corrected for {declared} hypotheses {p_text(corrected)}" if declared > 1 else "")
     beyond_it = sign * found.mean > asked.threshold
@@ -121,8 +128,9 @@ def _answer(
 
 def _declared(table: Table, asked: Hypothesis, column: Column) -> str:
     """Whether the finished runs of both rows were begun under the hypothesis, with the commits of its first records."""
-    cells = [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)]
-    folders = {seed.folder for cell in cells if cell for seed in cell.seeds if seed.value is not None}
+    folders = {
+        seed.folder for cell in _cells(table, asked, column) if cell for seed in cell.seeds if seed.value is not None
+    }
     runs = [run for run in table.runs if str(run.folder) in folders]
     if not runs:
         return "no run yet"

@@ -13,13 +13,14 @@ from typing import Any
 import attnlab
 from attnlab.analysis.gradient_norm_variation import relative_sd
 from attnlab.config.capabilities import signature_of
-from attnlab.config.dotted_keys import flatten
+from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.run_identity import comparable, differences
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 
 DIVERGED = "NonFiniteLoss:"
 """beginning of the reason in status.json of a run whose loss or weights were not finite"""
+DATA_SEED = "task.data_seed"
 
 
 @dataclass
@@ -50,13 +51,20 @@ class FoundRun:
         """The seed of the run."""
         return self.config["seed"]
 
+    @property
+    def data_seed(self) -> int | None:
+        """The seed of the data; None for tasks without one."""
+        found = value_at(self.config, DATA_SEED)
+        return None if found is MISSING else found
+
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The flattened configuration without seeds, equal for all seeds of a setting.
+        """The flattened configuration without seeds, equal for all seeds and data seeds of a setting.
 
         The folder of a warm start ends in a seed, which is cut off.
         """
         flat = flatten(comparable(self.config))
+        flat.pop(DATA_SEED, None)
         begun = {k: re.sub(r"/seed\d+/?$", "", str(flat[k])) for k in ("from_run", "task.from_run") if flat.get(k)}
         return flat | begun
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from attnlab.config.message_text import counted, listed
+from attnlab.report.build_table import runs_by_row, value_of
+from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.length_tables import warnings
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
@@ -14,6 +16,7 @@ from attnlab.report.test_set_error import unknown_errors
 from attnlab.run.provenance import commit_text, git_state
 from attnlab.run.read_run_files import debug_note
 
+CONTROL = "the control with other input scalings is experiment=park2024/control_pixels"
 _TIMES = {"hours": 3600, "minutes": 60, "seconds": 1}
 
 
@@ -28,7 +31,7 @@ def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
         by_state: dict[tuple[str, str | None], list[int]] = defaultdict(list)
         for seed in cell.seeds:
             if seed.value is None:
-                by_state[seed.named_state, seed.reason].append(cast(int, seed.seed))
+                by_state[seed.named_state, seed.reason].append(cast(int, seed.key))
         for (state, reason), seeds in by_state.items():
             found[cell.row, state, reason, tuple(seeds)].append(cell.column.name)
     whole = Counter(cell.row for cell in measured)
@@ -68,10 +71,12 @@ def notes(table: Table) -> list[str]:
     if commits - {None}:
         lines.append(f"made by commit {', '.join(made.commits)}{since}")
     lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
+    pixels = _distinct(value_of("task.pixels", run) for run in runs)
+    lines += [f"pictures: task.pixels={', '.join(pixels)}; {CONTROL}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
-    chosen = [f"{cell.row}, {cell.column.name}: {cell.chosen}" for cell in table.each() if cell.chosen]
-    lines += [f"best of the values tried, chosen by the numbers shown: {'; '.join(chosen)}"] if chosen else []
+    lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})
+    lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
     lines += [*unknown_errors(table), *warnings(table)]
     lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} {run.damaged}" for run in runs if run.damaged]

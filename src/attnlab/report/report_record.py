@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
-from attnlab.report.analysis_record import Comparison, HypothesisAnswer, SpentRuns
+from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.length_breakdown import LengthPart
 
@@ -49,13 +49,22 @@ class ReportColumn(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSeed(Record):
-    """The number of one run in a cell: `value` in the unit of the column, None where the run has none."""
+    """The number of one run in a cell: `value` in the unit of the column, None where the run has none.
+
+    data_seed: of the data, where runs of the table differ in it; else None.
+    """
 
     seed: Integral | str
     value: Real | None
     state: str
     reason: str | None = None
     folder: str | None = None
+    data_seed: Integral | None = None
+
+    @property
+    def key(self) -> int | str:
+        """What runs are paired by: the seed, `0 of data 1` where data seeds differ."""
+        return self.seed if self.data_seed is None else f"{self.seed} of data {self.data_seed}"
 
     @property
     def named_state(self) -> str:
@@ -68,7 +77,8 @@ class ReportCell(Record):
     """Runs of one row and column.
 
     best, worst: seed and value.
-    chosen: the best of several values of a key.
+    chosen: the one shown of several values of a key.
+    chosen_by: the validation that chose it; empty or None: the shown numbers did.
     examples: test examples of each run, behind a share of right answers; None if unknown.
     test_set_error: binomial standard error of the mean as the number of one run, in points.
     by_length: the mean at each length; one_length: the length that carries it.
@@ -85,10 +95,16 @@ class ReportCell(Record):
     test_set_error: Real | None = None
     by_length: list[LengthPart] | None = None
     one_length: LengthPart | None = None
+    chosen_by: str | None = None
     published: PublishedValue | None = None
     difference: Real | None = None
     difference_in_sd: Real | None = None
     seeds: list[ReportSeed]
+
+    @property
+    def data_sets(self) -> int:
+        """The number of data seeds of its runs."""
+        return len({one.data_seed for one in self.seeds})
 
     def states(self) -> list[str]:
         """The states of its seeds, each once, for a cell without a mean; a finished seed counts as "no number"."""
@@ -130,6 +146,7 @@ class ReportFile(Record):
     hypotheses: declared ones, answered; None = the file is older than they are.
     highlight:  the row of interest.
     budget:     runs spent on each task and model; None = the file is older.
+    data_seeds: means by data seed and spreads of every cell, where runs differ in it.
     """
 
     title: str
@@ -142,6 +159,7 @@ class ReportFile(Record):
     hypotheses: list[HypothesisAnswer] | None = None
     highlight: str | None = None
     budget: list[SpentRuns] | None = None
+    data_seeds: list[DataSeedSpread] = field(default_factory=list)
     experiment: str
     train_command: str | None = None
     report_command: str | None = None

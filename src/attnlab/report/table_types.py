@@ -13,11 +13,12 @@ from attnlab.config.report_block import Report
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
+from attnlab.report.data_seeds import mean_over_data, paired_on_data
 from attnlab.report.length_breakdown import LengthPart, one_length
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import holm, mean, paired, sd
+from attnlab.report.statistics import holm, sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -55,7 +56,8 @@ class Column:
 class Cell:
     """Runs of one row and column.
 
-    chosen:         the best value of the keys in `best_over`.
+    chosen:         the value of the keys in `best_over` that is shown.
+    chosen_by:      the validation that chose it; empty if the shown numbers did.
     examples:       test examples of each run, where the metric is a share of them and their number is recorded.
     test_set_error: `report.test_set_error`, in points.
     by_length:      `report.length_breakdown`.
@@ -66,9 +68,14 @@ class Cell:
     seeds: Sequence[ReportSeed]
     published: Value | None = None
     chosen: str = ""
+    chosen_by: str = ""
     examples: int | None = None
     test_set_error: float | None = None
     by_length: Sequence[LengthPart] | None = None
+
+    def taken_by(self, validation: str) -> "Cell":
+        """The cell as a choice by this validation."""
+        return replace(self, chosen_by=validation)
 
     @property
     def one_length(self) -> LengthPart | None:
@@ -77,14 +84,13 @@ class Cell:
 
     @property
     def values(self) -> dict[int, float]:
-        """The numbers by seed."""
-        # only files of other tools name seeds by words
-        return {cast(int, seed.seed): seed.value for seed in self.seeds if seed.value is not None}
+        """The numbers by seed; by seed and data seed, where these differ (`ReportSeed.key`)."""
+        return {cast(int, seed.key): seed.value for seed in self.seeds if seed.value is not None}
 
     @property
     def mean(self) -> float | None:
-        """Mean over seeds; None without a number."""
-        return mean(list(self.values.values())) if self.values else None
+        """Mean over seeds, and then over data seeds where these differ; None without a number."""
+        return mean_over_data(self.seeds)
 
     @property
     def sd(self) -> float | None:
@@ -161,7 +167,7 @@ class Table:
             return found
         for cell in (cell for cell in self.each() if cell.row != base):
             other = self.cells[base].get(cell.column.name)
-            result = paired(cell.values, other.values) if other else None
+            result = paired_on_data(cell.seeds, other.seeds) if other else None
             if result is not None:
                 p = None if cell.column.metric in OF_RUNS else result.p
                 ends = result.mean, result.low, result.high

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
+from attnlab.report.data_seed_section import spreads
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.hypothesis_answers import answers
@@ -31,7 +32,9 @@ def mean_and_sd(cell: Cell) -> str:
         return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
-    return text + (f" ({n})" if n == total else f" ({n} of {total})") + beside(cell.one_length)
+    data = len({seed.data_seed for seed in cell.seeds})
+    told = f" ({n if n == total else f'{n} of {total}'}{f', {data} data seeds' if data > 1 else ''})"
+    return text + told + beside(cell.one_length)
 
 
 def each_seed(cell: Cell) -> str:
@@ -96,7 +99,8 @@ def compared(comparison: Comparison, table: Table) -> str:
     values = comparison.difference, comparison.low, comparison.high
     ends = [number(value, unit, signed=True) for value in values if value is not None]
     rows = f"{comparison.row} - {comparison.against}"
-    seeds = f"by seed {', '.join(number(value, unit, signed=True) for _, value in comparison.seeds)}"
+    by = "data seed" if comparison.by_data else "seed"
+    seeds = f"by {by} {', '.join(number(value, unit, signed=True) for _, value in comparison.seeds)}"
     how = "; ".join([str(comparison.method), *tested(comparison), seeds])
     return f"{comparison.column}: {rows} = {ends[0]} [{ends[1]}, {ends[2]}] ({how})"
 
@@ -197,6 +201,7 @@ def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, A
         comparisons=list(comparisons),
         hypotheses=answers(table),
         highlight=table.highlight,
+        data_seeds=spreads(table),
         **more,
     )
 

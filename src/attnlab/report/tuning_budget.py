@@ -56,7 +56,7 @@ def _spent(task: str, model: str, runs: Sequence[FoundRun], unreadable: int) -> 
         settings=len(settings),
         values={key: len({repr(value_of(key, run)) for run in runs}) for key in keys},
         states=dict(states),
-        hours=math.fsum(float(run.result.get("seconds") or 0) for run in runs) / 3600,
+        hours=math.fsum(run.value("seconds") or 0.0 for run in runs) / 3600,
     )
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.capabilities import Unknown, signature_of
+from attnlab.config.data_rules import declared_subsets
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest
 from attnlab.run.read_run_files import Missing, RunError, read_config
@@ -53,18 +53,6 @@ def subset_problem(task: Mapping[str, Any], subset: str) -> str | None:
     """Why a task lacks a subset, if its class declares its subsets; else None."""
     declared = declared_subsets(task)
     return unknown_subset(subset, declared) if declared and subset not in declared else None
-
-
-def declared_subsets(task: Mapping[str, Any]) -> Sequence[str]:
-    """The subsets that a task declares for these options (`Task.subsets`); empty if it declares none."""
-    try:
-        attributes = signature_of(task).attributes
-    except Unknown:
-        return ()
-    for option, by_value in (attributes.get("subsets_with") or {}).items():
-        if task.get(option) in by_value:
-            return by_value[task[option]]
-    return attributes.get("subsets") or ()
 
 
 def unknown_subset(subset: str, names: Sequence[str]) -> str:

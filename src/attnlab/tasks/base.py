@@ -71,7 +71,10 @@ class Task(ABC):
     has_groups:   whether named parts of a subset have metrics of their own.
     subsets:      names of the subsets, a literal: `train`, at least one test subset (`test`, `test/iid`, `test/ood`),
                   and `val` where weights are selected by validation; read without importing the module too.
-    subsets_with: other subsets for some values of an option: {"split": {"length": ...}}.
+    subsets_with: other subsets for some values of an option: {"split": {"length": ...}}. With an option
+                  `validation_share` above 0 there is `val` after `train` too.
+    drawn_with:   values of an option with which `data_seed` draws data: {"source": ("generated",)}; empty = with all.
+                  With other values the seed is refused, unless a `validation_share` is drawn.
     published:    subsets and their published sizes, for the list of tasks; empty = not published.
 
     Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval,
@@ -84,6 +87,7 @@ class Task(ABC):
     has_groups: ClassVar[bool] = False
     subsets: ClassVar[Sequence[str]]
     subsets_with: ClassVar[Mapping[str, Mapping[Any, Sequence[str]]]] = {}
+    drawn_with: ClassVar[Mapping[str, Sequence[Any]]] = {}
     published: ClassVar[str] = ""
 
     def sources(self) -> Sequence[DataSource]:

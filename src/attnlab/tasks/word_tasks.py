@@ -19,6 +19,7 @@ from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.data.user_inputs import TEXT, encoded, labelled_batch, sequence_batch
+from attnlab.data.validation_slice import repeated, set_aside
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared, Task
 
@@ -34,6 +35,7 @@ class SequenceTask(Task):
     inputs, outputs: vocabularies of all splits, so that a model can be evaluated on any other split.
     longest:         longest input and output of all splits, without framing; None = of the prepared subsets.
     separator:       between the words of a text in Python (`load_run(...).predict`); empty = a word is a character.
+    validation_share: share of the training examples that `with_validation` sets aside, drawn by `data_seed`.
     """
 
     kind = "encoder_decoder"
@@ -42,6 +44,8 @@ class SequenceTask(Task):
     outputs: Vocabulary
     longest: tuple[int, int] | None = None
     separator: ClassVar[str] = " "
+    validation_share: float = 0.0
+    data_seed: int = 0
 
     def pairs(self) -> Mapping[str, Sequence[tuple[Words, Words]]]:
         """Input and output of every example, by subset; the same at every call.
@@ -51,8 +55,9 @@ class SequenceTask(Task):
         raise NotImplementedError(f"{type(self).__name__} gives no pairs")
 
     def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
-        subsets = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
-        return self.prepared(subsets, origin(self))
+        framed = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
+        subsets, aside = self.with_validation(framed)
+        return self.prepared(subsets, "; ".join(filter(None, [origin(self), aside])))
 
     def framed(self, pairs: Iterable[tuple[Words, Words]], subset: str = "pairs") -> SequencePairs:
         """The ids of pairs of words: start, input and end; output and end.
@@ -85,6 +90,23 @@ class SequenceTask(Task):
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
         return [self.separator.join(self.outputs.decode(ids)) for ids in outputs]
+
+    def with_validation(
+        self, subsets: Mapping[str, SequencePairs], stay: Callable[[], np.ndarray | None] | None = None
+    ) -> tuple[Mapping[str, SequencePairs], str]:
+        """The subsets with `val`, set aside from `train`, and a sentence about it; unchanged at a share of 0.
+
+        Args:
+            stay: returns a mask of training examples that stay there; None: repeated examples stay, so that no example
+                of `val` is trained on.
+        """
+        if not self.validation_share:
+            return subsets, ""
+        mask = stay() if stay else repeated(subsets["train"])
+        train, val = set_aside(subsets["train"], self.validation_share, self.data_seed, mask)
+        tests = {name: part for name, part in subsets.items() if name != "train"}
+        about = f"val is {len(val):,} of {len(subsets['train']):,} training examples, set aside with data_seed"
+        return {"train": train, "val": val, **tests}, f"{about} {self.data_seed}"
 
     def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared[SequencePairs]:
         """The task with its TaskSpec and the longest target of each test subset as its decode limit."""

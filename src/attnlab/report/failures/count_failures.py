@@ -17,7 +17,7 @@ from attnlab.learn.metric_units import lower_is_better, problem, scaled, unit_of
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
-from attnlab.report.read_runs import FoundRun, short_name
+from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Table
 
@@ -140,14 +140,7 @@ def _row(success: Success, cell: Cell, found: Mapping[str, FoundRun]) -> _Row:
         row.end = _last(row.end, last)
         last = last if at is None else None
         row.runs.append(
-            RunOutcome(
-                seed=seed.seed,
-                failed=failed,
-                diverged=run.diverged,
-                success_step=at,
-                censored_step=last,
-                folder=short_name(run.folder),
-            )
+            RunOutcome(seed=seed.key, failed=failed, diverged=run.diverged, success_step=at, censored_step=last)
         )
     return row
 
@@ -216,6 +209,8 @@ def _special(rows: Sequence[_Row]) -> list[str]:
         total = len(row.runs) + len(row.left_out)
         parts += [f"{row.cell.row}: {n} of {total} ({state})" for state, n in Counter(row.left_out).items()]
     lines = [f"runs that do not count: {'; '.join(parts)}"] if parts else []
+    if any(len({seed.data_seed for seed in row.cell.seeds}) > 1 for row in rows):
+        lines.append("intervals and tests take all runs as independent, and runs on one of several data sets are alike")
     diverged = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := sum(r.diverged for r in row.runs))]
     return [*lines, f"diverged, so that they fail and enter no mean: {'; '.join(diverged)}"] if diverged else lines
 

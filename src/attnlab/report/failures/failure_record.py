@@ -9,7 +9,6 @@ from attnlab.config.type_check import Integral, Real, Record
 class RunOutcome(Record):
     """The outcome of one run that counts.
 
-    seed, folder: as in the cell of the run.
     failed:   its number misses the threshold, or it diverged.
     diverged: its training stopped because the loss was not finite.
     success_step:  the step of the first validation at the threshold; None = it has none.
@@ -21,7 +20,6 @@ class RunOutcome(Record):
     diverged: bool = False
     success_step: Integral | None = None
     censored_step: Integral | None = None
-    folder: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +57,9 @@ class RowSuccess(Record):
     log_rank: TestAgainstBase | None = None
     runs: list[RunOutcome] = field(default_factory=list)
 
-    def outcome(self, seed: int | str, folder: str | None) -> RunOutcome | None:
-        """The outcome of a run; None if it does not count."""
-        return next((run for run in self.runs if (run.seed, run.folder) == (seed, folder)), None)
+    def outcome(self, seed: int | str) -> RunOutcome | None:
+        """The outcome of a seed; None if its run does not count."""
+        return next((run for run in self.runs if run.seed == seed), None)
 
 
 @dataclass(frozen=True, kw_only=True)

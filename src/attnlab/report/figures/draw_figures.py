@@ -40,10 +40,10 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     for cell in (cell for cell in table.each() if cell.column.name == metric):
         seeds = {which: found[0] for which, best in (("best", True), ("worst", False)) if (found := cell.extreme(best))}
         for which, number in seeds.items():
-            folder = Path(next(seed.folder or "" for seed in cell.seeds if seed.seed == number))
+            folder = Path(next(seed.folder or "" for seed in cell.seeds if seed.key == number))
             words = f"{which} seed" if len(set(seeds.values())) > 1 else "seed"
             label = f"{cell.row}, {words} {number}"
-            chosen.setdefault(folder, NamedRun(label, folder, f"{cell.row}_seed{number}"))
+            chosen.setdefault(folder, NamedRun(label, folder, f"{cell.row}_seed{number}".replace(" of data ", "_data")))
     if not chosen:
         raise TableError("there is no number to draw")
     quantity = picture.quantity or "norms"

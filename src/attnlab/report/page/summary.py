@@ -66,7 +66,7 @@ def run_lines(report: ReportFile) -> list[RunLine]:
     for at, row in enumerate(report.rows):
         for cell in row.cells:
             for seed in cell.seeds:
-                line = _line(lines, RunLine(row.name, at, seed.seed, seed.folder or "", {}, []))
+                line = _line(lines, RunLine(row.name, at, seed.key, seed.folder or "", {}, []))
                 if seed.value is not None:
                     line.values[cell.column] = seed.value
                 else:

@@ -19,7 +19,7 @@ from functools import partial
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from attnlab.data.batch import LabelledBatch
 from attnlab.data.files.fetch import DataError, Folders
@@ -90,6 +90,7 @@ class LraListops(LraTask):
     """
 
     version = 1
+    drawn_with: ClassVar = {"source": ("generated",)}
     published = "train 96,000, val 2,000, test 2,000"
 
     def __init__(

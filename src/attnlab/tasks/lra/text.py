@@ -15,7 +15,7 @@ published way, and its results say so.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -90,6 +90,7 @@ class LraText(LraTask):
     """
 
     version = 1
+    drawn_with: ClassVar = {"validation": ("held_out",)}
     published = "train 25,000, test 25,000 (val: the test set); by default val is a tenth of train"
 
     def __init__(

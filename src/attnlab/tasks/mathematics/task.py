@@ -9,7 +9,7 @@ A module is a kind of question, and a separate task. Training uses its easy, med
 `test/iid` is the file `interpolate`, `test/ood` the file `extrapolate` (larger numbers or longer expressions than in
 training), which 15 of the 56 modules have. As in the code of Csordas et al. 2021, repeated questions are dropped, in
 the same file and in later files (in the order above), so that no test question is in the training set. There is no
-validation set.
+validation set; `validation_share` sets some training questions aside as `val`.
 
 A generator (tasks/mathematics/generator.py) can draw two of the modules: same sentences, same sizes, no download, and
 numbers of any length in `test/ood`.
@@ -17,7 +17,7 @@ numbers of any length in `test/ood`.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -90,13 +90,15 @@ class Mathematics(SequenceTask):
         test_questions: questions of each test file; null = 10,000, as published (`official`: all of the file).
         ood_entropy: with `source=generated`, decimal digits of the numbers in `test/ood`: of the number of place_value,
             of both numbers of add_or_sub together; null = as published, 12 and 16 to 20. Training has up to 10 and 16.
-        data_seed: seed of the questions with `source=generated`.
+        data_seed: seed of the questions with `source=generated`, and of `val`.
+        validation_share: share of the training questions, repeats dropped, that is set aside as `val`; 0 = none.
     """
 
     version = 1
     separator = ""
     inputs, outputs, longest = CHARACTERS, CHARACTERS, (LONGEST_QUESTION, generator.LONGEST_ANSWER)
     subsets = ("train", "test/iid", "test/ood")
+    drawn_with: ClassVar = {"source": ("generated",)}
     published = "a module: train 1,999,998 (666,666 easy, medium, hard), test/iid 10,000, test/ood 10,000"
 
     def __init__(
@@ -107,8 +109,10 @@ class Mathematics(SequenceTask):
         test_questions: Annotated[int, "[1, inf)"] | None = None,
         ood_entropy: Annotated[float, "[1, 35]"] | None = None,
         data_seed: Annotated[int, "[0, inf)"] = 0,
+        validation_share: Annotated[float, "[0, 1)"] = 0.0,
     ) -> None:
-        self.module, self.source, self.data_seed = module, source, data_seed
+        self.module, self.source = module, source
+        self.data_seed, self.validation_share = data_seed, validation_share
         self.questions_per_difficulty, self.test_questions = questions_per_difficulty, test_questions
         # 20 and 20.0 are one
         self.ood_entropy = None if ood_entropy is None else float(ood_entropy)
@@ -125,7 +129,10 @@ class Mathematics(SequenceTask):
         parts = [part for part in PARTS if f"{part}_read" in arrays]
         digits = self.module == "numbers__place_value"
         subsets = {SUBSETS[part]: CharacterPairs(arrays, part, digits) for part in parts}
-        return self.prepared(subsets, _about(origin, {part: arrays[f"{part}_read"] for part in parts}, subsets))
+        about = _about(origin, {part: arrays[f"{part}_read"] for part in parts}, subsets)
+        # no question is repeated
+        divided, aside = self.with_validation(subsets, lambda: None)
+        return self.prepared(divided, "; ".join(filter(None, [about, aside])))
 
     def _official(self, folders: Folders) -> tuple[dict[str, np.ndarray], str]:
         """The arrays of the official files, and their origin."""

@@ -19,7 +19,8 @@ Z20.
 
 The data is read from a clone of github i-machine-think/am-i-compositional (small_10k: MathijsMul/pcfg-set), from an
 archive of a clone, or downloaded. An interpreter checks every target (tasks/pcfg/interpreter.py). The official `dev`
-files of iid and small_10k are not read, because Csordas et al. 2021 do not select by them. The paper's localism test is
+files of iid and small_10k are not read, because Csordas et al. 2021 do not select by them; `validation_share` sets some
+training rows of any split aside as `val`. The paper's localism test is
 missing: it feeds a model's outputs for parts of an expression back to the model.
 """
 
@@ -27,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -37,9 +38,10 @@ from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import FileContent
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.validation_slice import repeated
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.pcfg.files import OFFICIAL, Readings, exceptional, read_pairs, regular, regular_or_exceptional
-from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS
+from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS, interpret
 from attnlab.tasks.word_tasks import SequenceTask
 
 LENGTH_BINS = (1, 6, 11, 16, 21, 26, 31, 41, 51, 76, 101, 151, 201, 301)
@@ -57,6 +59,9 @@ class Pcfg(SequenceTask):
             function of an input, as in Csordas et al. 2021) or `equally_distributed` (in half of the occurrences).
         overgeneralisation: the number of exceptions in training, for `split=overgeneralisation`, as a share of the
             occurrences of the rarer function of the pair. The paper has the first four values, the repository all six.
+        validation_share: share of the training rows that is set aside as `val`; 0 = none. Repeated rows and, for
+            `split=overgeneralisation`, exceptions stay in training.
+        data_seed: seed of `val`; the official splits are fixed.
     """
 
     version = 1
@@ -69,6 +74,8 @@ class Pcfg(SequenceTask):
             "overgeneralisation": ("train", "test/original", "test/exception"),
         }
     }
+    # the official files are fixed: only a validation share is drawn
+    drawn_with: ClassVar = {"split": ()}
     published = "iid: train 82,622, test 9,721; systematicity: 82,168, 10,175; productivity: 81,010, 11,333"
 
     def __init__(
@@ -79,7 +86,10 @@ class Pcfg(SequenceTask):
         substitutivity: Literal["primitive", "equally_distributed"] = "primitive",
         # numbers that typing does not allow; the configuration check does
         overgeneralisation: Literal[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05] = 0.001,  # type: ignore[valid-type]
+        validation_share: Annotated[float, "[0, 1)"] = 0.0,
+        data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
+        self.validation_share, self.data_seed = validation_share, data_seed
         self.split, self.substitutivity, self.overgeneralisation = split, substitutivity, overgeneralisation
         self.official = OFFICIAL["pcfg-set" if split == "small_10k" else "am-i-compositional"]
 
@@ -99,8 +109,17 @@ class Pcfg(SequenceTask):
         build = partial(self._build, stems=stems, files=files)
         arrays = load_arrays(self.cached(folders.cache, f"pcfg_{self.split}", options, build, what))
         subsets = {name: _pairs(arrays, name) for name in stems}
-        found = "; ".join(self._about(name, stem, len(subsets[name])) for name, stem in stems.items())
-        return self.prepared(subsets, f"{what}: {found}.")
+        found = [self._about(name, stem, len(subsets[name])) for name, stem in stems.items()]
+        divided, aside = self.with_validation(subsets, lambda: self._staying(subsets["train"]))
+        return self.prepared(divided, f"{what}: {'; '.join([*found, *filter(None, [aside])])}.")
+
+    def _staying(self, train: SequencePairs) -> np.ndarray:
+        """Mask of the training rows that are never set aside."""
+        if self.split != "overgeneralisation":
+            return repeated(train)
+        # the few rows that the rules do not explain
+        decoded = [[WORDS.decode(side[i]) for i in range(len(train))] for side in (train.inputs, train.targets)]
+        return repeated(train) | np.array([interpret(words) != out for words, out in zip(*decoded, strict=True)])
 
     def _stems(self) -> dict[str, str]:
         """Path of each subset's files without `.src` and `.tgt`."""

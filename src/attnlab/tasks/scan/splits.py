@@ -14,7 +14,7 @@ command with `turn` as the verb (`turn around right`, for instance) in either pa
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -101,6 +101,12 @@ def drawing(split: str) -> Drawing | None:
             tested = around["jump"] - around["turn"]
             return Drawing(commands - around["look"] - others, around["look"] - others, (int(count),), tested)
     return None
+
+
+def few_examples(split: str, trained: Iterable[str]) -> Set[str]:
+    """The drawn training commands of a split that is about having few of them; none of other splits."""
+    law = drawing(split)
+    return set(trained) - law.always if law is not None and law.always else set()
 
 
 @cache

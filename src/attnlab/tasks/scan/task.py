@@ -6,10 +6,12 @@ One example, as in the official file `tasks.txt`:
 
 A grammar generates all 20,910 pairs (tasks/scan/grammar.py). `split=length_cutoff` (Csordas et al. 2021) needs no
 files; the official splits (tasks/scan/splits.py describes them) are lists of pairs, read from a clone of github
-brendenlake/SCAN, from an archive of a clone, or downloaded. No split has a validation set.
+brendenlake/SCAN, from an archive of a clone, or downloaded. No split has a validation set; `validation_share` sets some
+training pairs aside as `val`.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
@@ -19,9 +21,10 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, bad_line
 from attnlab.data.files.official_files import read_table
 from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.validation_slice import repeated
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, Pair, all_pairs, interpret
-from attnlab.tasks.scan.splits import Split, file_path, require_law
+from attnlab.tasks.scan.splits import Split, few_examples, file_path, require_law
 from attnlab.tasks.word_tasks import SequenceTask
 
 OFFICIAL = read_table(__file__)["SCAN"]
@@ -74,13 +77,16 @@ class Scan(SequenceTask):
             longer pairs are `test/ood`. Other values: the official split of that name with `train` and `test`; the
             repeated rows of the add-primitive files stay.
         length_cutoff: maximum number of actions in training, for `split=length_cutoff`.
-        data_seed: seed of the 90/10 division; the published division has the same sizes but other rows.
+        data_seed: seed of the 90/10 division (the published one has the same sizes but other rows) and of `val`.
+        validation_share: share of the training pairs that is set aside as `val`; 0 = none, as published. Repeated rows
+            stay in training, and so do the drawn commands of the splits `addprim_complex_...` and `fewshot_...`.
     """
 
     version = 1
     inputs, outputs, longest = INPUTS, OUTPUTS, (MAX_INPUT, MAX_OUTPUT)
     subsets = ("train", "test")
     subsets_with: ClassVar = {"split": {"length_cutoff": ("train", "test/iid", "test/ood")}}
+    drawn_with: ClassVar = {"split": ("length_cutoff",)}
     published = "20,910 pairs; cutoff 26: train 16,458, test/iid 1,828, test/ood 2,624"
 
     def __init__(
@@ -88,8 +94,10 @@ class Scan(SequenceTask):
         split: Split = "length_cutoff",
         length_cutoff: Annotated[int, "[1, 47]"] = 26,
         data_seed: Annotated[int, "[0, inf)"] = 0,
+        validation_share: Annotated[float, "[0, 1)"] = 0.0,
     ) -> None:
         self.split, self.length_cutoff, self.data_seed = split, length_cutoff, data_seed
+        self.validation_share = validation_share
 
     def sources(self) -> list[DataSource]:
         if self.split == "length_cutoff":
@@ -107,7 +115,14 @@ class Scan(SequenceTask):
         else:
             parts = {part: read_official(self.split, part, folders) for part in ("train", "test")}
             require_law(self.split, parts, OFFICIAL.file(file_path(self.split, "train")).path)
-        return self.prepared({name: self.framed(pairs, name) for name, pairs in parts.items()})
+        framed = {name: self.framed(pairs, name) for name, pairs in parts.items()}
+        return self.prepared(*self.with_validation(framed, lambda: self._staying(parts["train"], framed["train"])))
+
+    def _staying(self, pairs: Sequence[Pair], train: SequencePairs) -> np.ndarray:
+        """Mask of the training pairs that are never set aside."""
+        commands = [" ".join(command) for command, _ in pairs]
+        few = few_examples(self.split, commands)
+        return repeated(train) | np.array([command in few for command in commands])
 
     def _cut(self) -> dict[str, list[Pair]]:
         pairs = list(all_pairs())

@@ -1,0 +1,104 @@
+"""Rules about a task's data: its subsets, validation, options that nothing reads, seeds that draw nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from attnlab.config.capabilities import Unknown, can, signature_of
+from attnlab.config.message_text import show
+from attnlab.config.rule_view import View
+from attnlab.config.signatures import Signature
+from attnlab.config.target_validation import task_yaml
+
+SHARE = "validation_share"
+"""option of tasks that can set some training examples aside as `val`"""
+
+
+def declared_subsets(task: Mapping[str, Any]) -> Sequence[str]:
+    """The subsets that a task declares for these options (`Task.subsets`), with `val` where a share of the training
+    examples is set aside; empty if it declares none."""
+    try:
+        attributes = signature_of(task).attributes
+    except Unknown:
+        return ()
+    found = attributes.get("subsets") or ()
+    for option, by_value in (attributes.get("subsets_with") or {}).items():
+        found = by_value.get(task.get(option), found)
+    if task.get(SHARE) and found:
+        train, *tests = found
+        found = (train, "val", *tests)
+    return found
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """An option that the other options of a task leave without effect.
+
+    because:   the option and value that leave it so, as in a message.
+    read_with: what would read it.
+    """
+
+    option: str
+    because: str
+    read_with: str
+    default: Any
+
+
+def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[Ignored]:
+    """Options that nothing reads at these values of the others.
+
+    A task option that has the name of a split belongs to that split alone (`length_cutoff` of SCAN is both). A seed
+    belongs to the options that draw something (`Task.drawn_with`).
+    """
+    signature, defaults = signature_of(task), task_yaml(task["name"], conf)
+    for chooser in task["label"]:
+        annotation = signature.arguments[chooser].annotation if chooser in signature.arguments else None
+        for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
+            if choice in signature.arguments and choice in task and task[chooser] != choice:
+                default = defaults.get(choice, signature.arguments[choice].default)
+                yield Ignored(choice, f"task.{chooser}={task[chooser]}", f"task.{chooser}={choice}", default)
+    yield from _idle_seed(task, signature, defaults)
+
+
+def _idle_seed(task: Mapping[str, Any], signature: Signature, defaults: Mapping[str, Any]) -> Iterator[Ignored]:
+    """`data_seed`, where these options draw nothing."""
+    drawn = signature.attributes.get("drawn_with") or {}
+    if "data_seed" not in task or task.get(SHARE) or any(task.get(option) in drawn[option] for option in drawn):
+        return
+    ways = [f"task.{option}={value}" for option in drawn for value in drawn[option]]
+    ways += [f"task.{SHARE} above 0"] if SHARE in signature.arguments else []
+    for option in drawn:
+        default = defaults.get("data_seed", signature.arguments["data_seed"].default)
+        yield Ignored("data_seed", f"task.{option}={show(task.get(option))}", " or ".join(ways), default)
+
+
+def ignored_problems(view: View) -> Iterator[str]:
+    """Options with another value than their default that nothing reads."""
+    task = view["task"]
+    for found in ignored_options(task, view.conf):
+        if task[found.option] != found.default:
+            claim = f"task.{found.option}={show(task[found.option])} with {found.because}"
+            yield f"{claim}: read only with {found.read_with}; leave it at {show(found.default)}"
+
+
+def validation_problems(view: View) -> Iterator[str]:
+    """Selection by a validation set that is not there, and a validation set that nothing uses."""
+    every, selection, paper = view["train.validate_every"], view["train.selection"], view["train.paper_rule"]
+    task, name = view.task, view["task.name"]
+    wanting = {f"train.selection={selection}": "last_step"} if selection == "best_validation" else {}
+    wanting |= {f"train.paper_rule={paper}": "null"} if paper else {}
+    share = view[f"task.{SHARE}"] if SHARE in task.arguments else None
+    if "val" not in declared_subsets(view["task"]):
+        wanting |= {f"train.validate_every={every}": "null"} if every is not None else {}
+        aside = "" if share is None else f", or set training examples aside, such as task.{SHARE}=0.1"
+        for claim, instead in wanting.items():
+            yield f"{claim}: task {name} has no validation set; write {instead}{aside}"
+    elif every is None:
+        wanting |= {f"task.{SHARE}={show(share)}": "0"} if share else {}
+        for claim in wanting:
+            yield f"{claim} with train.validate_every=null: needs validations; write train.validate_every=epoch"
+    if paper and not can(task, "has_groups"):
+        yield f"train.paper_rule={paper}: task {name} has no groups of examples to select for; write null"
+    elif paper and share:
+        yield f"train.paper_rule={paper}: the examples of task.{SHARE} have no groups to select for; write null"

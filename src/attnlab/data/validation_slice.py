@@ -1,0 +1,46 @@
+"""A validation set drawn from the training examples of a task that has none (`task.validation_share`)."""
+
+from collections import Counter
+
+import numpy as np
+
+from attnlab.data.examples import Examples
+from attnlab.data.files.fetch import DataError
+from attnlab.data.sequence_pairs import SequencePairs
+
+STREAM = 1
+"""second number of the random stream, so that it is not the one of a task's own division"""
+
+
+def set_aside(
+    train: SequencePairs, share: float, data_seed: int, stay: np.ndarray | None = None
+) -> tuple[SequencePairs, SequencePairs]:
+    """Training examples without the ones set aside, and those; both in their former order.
+
+    Depends on the number of examples, `share` and `data_seed` alone.
+
+    Args:
+        share: of all training examples, above 0 and below 1.
+        stay: mask [n] of examples that are never set aside; None = any may be.
+
+    Raises:
+        DataError: it sets no example aside, or more than may be.
+    """
+    n = len(train)
+    free = np.arange(n) if stay is None else np.flatnonzero(~stay)
+    count = min(round(share * n), n - 1)
+    if not 0 < count <= len(free):
+        may = f"{len(free):,} may be (the others are repeated, or make the split what it is)"
+        why = f"; {may}" if count else f"; expected at least {1 / n:.2g}"
+        raise DataError(f"task.validation_share={share:g}: sets {count:,} of {n:,} training examples aside{why}")
+    chosen = np.random.default_rng((data_seed, STREAM)).permutation(free)[:count]
+    validates = np.zeros(n, dtype=bool)
+    validates[chosen] = True
+    return train.rows(np.flatnonzero(~validates)), train.rows(np.flatnonzero(validates))
+
+
+def repeated(examples: Examples) -> np.ndarray:
+    """Mask [n] of examples that occur more than once."""
+    identities = examples.identities()
+    counts = Counter(identities)
+    return np.array([counts[one] > 1 for one in identities])

@@ -1,0 +1,145 @@
+"""Reports over several data seeds, and choices among values by validation."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.small_runs import SMALL_SCAN
+from support.written_runs import OOD, a_run
+
+from attnlab.config.check import ConfigError
+from attnlab.config.job_config import compose_config
+from attnlab.config.report_block import Hypothesis, Report
+from attnlab.report.build_table import make_table
+from attnlab.report.cli import report_main
+from attnlab.report.data_seed_section import spreads
+from attnlab.report.data_seeds import paired_on_data
+from attnlab.report.hypothesis_answers import answers
+from attnlab.report.page.cli import page_main
+from attnlab.report.report_notes import notes
+from attnlab.report.report_record import ReportSeed
+from attnlab.report.run_selection import plain_report, select_glob
+from attnlab.report.table_types import Table, TableError
+from attnlab.report.table_writers import mean_and_sd
+
+LINEAR = {1: (0.40, 0.42, 0.44), 2: (0.50, 0.52, 0.54)}
+"""accuracies of three seeds by data seed"""
+REPORT = Report(title="t", columns={"ood": OOD}, hypotheses=[Hypothesis(row="linear_l2", than="linear", column="ood")])
+
+
+@pytest.fixture(scope="module")
+def configs() -> dict[str, dict[str, Any]]:
+    return {name: compose_config([*SMALL_SCAN, f"model={name}"]) for name in ("linear", "linear_l2")}
+
+
+def write(runs: Path, config: dict[str, Any], data_seed: int, seed: int, ood: float, **more: Any) -> None:
+    changed = config | {"seed": seed, "task": config["task"] | {"data_seed": data_seed}}
+    folder = runs / "scan" / config["model"]["name"] / f"data{data_seed}" / f"seed{seed}"
+    a_run(folder, changed, ood, data={"hash": f"{data_seed}"}, **more)
+
+
+@pytest.fixture
+def runs(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> Path:
+    """linear_l2 is better by 1 on data 1 and by 3 on data 2, and lacks a seed there."""
+    for data_seed, numbers in LINEAR.items():
+        for seed, ood in enumerate(numbers):
+            write(tmp_path / "runs", configs["linear"], data_seed, seed, ood)
+            if (data_seed, seed) != (2, 2):
+                write(tmp_path / "runs", configs["linear_l2"], data_seed, seed, ood + (0.01, 0.03)[data_seed - 1])
+    return tmp_path / "runs"
+
+
+def table_of(runs: Path, report: Report | None = None) -> Table:
+    selection = select_glob(str(runs))
+    return make_table(report or plain_report(selection), selection.runs)
+
+
+def test_data_seeds_are_no_rows_and_their_means_weigh_alike(runs: Path) -> None:
+    table = table_of(runs)
+    assert list(table.cells) == ["linear", "linear_l2"]
+    cells = [row["ood"] for row in table.cells.values()]
+    # (41 + 43 + 45) / 3 and (53 + 55) / 2, not the mean of five runs
+    assert [cell.mean for cell in cells] == [pytest.approx(47.0), pytest.approx((43 + 54) / 2)]
+    assert mean_and_sd(cells[1]).endswith("(5, 2 data seeds)")
+    assert list(cells[1].values) == ["0 of data 1", "1 of data 1", "2 of data 1", "0 of data 2", "1 of data 2"]
+    found = next(one for one in spreads(table) if one.column == "ood")
+    assert [(one.data_seed, one.mean, one.n) for one in found.means] == [
+        (1, pytest.approx(42), 3),
+        (2, pytest.approx(52), 3),
+    ]
+    assert found.within == pytest.approx(2) and found.between == pytest.approx(50**0.5)
+    assert found.expected == pytest.approx(2 / 3**0.5)
+
+
+def test_differences_never_cross_data_sets_and_count_them(runs: Path) -> None:
+    (found,) = table_of(runs, REPORT).comparisons()
+    assert found.difference == pytest.approx(2.0) and found.by_data
+    assert found.seeds == [("data 1", pytest.approx(1.0)), ("data 2", pytest.approx(3.0))]
+    assert found.method == "range over 2 paired data seeds, each the mean of its seeds"
+    (answer,) = answers(table_of(runs, REPORT))
+    assert answer.verdict == "not enough seeds" and "as claimed in 2 of 2" in answer.reason
+
+
+def test_rows_on_different_data_have_no_difference() -> None:
+    def seeds(*data: int) -> list[ReportSeed]:
+        return [ReportSeed(seed=at, value=float(at), state="finished", data_seed=one) for one in data for at in (0, 1)]
+
+    assert paired_on_data(seeds(1), seeds(2)) is None
+    within = paired_on_data(seeds(1, 2), seeds(2, 3))
+    assert within is not None and within.method == "range over 2 paired seeds"
+    tested = paired_on_data(seeds(1, 2, 3, 4, 5), seeds(1, 2, 3, 4, 5))
+    assert tested is not None and tested.method.startswith("95 % paired t interval, 5 data seeds")
+
+
+def test_the_section_stands_in_every_output(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "reports" / "data"
+    assert report_main([f"runs={runs}", f"out={out}", "figures=bars"]) == 0
+    line = "linear, ood: 42.0 (data seed 1, 3 seeds), 52.0 (data seed 2, 3 seeds)"
+    assert line in capsys.readouterr().out and line in (out / "table.md").read_text()
+    content = json.loads((out / "report.json").read_text())
+    assert [one["row"] for one in content["data_seeds"] if one["column"] == "ood"] == ["linear", "linear_l2"]
+    assert page_main([f"measured={tmp_path / 'reports'}", f"reports={tmp_path}", f"out={tmp_path / 'page.html'}"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "<h3>Data seeds</h3>" in page and "0 of data 2" in page and "2 data seeds" in page
+
+
+def test_one_data_seed_with_two_contents_is_refused(runs: Path, configs: dict[str, dict[str, Any]]) -> None:
+    file = runs / "scan/linear/data1/seed0/result.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"data": {"hash": "other"}}))
+    with pytest.raises(TableError, match="runs on different data would meet"):
+        table_of(runs, REPORT)
+
+
+def by_rate(runs: Path, config: dict[str, Any], values: dict[float, tuple[float, float | None]]) -> None:
+    """A run for every learning rate, with an accuracy out of distribution and one in validation."""
+    for rate, (ood, val) in values.items():
+        selection = {"rule": "last_step", "step": 20} | ({} if val is None else {"val/sequence_accuracy": val})
+        changed = config | {"optim": config["optim"] | {"lr": rate}}
+        a_run(runs / f"lr{rate}" / "seed0", changed, ood, selection=selection)
+
+
+def chosen(runs: Path, **block: Any) -> tuple[Table, str]:
+    table = table_of(runs, Report(title="t", columns={"ood": OOD}, **block))
+    return table, "\n".join(notes(table))
+
+
+def test_validation_chooses_and_says_so(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:
+    by_rate(tmp_path, configs["linear"], {0.1: (0.2, 0.9), 0.2: (0.8, 0.7), 0.3: (0.5, 0.9), 0.4: (0.9, None)})
+    table, said = chosen(tmp_path, best_over=["optim.lr"], chosen_by="val/sequence_accuracy")
+    assert table.cells["linear"]["ood"].mean == pytest.approx(20.0)
+    assert "linear, ood: optim.lr=0.1 (val/sequence_accuracy 90.0 %, among 4 values, 1 without a number" in said
+    assert "; equal there, and tried later: optim.lr=0.3" in said
+    table, said = chosen(tmp_path, best_over=["optim.lr"])
+    assert table.cells["linear"]["ood"].mean == pytest.approx(90.0)
+    assert "chosen by the numbers shown, which are too good: linear, ood: optim.lr=0.4" in said
+    _, said = chosen(tmp_path, rows=["optim.lr"], chosen_by="val/sequence_accuracy")
+    assert "val/sequence_accuracy does not choose between 0.1; 0.3 (90.0 % among 4 values, 1 without a number)" in said
+
+
+def test_a_choice_without_validation_is_refused(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:
+    by_rate(tmp_path, configs["linear"], {0.1: (0.2, None), 0.2: (0.8, None)})
+    with pytest.raises(TableError, match="val/sequence_accuracy: no finished run has it"):
+        chosen(tmp_path, best_over=["optim.lr"], chosen_by="val/sequence_accuracy")
+    with pytest.raises(ConfigError, match="expected a validation metric"):
+        chosen(tmp_path, best_over=["optim.lr"], chosen_by=OOD)
