@@ -85,6 +85,16 @@ def test_counts_grow_with_the_logarithm() -> None:
     assert make().counts(torch.tensor([0])).tolist() == [0]
 
 
+def test_a_budget_gives_the_factor_of_skyformers_code() -> None:
+    """ceil(128 / ln n), with n rounded up to a power of 2 there; at our lengths the factor is the same."""
+    found = {n: make(factor=None, budget=128, max_length=n).factor for n in (1024, 2000, 2048, 4000, 4096)}
+    assert found == {1024: 19, 2000: 17, 2048: 17, 4000: 16, 4096: 16}
+    assert make(factor=None, budget=3, max_length=1).factor == 3
+    for options in ({"factor": None}, {"factor": 2, "budget": 128}, {"budget": 128}):
+        with pytest.raises(ValueError, match="a number for one, and null for the other"):
+            make(**options)
+
+
 @pytest.mark.parametrize("length", [1, 2, 7, 15])
 def test_a_short_sequence_has_softmax_attention(length: int) -> None:
     attention, softmax = make(), SoftmaxAttention(8, 2).double()

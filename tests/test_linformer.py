@@ -64,6 +64,26 @@ def test_projections_have_the_shapes_and_the_start_of_the_papers_code() -> None:
     assert make(share_heads=False).f_proj.shape == (2, 3, 12)
 
 
+def test_fixed_projections_are_drawn_once_and_not_trained() -> None:
+    """As in Skyformer's code; they are saved, and outputs are those of learned ones with the same numbers."""
+    options = {"projected_length": 100, "max_length": 200, "share_heads": False}
+    fixed = Linformer(8, 2, **options, projections="fixed")
+    assert {"e_proj", "f_proj"} <= fixed.state_dict().keys() and fixed.e_proj.shape == (2, 100, 200)
+    assert not {"e_proj", "f_proj"} & {name for name, _ in fixed.named_parameters()}
+    for projection in (fixed.e_proj, fixed.f_proj):
+        assert projection.std() == pytest.approx(0.02, rel=0.02) and projection.mean().abs() < 1e-3
+    assert make(share_key_value=True, projections="fixed").f_proj is None
+    learned, x = Linformer(8, 2, **options), draw(2, 9, 8).float()
+    learned.load_state_dict(fixed.state_dict())
+    assert torch.equal(fixed(x)[0], learned(x)[0])
+
+
+@pytest.mark.parametrize("mode", ["bidirectional", "cross"])
+def test_fixed_projections_equal_the_reference(mode: str) -> None:
+    attention = make(projections="fixed", share_heads=False, share_key_value=True)
+    compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
+
+
 def test_projections_that_change_nothing_give_softmax_attention() -> None:
     attention, softmax = make(projected_length=7, max_length=7), SoftmaxAttention(8, 2).double()
     softmax.load_state_dict(attention.state_dict(), strict=False)

@@ -27,6 +27,7 @@ PLACEMENTS = ("after_feature_map", "before_feature_map")
 MODES = ("bidirectional", "causal", "cross")
 FORMS = ({"kernel": "relu"}, {"key_stabilizer": "none"}, {"key_stabilizer": "sequence"})
 DETACHED = ({"detach_stabilizer": True}, {"detach_stabilizer": True, "key_stabilizer": "sequence"})
+SCALED_TWICE = ({"scaled_twice": True, "key_stabilizer": "sequence"},)
 
 
 def make(kind: str = "none", placement: str = "after_feature_map", denominator: bool = True, **options) -> Performer:
@@ -59,7 +60,7 @@ def test_every_normalization_equals_the_reference(kind: str, placement: str, den
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("options", FORMS + DETACHED)
+@pytest.mark.parametrize("options", FORMS + DETACHED + SCALED_TWICE)
 def test_every_kernel_and_stabilizer_equals_the_reference(options: dict[str, str], mode: str) -> None:
     """Published keys too, whose shift is over the real positions; their causal form as published, looking ahead."""
     lengths = None if mode == "causal" and options.get("key_stabilizer") == "sequence" else (7, 3, 1)
@@ -107,6 +108,16 @@ def test_equals_performer_pytorch(kernel: str, causal: bool) -> None:
     ).double()
     attention.load_state_dict({"projection": given["projection"]}, strict=False)
     assert_golden(attention.attend(given["q"], given["k"], given["v"], None, causal), given)
+
+
+@pytest.mark.parametrize("kernel", ["softmax", "relu"])
+def test_scaled_twice_is_what_skyformers_code_does(kernel: str) -> None:
+    """It divides queries and keys by D^(1/4), and its features do so again."""
+    q, k, v = draw(2, 2, 7, 4), draw(2, 2, 7, 4), draw(2, 2, 7, 4)
+    expected = make(kernel=kernel).attend(q / 4**0.25, k / 4**0.25, v, None, False)
+    found = make(kernel=kernel, scaled_twice=True).attend(q, k, v, None, False)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(found, make(kernel=kernel).attend(q, k, v, None, False))
 
 
 def slopes(attention: Performer, mode: str) -> tuple[Tensor, list[Tensor]]:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 import yaml
+from support.preset_files import EXPERIMENTS, presets_with_reports, text_of
 from support.small_runs import ROOT
 
 from attnlab.config.command_line_words import read_override
@@ -26,7 +27,6 @@ from attnlab.learn.metrics import METRICS
 from attnlab.tasks.glue.data_sets import DATA_SETS
 
 HEADINGS = ("Claim", "Measured", "Cost", "Command")
-EXPERIMENTS = CONF / "experiment"
 UNITS = ("percent", "perplexity", "million parameters", "steps per second", "ratio")
 OF_EVERY_RUN = ("parameters", "seconds", "steps_per_second", "state_size", "peak_memory_bytes")
 CELL_KEYS = {"row", "column", "value", "spread", "text", "source", "unit"}
@@ -39,33 +39,7 @@ OF_SOME_ROWS = {"qin2022/figure2_locality": "attention of three of the masked mo
 """presets that take some rows of a published table, and why"""
 
 
-def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections merged, other values replaced, as Hydra does."""
-    both = {
-        key: merged(base[key], other[key])
-        for key in base.keys() & other.keys()
-        if isinstance(base[key], Mapping) and isinstance(other[key], Mapping)
-    }
-    return {**base, **other, **both}
-
-
-@cache
-def text_of(name: str) -> dict[str, Any]:
-    """A preset merged with the experiments of its defaults list, without Hydra, which is slow."""
-    own = yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())
-    parents = [entry for entry in own.get("defaults", []) if isinstance(entry, str)]
-    found: dict[str, Any] = {}
-    for parent in (entry.removeprefix("/experiment/") for entry in parents if entry.startswith("/experiment/")):
-        found = merged(found, text_of(parent))
-    return merged(found, own)
-
-
-PRESETS = [
-    name
-    for file in sorted(EXPERIMENTS.rglob("*.yaml"))
-    if not file.name.startswith("_")
-    and "report" in text_of(name := file.relative_to(EXPERIMENTS).with_suffix("").as_posix())
-]
+PRESETS = presets_with_reports()
 PUBLISHED = {file.stem: file for file in sorted((ROOT / "experiments" / "published").glob("*.yaml"))}
 every_preset = pytest.mark.parametrize("name", PRESETS)
 every_published = pytest.mark.parametrize("paper", PUBLISHED)

@@ -2,7 +2,7 @@
 
 softmax: phi(x)_f = (exp(w_f . x~ - |x~|^2 / 2 - shift) + eps') / sqrt(F); relu: phi(x)_f = max(w_f . x~, 0) + eps'.
 The shift of a query is the largest w_f . x~; that of keys 0, or the largest over features and real positions; with
-detach_stabilizer both are constants.
+detach_stabilizer both are constants. x~ = x / D^(1/4), or x / D^(1/2) with scaled_twice.
 """
 
 import torch
@@ -67,14 +67,20 @@ def constant(module: nn.Module, shift: Tensor) -> Tensor:
 
 def products(module: nn.Module, row: Tensor) -> list[Tensor]:
     """w . x~ for every feature's w."""
-    return [w @ row / len(row) ** 0.25 for w in module.projection]
+    return [w @ scaled(module, row) for w in module.projection]
+
+
+def scaled(module: nn.Module, row: Tensor) -> Tensor:
+    """x~, divided by D^(1/4) once or twice."""
+    once = row / len(row) ** 0.25
+    return once / len(row) ** 0.25 if module.scaled_twice else once
 
 
 def features(module: nn.Module, row: Tensor, inner: list[Tensor], shift: Tensor | None) -> Tensor:
     """phi of one row from its products; without a shift its exponents are cut off at a constant."""
     if module.kernel == "relu":
         return torch.stack([value.clamp(min=0.0) + module.feature_eps for value in inner])
-    half = sum(value * value for value in row / len(row) ** 0.25) / 2
+    half = sum(value * value for value in scaled(module, row)) / 2
     exponents = [
         value - half - shift if shift is not None else (value - half).clamp(max=LARGEST_EXPONENT) for value in inner
     ]

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
+from attnlab.config.capabilities import can, signature_of
 from attnlab.config.check import check_config
 from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.type_check import build
@@ -165,9 +166,10 @@ class Case:
         return shaken(made.double().eval())
 
     def modes(self) -> Iterator[str]:
-        """The forms this attention has."""
+        """The forms this attention has, with its options."""
+        signature = signature_of(json.loads(self.node))
         for mode in ("bidirectional", "causal", "cross"):
-            if getattr(self.mechanism, f"supports_{mode}") and not (mode == "cross" and self.positions == "relative"):
+            if can(signature, f"supports_{mode}") and not (mode == "cross" and self.positions == "relative"):
                 yield mode
 
 
@@ -227,20 +229,25 @@ def every_attention(
 ) -> Callable:
     """Parametrises a test by `case` and `mode`, over every attention of every model yaml and the forms it has.
 
-    The law of step is for those that declare `supports_step`.
+    The law of step is for those that declare `supports_step`. Variants of mechanisms (`_is_variant`) are slow.
 
     Args:
-        normalized: with every normalisation of a mechanism's queries and keys; else with the first that a yaml has.
+        normalized: with every normalisation of a mechanism's queries and keys, and a paper's variants; else with the
+            first normalisation that a yaml has.
     """
     found = dict(cases())
     if not normalized:
+        found = {name: case for name, case in found.items() if not _is_variant(case)}
         first = {(case.node, case.positions): name for name, case in reversed(found.items())}
         found = {name: found[name] for name in reversed(first.values())}
     chosen = [(name, case, mode) for name, case in found.items() for mode in case.modes() if mode in modes]
     if law == "step":
         chosen = [item for item in chosen if item[1].mechanism.supports_step]
     parameters = [
-        pytest.param(case, mode, id=f"{name}-{mode}", marks=_excused(law, case)) for name, case, mode in chosen
+        pytest.param(
+            case, mode, id=f"{name}-{mode}", marks=_excused(law, case) + [pytest.mark.slow] * _is_variant(case)
+        )
+        for name, case, mode in chosen
     ]
     return pytest.mark.parametrize(("case", "mode"), parameters)
 
@@ -248,6 +255,15 @@ def every_attention(
 def _excused(law: str, case: Case) -> list[pytest.MarkDecorator]:
     reason = EXEMPTIONS.get((law, case.path))
     return [] if reason is None else [pytest.mark.skip(reason=f"exempt from the law of {law}: {reason}")]
+
+
+@cache
+def _is_variant(case: Case) -> bool:
+    """Whether a model in a folder asks for another form of a mechanism that a model at the top has."""
+    if case.model not in IN_FOLDERS:
+        return False
+    twins = (other for other in cases().values() if other.model not in IN_FOLDERS and other.path == case.path)
+    return any(model_of(twin.model).normalization == model_of(case.model).normalization for twin in twins)
 
 
 def apply(

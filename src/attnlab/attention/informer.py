@@ -15,7 +15,8 @@ All queries of a head share one sample, as in algorithm 1 (S = Q K_sample^T); th
 query, and so gathers N log N keys. There, and in the paper's text, pairs outside the sample count as 0, so the sum is
 divided by n: `mean_over: sequence`; by default M is as in algorithm 1, max(S) - mean(S). Keys are drawn with
 replacement, as published, but between optimiser steps; the published code draws at every forward. Neither applies
-dropout to the attention weights.
+dropout to the attention weights. Skyformer's code chooses the factor by the longest length n', factor =
+ceil(budget / ln n') with a budget of 128: `factor: null, budget: 128`.
 """
 
 import math
@@ -43,10 +44,15 @@ class Informer(Attention):
 
     Args:
         d_model, n_heads, options: as in Attention.
-        factor: c of the paper: sampled keys, and chosen queries, for each unit of ceil(ln n).
+        factor: c of the paper: sampled keys, and chosen queries, for each unit of ceil(ln n); None = from `budget`.
+        budget: with factor None: factor = ceil(budget / ln(max_length)).
+        max_length: longest length, for `budget`; networks pass the length of their task's longest sequence.
         mean_over: the mean in M is over the sample, or over the sequence with 0 for other keys.
         redraw_every: optimiser steps between two draws of the samples; None = never. At every step by default: the
             published code draws even more often, and 32 x factor numbers per head cost almost nothing.
+
+    Raises:
+        ValueError: both factor and budget, or neither.
     """
 
     supports_causal = False
@@ -59,12 +65,18 @@ class Informer(Attention):
         d_model: int,
         n_heads: int,
         *,
-        factor: Count = 5,
+        factor: Count | None = 5,
+        budget: Count | None = None,
+        max_length: Count = 512,
         mean_over: Literal["sample", "sequence"] = "sample",
         redraw_every: Count | None = 1,
         **options: Unpack[AttentionOptions],
     ) -> None:
         super().__init__(d_model, n_heads, **options)
+        if budget is not None and factor is None:
+            factor = math.ceil(budget / max(1.0, math.log(max_length)))
+        elif budget is not None or factor is None:
+            raise ValueError(f"factor={factor} and budget={budget}: expected a number for one, and null for the other")
         self.factor, self.mean_over, self.redraw_every = factor, mean_over, redraw_every
         self.register_buffer("draws", torch.randint(2**DRAW_BITS, (n_heads, LONGEST_LOG * factor)))
 

@@ -13,10 +13,10 @@ xavier-uniform with gain 1/sqrt(2), shares them between heads, and applies them 
 values, which is the same except for biases. Nystromformer's code for Long Range Arena, also used in Skyformer's
 comparison, has one E = F for each head (in Nystromformer's code the same in all layers), k = 128, drawn from a normal
 distribution of deviation 0.02: `share_heads: false, share_key_value: true, projected_length: 128`. In Skyformer's code
-E is moved to the GPU in a way that makes it a constant, which is never trained.
+E is moved to the GPU in a way that makes it a constant, which is never trained: `projections: fixed`.
 """
 
-from typing import Unpack
+from typing import Literal, Unpack
 
 import torch
 from jaxtyping import Float
@@ -27,6 +27,9 @@ from attnlab.attention.core.softmax_core import KeyValueState, fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, KeyMask, Keys, Memory, Queries, Values
 from attnlab.config.schema import Count, Probability
+
+FIXED_DEVIATION = 0.02
+"""standard deviation of projections that are not trained, as in Skyformer's code"""
 
 
 class Linformer(Attention[KeyValueState]):
@@ -39,10 +42,15 @@ class Linformer(Attention[KeyValueState]):
         max_length: columns of E and F, the limit of keys; networks pass the length of their task's longest sequence.
         share_heads: the same E and F for all heads.
         share_key_value: F is E.
+        projections: learned = trained, from the start of the paper's code; fixed = drawn once from N(0, 0.02) and kept,
+            a buffer (Skyformer's code).
     """
 
     supports_causal = False
     supports_step = True
+
+    e_proj: Tensor
+    f_proj: Tensor | None
 
     def __init__(
         self,
@@ -54,14 +62,20 @@ class Linformer(Attention[KeyValueState]):
         max_length: Count = 512,
         share_heads: bool = True,
         share_key_value: bool = False,
+        projections: Literal["learned", "fixed"] = "learned",
         **options: Unpack[AttentionOptions],
     ) -> None:
         super().__init__(d_model, n_heads, **options)
         self.dropout, self.max_length = dropout, max_length
         shape = (1 if share_heads else n_heads, projected_length, max_length)
-        bound = (3 / (projected_length + max_length)) ** 0.5
-        self.e_proj = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
-        self.f_proj = None if share_key_value else nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+        for name in ("e_proj", "f_proj"):
+            if name == "f_proj" and share_key_value:
+                self.f_proj = None
+            elif projections == "fixed":
+                self.register_buffer(name, FIXED_DEVIATION * torch.randn(shape))
+            else:
+                bound = (3 / (projected_length + max_length)) ** 0.5
+                setattr(self, name, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
 
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         k, v = self.projected(k, v, mask)

@@ -14,7 +14,8 @@ largest entry of the whole sequence: `key_stabilizer: sequence`, here over real 
 see the future, and a step cannot know it, so by default keys are not shifted: they need no shift, since
 w . k~ - |k~|^2 / 2 <= |w|^2 / 2. Published code adds eps to z in the causal form only; here all forms have it
 (`key_sum_eps`). Published code treats the shifts as constants in the backward pass (`detach_stabilizer: true`), which
-does not change outputs; by default gradients are exact.
+does not change outputs; by default gradients are exact. Skyformer's code divides queries and keys by D^(1/4) twice
+(`scaled_twice: true`): x~ = x / sqrt(D), and the mean of phi(q) . phi(k) is exp(q . k / D).
 
 The shift of keys changes the model where queries and keys are large: it moves key features below eps' (97 % of them at
 s = 1 in the table), which then decides the weights. Mean entropy of `weights` (4 heads of width 64, 26 positions as in
@@ -89,6 +90,7 @@ class Performer(FeatureMapAttention):
             positions, per sample and head (published).
         detach_stabilizer: for the softmax kernel; shifts of queries and keys are constants to the gradient (published).
             Their gradient is not 0, because eps' and eps are added after the shift.
+        scaled_twice: x~ = x / sqrt(D) instead of x / D^(1/4) (code of Chen et al. 2021, Skyformer).
         feature_eps: eps'; None = the published 1e-4 (softmax) or 1e-3 (relu).
         key_sum_eps: eps, added to each entry of z.
 
@@ -112,6 +114,7 @@ class Performer(FeatureMapAttention):
         redraw_every: Count | None = 1000,
         key_stabilizer: Literal["none", "sequence"] = "none",
         detach_stabilizer: bool = False,
+        scaled_twice: bool = False,
         feature_eps: NonNegative | None = None,
         key_sum_eps: NonNegative = 1e-6,
         **options: Unpack[FeatureMapOptions],
@@ -125,7 +128,7 @@ class Performer(FeatureMapAttention):
             raise ValueError("detach_stabilizer=true is for kernel=softmax: relu features are not shifted")
         self.kernel, self.key_stabilizer, self.detach_stabilizer = kernel, key_stabilizer, detach_stabilizer
         self.feature_eps = FEATURE_EPS[kernel] if feature_eps is None else feature_eps
-        self.orthogonal, self.redraw_every = orthogonal, redraw_every
+        self.orthogonal, self.redraw_every, self.scaled_twice = orthogonal, redraw_every, scaled_twice
         projection = draw_projection(self.n_features, width, orthogonal)
         self.register_buffer("projection", projection.to(torch.get_default_dtype()))
 
@@ -158,9 +161,14 @@ class Performer(FeatureMapAttention):
         # Filled again: without a real key the shift is the smallest number.
         return self._exponential((exponents - shift).masked_fill(padding, 0.0))
 
+    @property
+    def _input_scale(self) -> float:
+        """x~ / x."""
+        return self.head_width ** (-0.5 if self.scaled_twice else -0.25)
+
     def _projected(self, x: Tensor) -> Tensor:
         """W x~"""
-        return F.linear(x, self.projection.to(x.dtype) * self.head_width**-0.25)
+        return F.linear(x, self.projection.to(x.dtype) * self._input_scale)
 
     def _shift(self, projected: Tensor, dim: int | tuple[int, int]) -> Tensor:
         """The largest entry of W x~ along some dimensions."""
@@ -168,7 +176,7 @@ class Performer(FeatureMapAttention):
 
     def _half_square(self, x: Tensor) -> Tensor:
         """|x~|^2 / 2"""
-        return x.square().sum(-1, keepdim=True) * (0.5 * self.head_width**-0.5)
+        return x.square().sum(-1, keepdim=True) * (0.5 * self.head_width ** (-1.0 if self.scaled_twice else -0.5))
 
     def _exponential(self, exponents: Tensor) -> Tensor:
         return (exponents.exp() + self.feature_eps) * self.n_features**-0.5
