@@ -19,6 +19,7 @@ from attnlab.config.type_check import build
 from attnlab.learn.metric_units import lower_is_better, number
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.data_seeds import paired_on_data
+from attnlab.report.failures.count_failures import reaches
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import FEWEST, LEVEL, PairedDifference, holm, p_text
 from attnlab.report.table_types import Cell, Column, Table
@@ -122,8 +123,18 @@ def _answer(
     beyond_it = sign * found.mean > asked.threshold
     if corrected <= LEVEL and not beyond_it:
         p += "; the test speaks against it"
+    if mixed := _mixed(table, column, rows):
+        p += f"; seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
     verdict = SUPPORTED if corrected <= LEVEL and beyond_it else NOT_SUPPORTED
     return replace(answer, verdict=verdict, reason=f"{reason}; {p}", p=found.p, corrected=corrected)
+
+
+def _mixed(table: Table, column: Column, rows: Mapping[str, Mapping[int, float]]) -> list[str]:
+    """The rows in which some seeds reach the declared threshold of the column, and others do not."""
+    success = table.report.success
+    if success is None or success.column != column.name:
+        return []
+    return [row for row, values in rows.items() if len({reaches(success, value) for value in values.values()}) > 1]
 
 
 def _declared(table: Table, asked: Hypothesis, column: Column) -> str:

@@ -65,6 +65,9 @@ def select_experiment(name: str, words: Sequence[str]) -> RunSelection:
     if changed and report is not None:
         # published numbers hold for the preset's settings only
         report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(changed)}")
+    if report is not None and (asked := [word for word, key in keys.items() if key.split(".")[0] == "report"]):
+        said = f"the report block is changed on the command line: {' '.join(asked)}"
+        report = replace(report, protocol="; ".join(filter(None, [report.protocol, said])))
     command = command_line("python train.py", *line)
     return RunSelection(name, report, list(runs.values()), command=command, words=own)
 

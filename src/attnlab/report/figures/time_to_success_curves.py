@@ -37,7 +37,8 @@ def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
     number_of, columns = (1, 1) if together else (len(rows), beside(len(rows)))
     labels = {row: f"{row}: {len(times.events)} of {len(times)}" for row, times in rows.items()}
     reached = success_in_words(success)
-    note = f"line: runs that have reached {reached} (1 - Kaplan-Meier), tick: end of a run that has not"
+    note = f"line: runs that have reached {reached} (1 - Kaplan-Meier)"
+    note += ", tick: end of a run that has not" if any(times.censored for times in rows.values()) else ""
     note += ", lines drawn a little apart" if together and len(rows) > 1 else ""
     note += interest(table) if table.highlight in rows else ""
     named = list(labels.values()) if together else []
