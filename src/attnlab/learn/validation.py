@@ -35,7 +35,6 @@ class Validation(StepCallback[TrainingModule]):
 
     Attributes:
         best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step.
-        last: value and step of the last validation; None before the first, and in checkpoints of earlier versions.
     """
 
     sink: Sink
@@ -47,13 +46,12 @@ class Validation(StepCallback[TrainingModule]):
     identity: dict[str, Any]
     groups: tuple[str, ...] = ()
     best: dict[str, Best] = field(default_factory=dict, init=False)
-    last: Best | None = field(default=None, init=False)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "last": self.last}
+        return {"best": self.best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.best, self.last = state_dict["best"], state_dict.get("last")
+        self.best = state_dict["best"]
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every and step != self.max_steps:
@@ -61,7 +59,6 @@ class Validation(StepCallback[TrainingModule]):
         module.require_finite_weights()
         metrics = self.measure()
         self.sink(step, {f"val/{name}": value for name, value in metrics.items()})
-        self.last = {"value": metrics[self.metric], "step": step}
         for rule in ("", *self.groups):
             value = metrics[f"{rule}/{self.metric}" if rule else self.metric]
             former = self.best.get(rule)
@@ -98,8 +95,3 @@ def weights_name(rule: str, step: int) -> str:
 def saved_best(checkpoint: Mapping[str, Any]) -> dict[str, Best]:
     """Best validations by rule in a checkpoint; empty for tasks without validation."""
     return checkpoint["callbacks"].get(Validation.__qualname__, {"best": {}})["best"]
-
-
-def saved_last(checkpoint: Mapping[str, Any]) -> Best | None:
-    """The last validation in a checkpoint; None for tasks without validation."""
-    return checkpoint["callbacks"].get(Validation.__qualname__, {}).get("last")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.learn.evaluator import Evaluator, Findings
-from attnlab.learn.validation import saved_best, saved_last
+from attnlab.learn.validation import saved_best
 from attnlab.run.read_checkpoints import best_weights, network_weights
 
 
@@ -25,8 +25,6 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
     else:
         evaluator.network.load_state_dict(network_weights(saved))
         selected = {"rule": "last_step", "step": saved["global_step"]}
-        if (last := saved_last(saved)) is not None and last["step"] == selected["step"]:
-            selected[f"val/{evaluator.metric}"] = last["value"]
     found = evaluator.test_subsets(show=True)
     if evaluator.train.paper_rule is not None:
         selected["paper_rule"] = {"rule": evaluator.train.paper_rule}
