@@ -122,7 +122,8 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
     if max(size, abs(given)) >= LONG:
         text = f"{given:.2e}"
     else:
-        text = f"{given:,.{_digits(size, _NAMED.get(unit, Unit(unit)))}f}"
+        # 53.349999999999994, which is 100 * 0.5335, rounds as 53.35 does
+        text = f"{float(f'{given:.12g}'):,.{_digits(size, _NAMED.get(unit, Unit(unit)))}f}"
     text = text if text.strip("-0.") else text.removeprefix("-")
     return f"+{text}" if signed and given > 0 and text.strip("0.") else text
 
