@@ -88,7 +88,8 @@ def test_rows_on_different_data_have_no_difference() -> None:
     assert paired_on_data(seeds(1), seeds(2)) is None
     within = paired_on_data(seeds(1, 2), seeds(2, 3))
     assert within is not None and within.method == "range over 2 paired seeds"
-    tested = paired_on_data(seeds(1, 2, 3, 4, 5), seeds(1, 2, 3, 4, 5))
+    growing = [ReportSeed(seed=0, value=2.0 * data, state="finished", data_seed=data) for data in (1, 2, 3, 4, 5)]
+    tested = paired_on_data(growing, seeds(1, 2, 3, 4, 5))
     assert tested is not None and tested.method.startswith("95 % paired t interval, 5 data seeds")
 
 

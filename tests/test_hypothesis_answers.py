@@ -14,6 +14,7 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Report
 from attnlab.learn.training_progress import Reporter
 from attnlab.report import hypothesis_answers
+from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import FoundRun
@@ -74,16 +75,28 @@ def test_a_hypothesis_is_declared_before_a_run_if_the_run_recorded_it_at_its_fir
     config: dict[str, Any],
 ) -> None:
     asked = Hypothesis(row="mine", than="linear", column="ood", threshold=1.0)
+    other = Hypothesis(row="late", than="linear", column="ood")
     table = table_of(config, GAINS, asked)
     assert answers(table)[0].declared == "not declared before 10 of 10 runs"
-    record = {"hypotheses": [asdict(asked)], "step": 0, "git": {"commit": "c" * 40}}
-    for run in table.runs:
-        run.declared = [record]
-    assert answers(table)[0].declared == "declared before the 10 runs, commit cccccccccc"
+    analysis = {"columns": {"ood": OOD}, "hypotheses": [asdict(asked)]}
+    record = {"analysis": analysis, "step": 0, "git": {"commit": "c" * 40}}
+
+    def declared(first: dict[str, Any], **others: Any) -> HypothesisAnswer:
+        """With the first run begun under the first analysis, and the others under the second."""
+        for at, run in enumerate(table.runs):
+            run.declared = [record | (others if at else first)]
+        return answers(table)[0]
+
+    assert declared({}).declared == "declared before the 10 runs, commit cccccccccc"
     # added when the run was resumed, another threshold, a file of another program
-    for changed in ({"step": 300}, {"hypotheses": [asdict(asked) | {"threshold": 0.0}]}, {"hypotheses": [1, {}]}):
-        table.runs[0].declared = [record | changed]
-        assert answers(table)[0].declared == "not declared before 1 of 10 runs"
+    changed = analysis | {"hypotheses": [asdict(asked) | {"threshold": 0.0}]}
+    for first in ({"step": 300}, {"analysis": changed}, {"analysis": {"hypotheses": [1, {}]}}, {"analysis": 3}):
+        assert declared(first).declared == "not declared before 1 of 10 runs"
+    # another column, and a hypothesis that is no longer asked: it still counts in the correction
+    former = {"columns": {"ood": "test/iid/accuracy"}, "hypotheses": [asdict(asked), asdict(other)]}
+    found = declared({"analysis": former}, analysis=former)
+    assert found.declared == "declared before the 10 runs, commit cccccccccc; changed since: columns, hypotheses"
+    assert "corrected for 2 hypotheses" in found.reason
 
 
 def test_a_run_records_every_declared_analysis_with_the_step_of_its_first_record(tmp_path: Path) -> None:
@@ -93,7 +106,8 @@ def test_a_run_records_every_declared_analysis_with_the_step_of_its_first_record
     for asked, reached in ((first, 10), (None, 20), (second, 30), (first, 40)):
         record_start(folder, reporter, {"hypotheses": asked} if asked else None)
         folder.set_status("stopped", step=reached)
-    assert [(one["hypotheses"], one["step"]) for one in folder.status()["declared"]] == [(first, 0), (second, 20)]
+    found = [(one["analysis"]["hypotheses"], one["step"]) for one in folder.status()["declared"]]
+    assert found == [(first, 0), (second, 20)]
 
 
 def test_names_are_checked(config: dict[str, Any]) -> None:

@@ -223,7 +223,7 @@ def test_a_report_counts_failures_in_every_file(tmp_path: Path, capsys: pytest.C
             (folder / "metrics.csv").write_text("\n".join(["step,name,value", *rows]) + "\n")
     out = tmp_path / "out"
     more = ["figures=time_to_success", "report.success.at_least=61"]
-    assert report_main([*words, "model=linear,linear_l2_ortho", *more, f"out={out}"]) == 0
+    assert report_main([*words, "model=linear,linear_l2_ortho", "seed=0,1,2", *more, f"out={out}"]) == 0
     said = capsys.readouterr().out
     for expected in ("Failures: unary below 61 %, or diverged", "2/3 [9.4, 99.2]", "0/3 [0.0, 70.8]", "0.400 (0.400)"):
         assert expected in said

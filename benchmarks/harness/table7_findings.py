@@ -55,8 +55,7 @@ def published_rows() -> list[str]:
 def published_ratio(name: str, mode: str, length: int) -> float | None:
     """The ratio of the paper to its vanilla at this length; None where it has none."""
     cells, column = published_table(PUBLISHED).cells, f"{mode}_{round(length / 1000)}k"
-    row = BASELINE if name == FUSED else name
-    ours, theirs = cells.get((row, column)), cells.get((BASELINE, column))
+    ours, theirs = cells.get((name, column)), cells.get((BASELINE, column))
     close = abs(length / 1000 - round(length / 1000)) < 0.03 * length / 1000
     return ours.value / theirs.value if close and ours and theirs and ours.value and theirs.value else None
 

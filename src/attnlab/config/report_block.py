@@ -6,6 +6,10 @@ from typing import Annotated, Any, Literal
 Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 
 
+ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success")
+"""keys of `report:` that decide what is compared; a run records them at its start"""
+
+
 @dataclass(kw_only=True)
 class Average:
     """One more column of a table: the mean of others, seed by seed."""

@@ -3,27 +3,26 @@
 A hypothesis says that one row differs from another in a column, in a direction and by more than a threshold. It is
 tested with the differences over the seeds that both rows have, by the two-sided paired t-test of `statistics.paired`
 against the threshold. The p-values are corrected by Holm's method over all hypotheses that the experiment declares,
-also those that have no runs yet. A hypothesis is supported where the mean difference is beyond the threshold in the
-claimed direction and the corrected p-value is at most 0.05. Below five common seeds there is no test.
+also those that have no runs yet or were removed after the runs. A hypothesis is supported where the mean difference is
+beyond the threshold in the claimed direction and the corrected p-value is at most 0.05. Below five common seeds there
+is no test, nor where the differences are equal.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.message_text import counted, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Hypothesis
-from attnlab.config.type_check import build
 from attnlab.learn.metric_units import lower_is_better, number
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.data_seeds import paired_on_data
+from attnlab.report.declared_analysis import declaration, declared_number
 from attnlab.report.failures.count_failures import reaches
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import FEWEST, LEVEL, PairedDifference, holm, p_text
 from attnlab.report.table_types import Cell, Column, Table
-from attnlab.run.provenance import commit_text
 
 SUPPORTED, NOT_SUPPORTED, TOO_FEW = VERDICTS = ("supported", "not supported", "not enough seeds")
 
@@ -33,7 +32,9 @@ def answers(table: Table) -> list[HypothesisAnswer]:
     columns = {column.name: column for column in table.columns}
     asked = [(one, columns[one.column]) for one in table.report.hypotheses]
     tested = [_difference(table, one, column) for one, column in asked]
-    corrected = holm([1.0 if not found or found.p is None else found.p for found in tested])
+    # ones that were declared and are no longer asked count as well
+    dropped = [1.0] * max(0, declared_number(table) - len(asked))
+    corrected = holm([1.0 if not found or found.p is None else found.p for found in tested] + dropped)[: len(asked)]
     return [
         _answer(table, one, column, found, p) for (one, column), found, p in zip(asked, tested, corrected, strict=True)
     ]
@@ -77,6 +78,13 @@ def _cells(table: Table, asked: Hypothesis, column: Column) -> list[Cell | None]
     return [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)]
 
 
+def _runs(table: Table, asked: Hypothesis, column: Column) -> list[FoundRun]:
+    """The runs behind the numbers of both rows."""
+    cells = _cells(table, asked, column)
+    folders = {seed.folder for cell in cells if cell for seed in cell.seeds if seed.value is not None}
+    return [run for run in table.runs if str(run.folder) in folders]
+
+
 def _values(table: Table, asked: Hypothesis, column: Column) -> list[dict[int, float]]:
     """The numbers of both rows by seed."""
     return [cell.values if cell else {} for cell in _cells(table, asked, column)]
@@ -100,7 +108,7 @@ def _answer(
         verdict=TOO_FEW,
         reason="",
         claim=f"{asked.row} is {asked.direction} than {asked.than} in {column.name}{beyond}",
-        declared=_declared(table, asked, column),
+        declared=declaration(table, asked, _runs(table, asked, column)),
     )
     rows = dict(zip((asked.row, asked.than), _values(table, asked, column), strict=True))
     if lacking := [row for row, values in rows.items() if not values]:
@@ -113,12 +121,14 @@ def _answer(
     ends = [number(value, column.unit, signed=True) for value in (found.mean, found.low, found.high)]
     answer = replace(answer, difference=found.mean, low=found.low, high=found.high)
     reason = f"difference {ends[0]}, from {ends[1]} to {ends[2]}: {found.method}"
+    if found.p is None and len(found.by_seed) >= FEWEST:
+        return replace(answer, verdict=NOT_SUPPORTED, reason=f"difference {ends[0]}: {found.method}")
     if found.p is None:
         as_claimed = sum(sign * value > asked.threshold for value in found.by_seed.values())
         return replace(
             answer, reason=f"{reason}; as claimed in {as_claimed} of {len(found.by_seed)}, a test needs {FEWEST}"
         )
-    declared = len(table.report.hypotheses)
+    declared = max(declared_number(table), len(table.report.hypotheses))
     p = p_text(found.p) + (f", corrected for {declared} hypotheses {p_text(corrected)}" if declared > 1 else "")
     beyond_it = sign * found.mean > asked.threshold
     if corrected <= LEVEL and not beyond_it:
@@ -135,39 +145,3 @@ def _mixed(table: Table, column: Column, rows: Mapping[str, Mapping[int, float]]
     if success is None or success.column != column.name:
         return []
     return [row for row, values in rows.items() if len({reaches(success, value) for value in values.values()}) > 1]
-
-
-def _declared(table: Table, asked: Hypothesis, column: Column) -> str:
-    """Whether the finished runs of both rows were begun under the hypothesis, with the commits of its first records."""
-    folders = {
-        seed.folder for cell in _cells(table, asked, column) if cell for seed in cell.seeds if seed.value is not None
-    }
-    runs = [run for run in table.runs if str(run.folder) in folders]
-    if not runs:
-        return "no run yet"
-    records = [_record(run, asked) for run in runs]
-    before = [found for found in records if found is not None]
-    all_runs = counted(len(runs), "run")
-    if len(before) < len(runs):
-        return f"not declared before {len(runs) - len(before)} of {all_runs}"
-    commits = listed(sorted({commit_text(one.get("git", {})) for one in before}))
-    return f"declared before the {all_runs}, commit {commits}"
-
-
-def _record(run: FoundRun, asked: Hypothesis) -> Mapping[str, Any] | None:
-    """The record of a hypothesis that a run was begun under; None if there is none from before its first step."""
-    for one in run.declared:
-        if not one.get("step") and asked in _hypotheses(one.get("hypotheses")):
-            return one
-    return None
-
-
-def _hypotheses(stored: Any) -> Sequence[Hypothesis]:
-    """The hypotheses of a record; ones that this version cannot read are none."""
-    found = []
-    for one in stored if isinstance(stored, list) else ():
-        try:
-            found.append(build(Hypothesis, one))
-        except (TypeError, KeyError, AttributeError):
-            continue
-    return found

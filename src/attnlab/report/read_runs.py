@@ -33,7 +33,7 @@ class FoundRun:
     log_every: steps between the gradient norms that a spread is taken over; 0 = as they were logged.
     damaged: lines of metrics.csv that were left out when it was read.
     data: version and hash of the data that it was trained on.
-    declared: hypotheses that the run was trained under, each list with the step and commit of its first record.
+    declared: analyses that the run was trained under, each with the step and commit of its first record.
     """
 
     folder: Path

@@ -9,6 +9,8 @@ FEWEST = 5
 """seeds that an interval and a test need"""
 LEVEL = 0.05
 """of tests; intervals cover 1 - LEVEL"""
+EQUAL = 1e-9
+"""share of the differences that rounding may leave between equal ones"""
 
 
 def mean(values: Sequence[float]) -> float:
@@ -27,7 +29,7 @@ class PairedDifference:
 
     by_seed:   differences, by seed.
     low, high: ends of the interval.
-    p:         of the two-sided paired t-test; None with too few seeds.
+    p:         of the two-sided paired t-test; None without a test.
     method:    the interval in words.
     """
 
@@ -44,8 +46,8 @@ def paired(ours: Mapping[int, float], against: Mapping[int, float], beyond: floa
 
     From five seeds on, interval and test are Student's for the mean of the paired differences, which they assume to be
     normal: seeds that fall into successes and failures are not, and are counted instead (`report.failures`). With fewer
-    seeds the interval is the range of the differences, which has no coverage, and there is no test. None with fewer
-    than two common seeds.
+    seeds the interval is the range of the differences, which has no coverage, and there is no test; nor where all
+    differences are equal, which leaves no spread to test with. None with fewer than two common seeds.
 
     Args:
         beyond: the difference that the test asks about; the interval does not depend on it.
@@ -57,10 +59,12 @@ def paired(ours: Mapping[int, float], against: Mapping[int, float], beyond: floa
     if len(by_seed) < FEWEST:
         ends = min(differences), max(differences)
         return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {len(by_seed)} paired seeds")
-    p = t_test(differences, beyond)
-    return PairedDifference(
-        by_seed, mean(differences), *interval(differences), p, f"95 % paired t interval, {len(by_seed)} seeds"
-    )
+    low, high = interval(differences)
+    if high - low <= EQUAL * max(abs(low), abs(high)):
+        method = f"equal in all {len(by_seed)} seeds, so that there is no spread for an interval or a test"
+        return PairedDifference(by_seed, mean(differences), low, high, None, method)
+    method = f"95 % paired t interval, {len(by_seed)} seeds"
+    return PairedDifference(by_seed, mean(differences), low, high, t_test(differences, beyond), method)
 
 
 def interval(values: Sequence[float], coverage: float = 1 - LEVEL) -> tuple[float, float]:
@@ -74,14 +78,9 @@ def interval(values: Sequence[float], coverage: float = 1 - LEVEL) -> tuple[floa
 
 
 def t_test(values: Sequence[float], expected: float = 0.0) -> float:
-    """Two-sided p-value of Student's test that the mean of at least two normal values is `expected`.
-
-    Equal values leave no spread to test with: 1 if they are the expected value, else 0.
-    """
+    """Two-sided p-value of Student's test that the mean of at least two normal values is `expected`; not all equal."""
     from scipy import stats
 
-    if statistics.stdev(values) == 0:
-        return float(values[0] == expected)
     return float(stats.ttest_1samp(values, expected).pvalue)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from attnlab.config.job_config import JobConfig
+from attnlab.config.report_block import ANALYSIS
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
 from attnlab.learn import memory_use
@@ -86,8 +87,8 @@ def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any
     """Record the start, every commit and declared analysis that the run is trained under; report another commit.
 
     Args:
-        report: the `report:` block of the experiment; its hypotheses are recorded with the step that was reached, so
-            that a report can tell which were declared before the run.
+        report: the `report:` block of the experiment; the analysis it declares is recorded with the step that was
+            reached, so that a report can tell which hypotheses were declared before the run, and what changed since.
     """
     status, now = folder.status(), provenance.git_state()
     commits = status.get("commits", [])
@@ -99,9 +100,11 @@ def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any
     if not commits or commits[-1] != now:
         commits = [*commits, now]
     started = status.get("started", time.strftime("%Y-%m-%dT%H:%M:%S%z"))
-    declared, asked = status.get("declared", []), (report or {}).get("hypotheses")
-    if asked and all(one.get("hypotheses") != asked for one in declared):
-        declared = [*declared, {"hypotheses": asked, "step": status.get("step", 0), "git": now}]
+    analysis = {key: value for key, value in (report or {}).items() if key in ANALYSIS}
+    declared = status.get("declared", [])
+    is_new = all(one.get("analysis") != analysis for one in declared)
+    if is_new and (analysis.get("hypotheses") or analysis.get("success")):
+        declared = [*declared, {"analysis": analysis, "step": status.get("step", 0), "git": now}]
     folder.set_status("running", started=started, commits=commits, declared=declared)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.qk_norm import HeadNorm
-from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import (
     Attended,
     AttentionWeights,
@@ -154,7 +154,7 @@ class FeatureMapAttention(Attention[LinearState]):
 
     def cast_output(self, out: Float[Tensor, "B H N C"], dtype: torch.dtype) -> Float[Tensor, "B H N C"]:
         """The sums for `project_output`: in the number format of the values, unless a norm follows first."""
-        return out.to(dtype)
+        return saturated(out, dtype)
 
     @property
     def feature_width(self) -> int:
@@ -199,6 +199,12 @@ class FeatureMapAttention(Attention[LinearState]):
             scores = scores.tril() if causal else scores
             divided = scores / self.divisor(scores.sum(-1, keepdim=True), q) if self.denominator else scores
             return divided.to(dtype)
+
+    def project_output(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
+        if self.denominator:
+            return super().project_output(out, x)
+        # sums over keys, which may be at the end of the range of float16
+        return projected(self.out_proj, self.join_heads(out), out.dtype)
 
     def _summed(self, v: Tensor) -> Tensor:
         return with_ones(v) if self.denominator else v

@@ -13,7 +13,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Success
-from attnlab.learn.metric_units import lower_is_better, problem, scaled, unit_of
+from attnlab.learn.metric_units import SHARE, lower_is_better, problem, scaled, unit_of
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
@@ -63,6 +63,10 @@ def require_success(table: Table) -> None:
     elif (success.at_most is not None) != lower_is_better(column.metric):
         better, key = ("lower", "at_most") if lower_is_better(column.metric) else ("higher", "at_least")
         found = f"{better} is better in {column.name} ({column.metric}); set {key}"
+    elif success.validation and not success.validation.startswith("val/"):
+        found = f"validation={success.validation}: expected a metric of the validation, val/..."
+    elif column.unit == SHARE.name and not 0 < (success.at_least or success.at_most or 0) <= 100:
+        found = f"the threshold is in the unit of {column.name}, percent: expected a number above 0 and at most 100"
     elif success.validation and (unit := unit_of(success.validation).name) != column.unit:
         found = f"the unit of validation={success.validation} is {unit}, the unit of {column.name} is {column.unit}"
     else:

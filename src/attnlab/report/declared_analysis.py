@@ -1,0 +1,58 @@
+"""Whether an analysis was declared before the runs: a run records the analysis that it was begun under.
+
+`run.train_run.record_start` writes the keys `config.report_block.ANALYSIS` of the experiment's `report:` into
+status.json, with the step and the commit. Here they are compared with what the experiment asks now.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attnlab.config.message_text import counted, listed
+from attnlab.config.report_block import ANALYSIS, Hypothesis, Report
+from attnlab.config.type_check import build, conform
+from attnlab.report.read_runs import FoundRun
+from attnlab.report.table_types import Table
+from attnlab.run.provenance import commit_text
+
+
+def declaration(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> str:
+    """Whether some runs were begun under a hypothesis, with the commits, and what has changed since, in words."""
+    if not runs:
+        return "no run yet"
+    found = [records for run in runs if (records := [one for one in _records(run) if asked in one[0].hypotheses])]
+    all_runs = counted(len(runs), "run")
+    if len(found) < len(runs):
+        return f"not declared before {len(runs) - len(found)} of {all_runs}"
+    # a run that was begun under several analyses: the one that is nearest to the present one
+    nearest = [min(records, key=lambda one: len(_changed(one[0], table.report))) for records in found]
+    commits = listed(sorted({commit_text(git) for _, git in nearest}))
+    changed = [key for key in ANALYSIS if any(key in _changed(report, table.report) for report, _ in nearest)]
+    since = f"; changed since: {listed(changed)}" if changed else ""
+    return f"declared before the {all_runs}, commit {commits}{since}"
+
+
+def declared_number(table: Table) -> int:
+    """The largest number of hypotheses that any run of a table was begun under."""
+    return max((len(report.hypotheses) for run in table.runs for report, _ in _records(run)), default=0)
+
+
+def _changed(then: Report, now: Report) -> list[str]:
+    """The keys of the analysis that differ."""
+    return [key for key in ANALYSIS if getattr(then, key) != getattr(now, key)]
+
+
+def _records(run: FoundRun) -> list[tuple[Report, Mapping[str, Any]]]:
+    """The analyses of a run from before its first step, with the state of the repository.
+
+    Records that this version cannot read are left out.
+    """
+    found = []
+    for one in run.declared:
+        block = one.get("analysis")
+        if one.get("step") or not isinstance(block, Mapping):
+            continue
+        given = {"title": "", **{key: value for key, value in block.items() if key in ANALYSIS}}
+        if not conform(given, Report, "report"):
+            git = one.get("git")
+            found.append((build(Report, given), git if isinstance(git, Mapping) else {}))
+    return found
