@@ -12,8 +12,8 @@ from support.written_runs import OOD
 from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Report
+from attnlab.config.report_names import require_known_names
 from attnlab.learn.training_progress import Reporter
-from attnlab.report import hypothesis_answers
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
 from attnlab.report.hypothesis_answers import answers
@@ -110,13 +110,20 @@ def test_a_run_records_every_declared_analysis_with_the_step_of_its_first_record
     assert found == [(first, 0), (second, 20)]
 
 
-def test_names_are_checked(config: dict[str, Any]) -> None:
-    table = table_of(config, GAINS[:1], Hypothesis(row="mine", than="linear", column="ood"))
-    hypothesis_answers.require_known(table, rows_too=True)
-    for changed, message in (
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
         ({"column": "odd"}, "no column odd; nearest: ood"),
-        ({"than": "linea"}, "no such row; nearest: linear"),
-    ):
-        table.report.hypotheses[:] = [Hypothesis(**{"row": "mine", "than": "linear", "column": "ood"} | changed)]
-        with pytest.raises(ConfigError, match=message):
-            hypothesis_answers.require_known(table, rows_too=True)
+        ({"than": "linea"}, "no such row linea; nearest: linear"),
+    ],
+)
+def test_names_are_checked_before_the_first_run(config: dict[str, Any], changed: dict[str, str], message: str) -> None:
+    known = {"row": "mine", "than": "linear", "column": "ood"}
+    configs = [config | {"model": config["model"] | {"name": name}} for name in ("linear", "mine")]
+    block = {"title": "t", "columns": {"ood": OOD}, "hypotheses": [known]}
+    require_known_names(block, configs, ["experiment=own"])
+    wrong = block | {"hypotheses": [known | changed]}
+    with pytest.raises(ConfigError, match=message):
+        require_known_names(wrong, configs, ["experiment=own"])
+    # a narrowed experiment may lack rows
+    require_known_names(block, configs[:1], ["experiment=own", "model=linear"])

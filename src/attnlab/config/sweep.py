@@ -29,13 +29,13 @@ from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.message_text import first_line, listed, show
+from attnlab.config.report_names import require_known_names
 from attnlab.config.run_identity import bookkeeping
 from attnlab.config.search import Search, read_search
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import addable_keys
 
 NO_SETTINGS = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
-"""settings of Hydra where a composition fails"""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     if found.problems:
         raise ConfigError(found.problems)
     jobs = [typed_job(config, conf) for config in found.configs]
+    require_known_names(jobs[0].report if jobs else None, [job.raw for job in jobs], argv)
     return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices)
 
 

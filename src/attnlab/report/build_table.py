@@ -6,11 +6,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, cast
 
-from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
-from attnlab.config.run_identity import run_label
+from attnlab.config.report_names import row_name, setting
 from attnlab.learn.metric_units import same_unit
 from attnlab.report.chosen_value import chosen_cell, require_validation
 from attnlab.report.length_tables import with_lengths
@@ -23,27 +22,15 @@ from attnlab.report.test_set_error import with_test_set_errors
 
 
 def value_of(key: str, run: FoundRun) -> Any:
-    """The value of a key in a run: names for `model` and `task`, else the value at a dotted path; None if missing."""
-    config = run.config
-    if key == "model":
-        return config["model"]["name"]
-    if key == "task":
-        return run_label(config)
-    found = value_at(config, key)
-    return None if found is MISSING else found
-
-
-def row_name(report: Report, run: FoundRun) -> str:
-    """The name of the row that a run belongs to."""
-    joined = ", ".join(show(value_of(key, run)) for key in report.rows)
-    return str(report.row_names.get(joined, joined))
+    """The value of a key in a run, as `config.report_names.setting`."""
+    return setting(key, run.config)
 
 
 def runs_by_row(report: Report, runs: Sequence[FoundRun]) -> dict[str, list[FoundRun]]:
     """The runs of every row by its name."""
     by_row = defaultdict(list)
     for run in runs:
-        by_row[row_name(report, run)].append(run)
+        by_row[row_name(report, run.config)].append(run)
     return by_row
 
 

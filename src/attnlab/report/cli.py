@@ -21,7 +21,7 @@ from attnlab.report.analysis_record import Comparison
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.failures.count_failures import count_failures, require_success
-from attnlab.report.hypothesis_answers import answers, require_known, sentence
+from attnlab.report.hypothesis_answers import answers, sentence
 from attnlab.report.page.cli import page_main
 from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
@@ -195,10 +195,11 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
         report = replace(report, highlight=options.highlight)
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
-    require_known(table, rows_too=not selection.words)
     require_success(table)
     if options.highlight:
         table.require_row(f"highlight={options.highlight}", options.highlight)
+    elif table.report.highlight and not selection.words:
+        table.require_row(f"report.highlight={table.report.highlight}", table.report.highlight)
     # checks the columns that were asked for
     having = [run.result["metrics"] for run in table.finished()]
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))

@@ -11,9 +11,7 @@ is no test, nor where the differences are equal.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from attnlab.config.check import ConfigError
-from attnlab.config.message_text import counted, hint, listed
-from attnlab.config.nearest_word import nearest
+from attnlab.config.message_text import counted
 from attnlab.config.report_block import Hypothesis
 from attnlab.learn.metric_units import lower_is_better, number
 from attnlab.report.analysis_record import HypothesisAnswer
@@ -38,28 +36,6 @@ def answers(table: Table) -> list[HypothesisAnswer]:
     return [
         _answer(table, one, column, found, p) for (one, column), found, p in zip(asked, tested, corrected, strict=True)
     ]
-
-
-def require_known(table: Table, rows_too: bool) -> None:
-    """Checks the names in hypotheses and `highlight`.
-
-    Args:
-        rows_too: also names of rows; not for an experiment that is narrowed to some of its rows.
-
-    Raises:
-        ConfigError: no such column or row; with the nearest name.
-    """
-    columns = [column.name for column in table.columns]
-    for one in table.report.hypotheses:
-        if one.column not in columns:
-            near = hint(nearest(one.column, columns))
-            problem = f"report.hypotheses: no column {one.column}{near}; columns: {listed(columns)}"
-            raise ConfigError([problem], "report.py")
-    if rows_too:
-        for name in (name for one in table.report.hypotheses for name in (one.row, one.than)):
-            table.require_row(f"report.hypotheses: {name}", name)
-        if table.report.highlight is not None:
-            table.require_row(f"report.highlight={table.report.highlight}", table.report.highlight)
 
 
 def sentence(answer: HypothesisAnswer) -> str:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from attnlab.config.message_text import listed, show
 from attnlab.config.report_block import Picture
+from attnlab.config.report_names import row_name
 from attnlab.learn.metric_units import SHARE, lower_is_better, number
 from attnlab.plots.style import (
     COLOURS,
@@ -23,7 +24,7 @@ from attnlab.plots.style import (
     line_looks,
     panels,
 )
-from attnlab.report.build_table import row_name, value_of
+from attnlab.report.build_table import value_of
 from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
@@ -144,7 +145,7 @@ def _lines(table: Table, key: str) -> dict[str, dict[str, Any]]:
     lines: dict[str, dict[str, Any]] = {}
     for run in table.runs:
         others = [show(value_of(other, run)) for other in table.report.rows if other != key]
-        lines.setdefault(", ".join(others), {})[row_name(table.report, run)] = value_of(key, run)
+        lines.setdefault(", ".join(others), {})[row_name(table.report, run.config)] = value_of(key, run)
     return lines
 
 

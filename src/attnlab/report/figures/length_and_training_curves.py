@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from attnlab.config.report_block import Picture
+from attnlab.config.report_names import row_name
 from attnlab.learn.metric_units import SHARE, label, number, problem, scaled, unit_of
 from attnlab.plots.style import (
     LINES,
@@ -22,7 +23,6 @@ from attnlab.plots.style import (
     panel_title,
     panels,
 )
-from attnlab.report.build_table import row_name
 from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
 from attnlab.report.length_breakdown import recorded_lengths
 from attnlab.report.read_runs import FoundRun
@@ -113,7 +113,7 @@ def _values(table: Table, subset: str, metric: str) -> ByLength:
     rows: ByLength = {}
     for run, length, value in _recorded(table, subset, metric):
         if not problem(metric, value):
-            rows.setdefault(row_name(table.report, run), {}).setdefault(length, []).append(scaled(metric, value))
+            rows.setdefault(row_name(table.report, run.config), {}).setdefault(length, []).append(scaled(metric, value))
     return rows
 
 
@@ -145,7 +145,7 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
         points = {step: scaled(metric, value) for step, _, value in logged if not problem(metric, value)}
         left_out += len(logged) - len(points)
         if points:
-            rows.setdefault(row_name(table.report, run), []).append(points)
+            rows.setdefault(row_name(table.report, run.config), []).append(points)
     if not rows:
         raise TableError(f"figures: no run has logged {metric}")
     together = len(rows) <= LINES_TOGETHER

@@ -1,0 +1,68 @@
+"""Rows of an experiment's report, and the names of rows and columns that its declared analysis uses.
+
+A wrong name is refused before the first run: corrected later, the hypothesis would no longer be declared before.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attnlab.config.check import ConfigError
+from attnlab.config.dotted_keys import MISSING, value_at
+from attnlab.config.message_text import hint, listed, show
+from attnlab.config.nearest_word import nearest
+from attnlab.config.report_block import Report
+from attnlab.config.run_identity import NOT_IDENTITY, run_label
+from attnlab.config.type_check import build
+
+
+def setting(key: str, config: Mapping[str, Any]) -> Any:
+    """The value of a key: names for `model` and `task`, else the value at a dotted path; None if missing."""
+    if key == "model":
+        return config["model"]["name"]
+    if key == "task":
+        return run_label(config)
+    found = value_at(config, key)
+    return None if found is MISSING else found
+
+
+def row_name(report: Report, config: Mapping[str, Any]) -> str:
+    """The name of the row that a configuration belongs to."""
+    joined = ", ".join(show(setting(key, config)) for key in report.rows)
+    return str(report.row_names.get(joined, joined))
+
+
+def require_known_names(
+    block: Mapping[str, Any] | None, configs: Sequence[Mapping[str, Any]], argv: Sequence[str]
+) -> None:
+    """Checks the rows and columns that hypotheses and the success of an experiment name.
+
+    Args:
+        block: the `report:` block, of the right types.
+        configs: of all jobs.
+        argv: the command line; one that narrows the experiment may lack rows, which are then not checked.
+
+    Raises:
+        ConfigError: no such row or column, with the nearest name.
+    """
+    if block is None:
+        return
+    report = build(Report, block)
+    columns = [*map(str, report.columns), *([report.average.name] if report.average else [])]
+    asked = [("hypotheses", one.column) for one in report.hypotheses]
+    asked += [("success", report.success.column)] if report.success else []
+    problems = [
+        f"report.{key}: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"
+        for key, name in asked
+        if name not in columns
+    ]
+    keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
+    if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):
+        rows = list(dict.fromkeys(row_name(report, config) for config in configs))
+        named = dict.fromkeys(row for one in report.hypotheses for row in (one.row, one.than))
+        problems += [
+            f"report.hypotheses: no such row {row}{hint(nearest(row, rows))}; rows: {listed(rows, 12)}"
+            for row in named
+            if row not in rows
+        ]
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
