@@ -28,6 +28,7 @@ def check_steps(backend: str, pairs: Sequence[str]) -> None:
     assert done.stdout.splitlines() == [f"{pair} ok" for pair in pairs], done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_training_step_is_one_graph() -> None:
     check_steps("eager", [f"{task}/linear_l2_ortho" for task in ONE_OF_EACH_KIND])
 

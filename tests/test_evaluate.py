@@ -252,6 +252,7 @@ def test_mistakes_are_named(
     assert expected in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_evaluate_py_runs_as_a_command(scan_run: Path) -> None:
     done = run_command("evaluate.py", f"run={scan_run}", "subset=test/ood")
     assert done.returncode == 0, done.stderr

@@ -164,6 +164,7 @@ def test_epochs_stand_for_steps(tiny_data: Path, tmp_path: Path) -> None:
     assert result["selection"]["step"] == 2 * (24 // 10)
 
 
+@pytest.mark.slow
 def test_parts_of_glue_by_the_names_users_know(tiny_data: Path, tmp_path: Path) -> None:
     words = ["task=glue", "task.name=cola", *TINY["glue"], "model=linear", "train.max_steps=1"]
     paths = [*settings(tmp_path), f"paths.data={tiny_data / 'data'}"]

@@ -111,6 +111,7 @@ def test_a_pack_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         torch.testing.assert_close(one["state_dict"], other["state_dict"], rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untested")
 def test_either_way_goes_on_where_the_other_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Started alone and finished in a pack, started in a pack and finished alone."""
