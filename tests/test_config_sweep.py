@@ -165,3 +165,9 @@ def test_a_big_sweep_composes_once_for_each_choice_of_groups(monkeypatch: pytest
     assert len(jobs_of(argv)) == 1000
     # two models, and once without any, as Hydra does
     assert len(composed) == 3
+
+
+def test_an_optional_group_may_be_null() -> None:
+    """As `--cfg job` prints it."""
+    [job] = check_command(["task=scan", "debug=null"]).jobs
+    assert job.raw["debug"] is None

@@ -188,3 +188,8 @@ def job_name(pairs: Sequence[Pair], config: Mapping[str, Any]) -> str:
     """The swept values of a job; its model and seed if nothing is swept."""
     swept = " ".join(as_text(item, value) for item, value in pairs if item.swept)
     return swept or f"model={config['model']['name']} seed={config['seed']}"
+
+
+def group_words(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """The choices of groups for Hydra, which takes no null: an optional group without a word is empty."""
+    return tuple(as_text(item, value) for item, value in pairs if item.group and value is not None)

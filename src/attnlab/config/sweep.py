@@ -15,6 +15,7 @@ from attnlab.config.apply_overrides import (
     Pair,
     Setter,
     followed_names,
+    group_words,
     is_swept,
     job_name,
     misnamed,
@@ -119,8 +120,7 @@ class Expansion:
     """Expansion of a command line into jobs.
 
     Attributes:
-        configs:  complete configurations, in the order of the jobs' numbers.
-        names: of these jobs.
+        configs, names: complete configurations and names of the jobs, in the order of their numbers.
         problems: of the command line and of all jobs.
         multirun, launcher, choices: as in `Command`.
     """
@@ -142,8 +142,8 @@ class Expansion:
             bad_groups |= {item.key} if problems else set()
             given += [] if problems else [item]
         # Hydra composes once without the swept groups, to read the settings of the sweep.
-        choices = tuple(as_text(item, item.values[0]) for item in given if item.group and not item.swept)
-        master, settings = self._compose(choices)
+        chosen = [(item, item.values[0]) for item in given if item.group and not item.swept]
+        master, settings = self._compose(group_words(chosen))
         self.multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
         items = self._with_sweeper_params(settings["params"], given) if self.multirun else given
         if not self.multirun and "experiment" not in bad_groups and not self.words.multirun:
@@ -225,7 +225,7 @@ class Expansion:
         return jobs
 
     def _job(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
-        choices = tuple(as_text(item, value) for item, value in pairs if item.group)
+        choices = group_words(pairs)
         raw, settings = self._compose(choices)
         if raw is None:
             return None, []
