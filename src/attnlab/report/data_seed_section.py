@@ -14,10 +14,6 @@ READING = (
     "a mean is over data sets, of the means over the seeds of each; ± is over all runs; differences "
     "are paired by data seed and seed, and averaged in each data set, so that intervals and tests count data sets"
 )
-OF_FAILURES = (
-    "intervals and tests of failures and of times to success count every run as independent, which runs on one data "
-    "set need not be"
-)
 
 
 def spreads(table: Table) -> list[DataSeedSpread]:
@@ -56,8 +52,7 @@ def sentences(table: Table) -> list[str]:
     """Sentences on how to read means over several data sets, and one for every cell; none with one data set."""
     units = {column.name: column.unit for column in table.columns}
     found = [_sentence(one, units[one.column]) for one in spreads(table)]
-    reading = [READING] + ([OF_FAILURES] if table.report.success else [])
-    return [*reading, *found] if found else []
+    return [READING, *found] if found else []
 
 
 def _sentence(one: DataSeedSpread, unit: str) -> str:

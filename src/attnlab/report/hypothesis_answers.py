@@ -21,6 +21,7 @@ from attnlab.report.failures.count_failures import reaches
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import FEWEST, LEVEL, PairedDifference, holm, p_text
 from attnlab.report.table_types import Cell, Column, Table
+from attnlab.report.test_set_error import measured_runs
 
 SUPPORTED, NOT_SUPPORTED, TOO_FEW = VERDICTS = ("supported", "not supported", "not enough seeds")
 
@@ -32,10 +33,8 @@ def answers(table: Table) -> list[HypothesisAnswer]:
     tested = [_difference(table, one, column) for one, column in asked]
     # ones that were declared and are no longer asked count as well
     dropped = [1.0] * max(0, declared_number(table) - len(asked))
-    corrected = holm([1.0 if not found or found.p is None else found.p for found in tested] + dropped)[: len(asked)]
-    return [
-        _answer(table, one, column, found, p) for (one, column), found, p in zip(asked, tested, corrected, strict=True)
-    ]
+    corrected = holm([1.0 if not found or found.p is None else found.p for found in tested] + dropped)
+    return [_answer(table, *asked[at], tested[at], corrected[at], len(corrected)) for at in range(len(asked))]
 
 
 def sentence(answer: HypothesisAnswer) -> str:
@@ -56,9 +55,7 @@ def _cells(table: Table, asked: Hypothesis, column: Column) -> list[Cell | None]
 
 def _runs(table: Table, asked: Hypothesis, column: Column) -> list[FoundRun]:
     """The runs behind the numbers of both rows."""
-    cells = _cells(table, asked, column)
-    folders = {seed.folder for cell in cells if cell for seed in cell.seeds if seed.value is not None}
-    return [run for run in table.runs if str(run.folder) in folders]
+    return [run for cell in _cells(table, asked, column) if cell for run in measured_runs(cell, table.runs)]
 
 
 def _values(table: Table, asked: Hypothesis, column: Column) -> list[dict[int, float]]:
@@ -73,9 +70,13 @@ def _sign(asked: Hypothesis, column: Column) -> int:
 
 
 def _answer(
-    table: Table, asked: Hypothesis, column: Column, found: PairedDifference | None, corrected: float
+    table: Table, asked: Hypothesis, column: Column, found: PairedDifference | None, corrected: float, declared: int
 ) -> HypothesisAnswer:
-    """Verdict, reason and numbers of one hypothesis."""
+    """Verdict, reason and numbers of one hypothesis.
+
+    Args:
+        declared: the number of hypotheses that p-values are corrected for.
+    """
     beyond = f" by more than {number(asked.threshold, column.unit)}" if asked.threshold else ""
     answer = HypothesisAnswer(
         row=asked.row,
@@ -104,7 +105,6 @@ def _answer(
         return replace(
             answer, reason=f"{reason}; as claimed in {as_claimed} of {len(found.by_seed)}, a test needs {FEWEST}"
         )
-    declared = max(declared_number(table), len(table.report.hypotheses))
     p = p_text(found.p) + (f", corrected for {declared} hypotheses {p_text(corrected)}" if declared > 1 else "")
     beyond_it = sign * found.mean > asked.threshold
     if corrected <= LEVEL and not beyond_it:

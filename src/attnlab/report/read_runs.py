@@ -163,7 +163,7 @@ def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping
     if result or state == "failed":
         # a run that diverged counts as a failure, so that its version matters too
         made = result.get("versions", {}).get("attnlab") or status.get("attnlab")
-        data, now = _data_of(status, result).get("version"), _data_version(config["task"].get("_target_", ""))
+        data, now = _data_of(status, result).get("version"), declared_by(config["task"].get("_target_", ""), "version")
         other = ""
         if made and made != attnlab.__version__:
             other = f"made by attnlab {made}, this is {attnlab.__version__}"
@@ -183,10 +183,10 @@ def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping
 
 
 @cache
-def _data_version(target: str) -> Any:
-    """The `version` of a task's class, read from its source; None where it cannot be read."""
+def declared_by(target: str, name: str) -> Any:
+    """An attribute of a task's class (`version`, `kind`), read from its source; None where it cannot be read."""
     try:
-        return signature_of({"_target_": target}).attributes.get("version")
+        return signature_of({"_target_": target}).attributes.get(name)
     except Exception:
         return None
 

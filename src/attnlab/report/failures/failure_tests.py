@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from attnlab.config.message_text import counted
 from attnlab.report.failures.failure_record import RowSuccess, SuccessReport, TestAgainstBase
 from attnlab.report.failures.time_to_success import Times, log_rank
 from attnlab.report.statistics import LEVEL, holm
@@ -23,12 +24,12 @@ def with_tests(report: SuccessReport, times: Mapping[str, Times | None], against
         times: by row; None where nothing was validated.
         against: the base row; None = the first one with a run that counts.
     """
-    counted = [row for row in report.rows if row.n]
-    base = next((row for row in counted if against in (None, row.row)), None)
-    if base is None or len(counted) < 2:
-        lacks = f"{against} has no run that counts" if counted and base is None else _few([row.row for row in counted])
+    having = [row for row in report.rows if row.n]
+    base = next((row for row in having if against in (None, row.row)), None)
+    if base is None or len(having) < 2:
+        lacks = f"{against} has no run that counts" if having and base is None else _few([row.row for row in having])
         return replace(report, notes=[f"no test between rows: {lacks}", *report.notes])
-    others = [row for row in counted if row is not base]
+    others = [row for row in having if row is not base]
     fishers = _corrected({row.row: fisher((row.failed, row.n), (base.failed, base.n)) for row in others})
     notes = _smallest(others, base)
     ranks: dict[str, TestAgainstBase] = {}
@@ -59,13 +60,9 @@ def _smallest(rows: Sequence[RowSuccess], base: RowSuccess) -> list[str]:
     if least <= LEVEL:
         return []
     counts = sorted({row.n for row in (*rows, base)})
-    runs = (
-        f"{counts[0]} to {counts[-1]} runs a row"
-        if len(counts) > 1
-        else f"{counts[0]} run{'s' * (counts[0] > 1)} a row"
-    )
+    runs = f"{counts[0]} to {counts[-1]} runs" if len(counts) > 1 else counted(counts[0], "run")
     compared = f" (corrected for {len(rows)} comparisons)" if len(rows) > 1 else ""
     return [
-        f"with {runs} no p can be below {least:.2f}{compared}, even if one row always fails and the other never: more "
-        "seeds are needed to tell rows apart"
+        f"with {runs} a row no p can be below {least:.2f}{compared}, even if one row always fails and the other never: "
+        "more seeds are needed to tell rows apart"
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
-from attnlab.config.message_text import listed
+from attnlab.config.message_text import counted, listed
 from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.report.page.render_templates import templates
 from attnlab.report.page.sections import Page
@@ -66,7 +66,7 @@ def page_main(argv: Sequence[str]) -> int:
     if not page.reports and not page.others:
         print(f"nothing measured was found below {listed(map(_searched, folders.values()))}: the page is empty")
     counts = {"report": len(page.reports), "other section": len(page.others), "picture": page.pictures}
-    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    told = ", ".join(counted(count, name) for name, count in counts.items())
     print(f"{options.out}: {told}, {len(text.encode()) / 1e6:.1f} MB")
     return 0
 

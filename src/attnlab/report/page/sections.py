@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from attnlab.config.message_text import counted
 from attnlab.report.page.markdown import linked, rendered, split_title
 from attnlab.report.page.pictures import PictureError, Pixels, older_caption, read_pixels, runs_in
 from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFile, read_report
@@ -195,7 +196,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def _remark(report: ReportFile) -> str:
     """The number of runs and of missing cells."""
-    runs, means = report.origin and report.origin.runs, [cell.mean for _, cell in report.each()]
-    counted = "" if runs is None else f"{runs} run{'' if runs == 1 else 's'}, "
+    runs, means = report.origin.runs if report.origin else None, [cell.mean for _, cell in report.each()]
+    number = "" if runs is None else f"{counted(runs, 'run')}, "
     missing = means.count(None)
-    return counted + (f"{missing} of {len(means)} cells without a number" if missing else "every cell has a number")
+    return number + (f"{missing} of {len(means)} cells without a number" if missing else "every cell has a number")
