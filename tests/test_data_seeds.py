@@ -17,6 +17,7 @@ from attnlab.report.data_seed_section import spreads
 from attnlab.report.data_seeds import paired_on_data
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
+from attnlab.report.read_runs import DIVERGED
 from attnlab.report.report_notes import notes
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.run_selection import plain_report, select_glob
@@ -112,12 +113,12 @@ def test_one_data_seed_with_two_contents_is_refused(runs: Path, configs: dict[st
         table_of(runs, REPORT)
 
 
-def by_rate(runs: Path, config: dict[str, Any], values: dict[float, tuple[float, float | None]]) -> None:
+def by_rate(runs: Path, config: dict[str, Any], values: dict[float, tuple[float, float | None]], seed: int = 0) -> None:
     """A run for every learning rate, with an accuracy out of distribution and one in validation."""
     for rate, (ood, val) in values.items():
         selection = {"rule": "last_step", "step": 20} | ({} if val is None else {"val/sequence_accuracy": val})
-        changed = config | {"optim": config["optim"] | {"lr": rate}}
-        a_run(runs / f"lr{rate}" / "seed0", changed, ood, selection=selection)
+        changed = config | {"optim": config["optim"] | {"lr": rate}, "seed": seed}
+        a_run(runs / f"lr{rate}" / f"seed{seed}", changed, ood, selection=selection)
 
 
 def chosen(runs: Path, **block: Any) -> tuple[Table, str]:
@@ -136,6 +137,24 @@ def test_validation_chooses_and_says_so(tmp_path: Path, configs: dict[str, dict[
     assert "chosen by the numbers shown, which are too good: linear, ood: optim.lr=0.4" in said
     _, said = chosen(tmp_path, rows=["optim.lr"], chosen_by="val/sequence_accuracy")
     assert "val/sequence_accuracy does not choose between 0.1; 0.3 (90.0 % among 4 values, 1 without a number)" in said
+
+
+def test_values_are_compared_over_the_seeds_that_all_have(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:
+    config, block = configs["linear"], {"best_over": ["optim.lr"], "chosen_by": "val/sequence_accuracy"}
+    by_rate(tmp_path, config, {0.1: (0.2, 0.6)}, seed=0)
+    by_rate(tmp_path, config, {0.1: (0.2, 0.8), 0.2: (0.8, 0.75)}, seed=1)
+    table, said = chosen(tmp_path, **block)
+    assert table.cells["linear"]["ood"].mean == pytest.approx(20.0)
+    assert "80.0 %, among 2 values, over the 1 seed that all of them have" in said
+    # the better value at the common seed has another run, which diverged
+    diverged = config | {"optim": config["optim"] | {"lr": 0.1}, "seed": 2}
+    a_run(tmp_path / "lr0.1" / "seed2", diverged, state="failed", status={"reason": f"{DIVERGED} at step 3"})
+    table, said = chosen(tmp_path, **block)
+    assert table.cells["linear"]["ood"].mean == pytest.approx(80.0)
+    assert "75.0 %, among 2 values, 1 with a run that diverged" in said
+    by_rate(tmp_path, config, {0.3: (0.5, 0.9)}, seed=5)
+    with pytest.raises(TableError, match="no seed has it at all values"):
+        chosen(tmp_path, **block)
 
 
 def test_a_choice_without_validation_is_refused(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:

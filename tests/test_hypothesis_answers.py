@@ -97,6 +97,9 @@ def test_a_hypothesis_is_declared_before_a_run_if_the_run_recorded_it_at_its_fir
     found = declared({"analysis": former}, analysis=former)
     assert found.declared == "declared before the 10 runs, commit cccccccccc; changed since: columns, hypotheses"
     assert "corrected for 2 hypotheses" in found.reason
+    # one put in the place of another after the runs: both were posed
+    former = {"columns": {"ood": OOD}, "hypotheses": [asdict(other)]}
+    assert "corrected for 2 hypotheses" in declared({"analysis": former}, analysis=former).reason
 
 
 def test_a_run_records_every_declared_analysis_with_the_step_of_its_first_record(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Presets of Qin et al. 2022 and of Google's Long Range Arena: resolved settings beside the papers' tables.
+"""Presets of the papers: resolved settings beside the papers' tables.
 
 Sources: Qin et al. 2022, table 13, section 5.1 and appendix E; src/config.py and src/models of github
 pkuzengqi/Skyformer; layers and architectures of github OpenNLPLab/fairseq-evo; linear_attention.py of github
-google-research/long-range-arena.
+google-research/long-range-arena. Park & Kim 2024 name the settings of earlier work: run.sh and model.py of the
+sort-of-CLEVR code of Mittal et al. 2022 for it, main.py and sweeps of Csordas et al. 2021 for the other tasks.
 """
 
 from dataclasses import replace
@@ -114,6 +115,45 @@ SIZES = {"table4_causal": ("flip_flop", 267_737), "table5_pretraining": ("wikite
 OF_PRESET = {
     preset: replace(SPECS[task], input_vocabulary=words, max_input_length=512)
     for preset, (task, words) in SIZES.items()
+}
+
+SORT_OF_CLEVR_OF_MITTAL_ET_AL = {
+    "backbone.d_model": 256,
+    "backbone.n_heads": 4,
+    "backbone.n_layers": 4,  # one layer, applied four times
+    "backbone.share_layers": True,
+    "backbone.d_feed_forward": 512,
+    "backbone.dropout": 0.1,
+    "backbone.attention_dropout": 0.0,
+    "backbone.norm_placement": "pre",
+    "backbone.final_norm": False,
+    "optim.name": "adam",
+    "optim.lr": 1e-4,
+    "optim.schedule": "constant",
+    "optim.clip_norm": None,
+    "train.max_steps": 459_300,  # 100 epochs of 1,531 batches of each kind of question
+    "train.batch_size": 64,
+    "train.paper_rule": "best_validation_per_group",
+}
+TASKS_OF_CSORDAS_ET_AL = {
+    "scan": (128, 3, 256, 1e-3, 5.0, 256, 50_000),
+    "mathematics": (512, 6, 2048, 1e-4, 0.1, 256, 50_000),
+    "pcfg": (512, 6, 2048, 1e-4, 1.0, 64, 300_000),
+}
+"""width, layers of encoder and decoder, feed-forward width, learning rate, clip norm, batch, steps"""
+PARK2024 = {
+    "sort_of_clevr": [
+        "table1_instability",
+        "table2_sort_of_clevr",
+        "control_pixels",
+        "figure2_norms",
+        "figure3_value_similarity",
+        "figure5_ortho_weight",
+        "figure6_value_similarity_after",
+    ],
+    "scan": ["table4_scan", "ablation_ortho", "ablation_normalization"],
+    "mathematics": ["table5_add_or_sub", "table6_place_value", "ablation_precision"],
+    "pcfg": ["table7_pcfg", "ablation_precision_pcfg"],
 }
 
 QIN2022 = presets_with_reports("qin2022")
@@ -234,3 +274,27 @@ def test_counts_differ_from_the_published_by_what_the_header_says(
     with torch.device("meta"):
         own = count_parameters(build_network(config.backbone, config.model, OF_PRESET[preset]))
     assert round((own + sum(differences)) / 1e6, 2) == published
+
+
+@pytest.mark.parametrize(("task", "preset"), [(task, preset) for task, found in PARK2024.items() for preset in found])
+def test_park_and_kims_presets_have_the_settings_of_the_work_they_follow(task: str, preset: str) -> None:
+    """Every job has them, whatever the preset sweeps."""
+    expected: dict[str, Any] = SORT_OF_CLEVR_OF_MITTAL_ET_AL
+    if task != "sort_of_clevr":
+        keys = "backbone.d_model backbone.n_layers backbone.d_feed_forward optim.lr optim.clip_norm train.batch_size"
+        of_task = dict(zip([*keys.split(), "train.max_steps"], TASKS_OF_CSORDAS_ET_AL[task], strict=True))
+        expected = of_task | {
+            "backbone.n_heads": 8,
+            "backbone.n_decoder_layers": None,
+            "backbone.dropout": 0.1,
+            "backbone.embedding_dropout": 0.1,
+            "backbone.norm_placement": "post",
+            "backbone.tied_output": True,
+            "optim.name": "adam",
+            "optim.betas": [0.9, 0.999],
+            "optim.schedule": "constant",
+        }
+    found = jobs_of([f"experiment=park2024/{preset}"])
+    assert {job["task"]["name"] for job in found} == {task}
+    for job in found:
+        assert {key: value_at(job, key) for key in expected} == expected

@@ -145,6 +145,12 @@ def test_different_settings_never_meet_in_one_mean(made: Make, configs: dict, tm
     by_rate = Report(title="t", rows=["model", "optim.lr"], columns={"ood": OOD})
     assert list(table_of(tmp_path / "runs", by_rate).cells) == ["linear, 0.001", "linear, 0.5"]
     assert list(table_of(tmp_path / "runs").cells) == ["lr=0.001", "lr=0.5"]
+    # a key that the label of the task holds, where the task is no key of the rows
+    made("linear", 2, config={"task": configs["linear"]["task"] | {"length_cutoff": 30}})
+    selection = select_glob(str(tmp_path / "runs"))
+    report = plain_report(selection, rows=["model", "optim.lr", "task.length_cutoff"])
+    found = list(table_of(tmp_path / "runs", report).cells)
+    assert found[::2] == ["linear, lr=0.001, length_cutoff=40", "linear, lr=0.001, length_cutoff=30"]
 
 
 def test_the_same_seed_twice_is_refused(made: Make, configs: dict, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ from scipy.stats import binom
 from support.small_runs import SMALL_SCAN
 from support.written_runs import OOD, a_run
 
-from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Average, Report, Success
 from attnlab.config.run_identity import run_folder
+from attnlab.launch.train_cli import train_main
+from attnlab.learn.success_threshold import success_problems
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.failures.count_failures import clopper_pearson, count_failures, require_success
+from attnlab.report.failures.count_failures import clopper_pearson, count_failures
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.failures.failure_tables import failure_tables
 from attnlab.report.failures.failure_tests import fisher
@@ -162,6 +164,9 @@ def test_tests_that_cannot_be_made_are_named(runs: Any) -> None:
     two = runs("vanilla", ("OutOfMemoryError: no", None))
     assert "no test between rows: vanilla has no run that counts" in counted([*one, *two], against="vanilla").notes
     assert any("names no validation" in note for note in counted(one, validation=None).notes)
+    two = runs("other", (0.9, None))
+    (two[0].folder / "metrics.csv").write_text("step,name,value\n")
+    assert any("no log-rank test: only linear has validations" in note for note in counted([*one, *two]).notes)
     said = counted(one, validation="val/ood/sequence_accuracy").notes
     assert f"no time to success: no run has logged val/ood/sequence_accuracy; nearest: {VAL}" in said
     (one[0].folder / "metrics.csv").unlink()
@@ -195,6 +200,8 @@ def test_a_perplexity_succeeds_below_its_threshold(runs: Any) -> None:
     [
         ({"column": "oodd", "at_least": 60}, "no column oodd; nearest: ood"),
         ({"column": "both", "at_least": 60}, "both is a mean of columns"),
+        ({"column": "ood", "at_least": 0.6}, "percent: expected 1 to 100, found 0.6"),
+        ({"column": "ood", "at_least": 60, "validation": "test/ood/x"}, "expected a metric of the validation"),
         ({"column": "ood"}, "expected one of at_least and at_most"),
         ({"column": "ood", "at_least": 60, "at_most": 70}, "expected one of"),
         ({"column": "ood", "at_most": 60}, "higher is better in ood .*; set at_least"),
@@ -202,11 +209,17 @@ def test_a_perplexity_succeeds_below_its_threshold(runs: Any) -> None:
         ({"column": "ood", "at_least": 60, "validation": "val/loss"}, "the unit of validation=val/loss is loss"),
     ],
 )
-def test_wrong_thresholds_are_refused(runs: Any, success: dict[str, Any], said: str) -> None:
+def test_wrong_thresholds_are_named(success: dict[str, Any], said: str) -> None:
     both = Average(name="both", of=["ood"])
     report = Report(title="t", columns={"ood": OOD, "size": "parameters"}, average=both, success=Success(**success))
-    with pytest.raises(ConfigError, match=said):
-        require_success(make_table(report, runs("linear", (0.9, None))))
+    assert re.search(said, "".join(success_problems(report)))
+
+
+def test_a_wrong_threshold_is_refused_before_training(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["experiment=park2024/table2_sort_of_clevr_small", "report.success.validation=val/unary/accuracyy"]
+    assert train_main(words) == 2
+    said = capsys.readouterr().err
+    assert "nothing was run" in said and "the unit of validation=val/unary/accuracyy is accuracyy" in said
 
 
 def test_a_report_counts_failures_in_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

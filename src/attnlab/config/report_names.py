@@ -1,4 +1,4 @@
-"""Rows of an experiment's report, and the names of rows and columns that its declared analysis uses.
+"""Rows of an experiment's report, and the names of rows and columns that its hypotheses use.
 
 A wrong name is refused before the first run: corrected later, the hypothesis would no longer be declared before.
 """
@@ -34,7 +34,7 @@ def row_name(report: Report, config: Mapping[str, Any]) -> str:
 def require_known_names(
     block: Mapping[str, Any] | None, configs: Sequence[Mapping[str, Any]], argv: Sequence[str]
 ) -> None:
-    """Checks the rows and columns that hypotheses and the success of an experiment name.
+    """Checks the rows and columns that the hypotheses of an experiment name.
 
     Args:
         block: the `report:` block, of the right types.
@@ -48,11 +48,9 @@ def require_known_names(
         return
     report = build(Report, block)
     columns = [*map(str, report.columns), *([report.average.name] if report.average else [])]
-    asked = [("hypotheses", one.column) for one in report.hypotheses]
-    asked += [("success", report.success.column)] if report.success else []
     problems = [
-        f"report.{key}: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"
-        for key, name in asked
+        f"report.hypotheses: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"
+        for name in (one.column for one in report.hypotheses)
         if name not in columns
     ]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]

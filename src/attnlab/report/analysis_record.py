@@ -66,7 +66,8 @@ class SpentRuns(Record):
     settings: number of different settings, seeds aside.
     values:   number of values that each key takes in them, of keys with several.
     states:   number of runs by state.
-    hours:    training time of the finished ones.
+    hours:    training time, of unfinished runs until their last checkpoint.
+    untimed:  number of runs whose training time is not known, so that it is not in `hours`.
     """
 
     task: str
@@ -75,6 +76,7 @@ class SpentRuns(Record):
     values: dict[str, Integral] = field(default_factory=dict)
     states: dict[str, Integral]
     hours: Real
+    untimed: Integral = 0
 
     @property
     def runs(self) -> int:

@@ -1,12 +1,15 @@
 """Choice among the values tried: by a validation metric (`report.chosen_by`), else by the numbers shown.
 
 With `best_over` a cell shows the value with the best mean of that metric over seeds. Without `best_over` every value is
-a row, and a note names the row with the best mean.
+a row, and a note names the row with the best mean. Means are compared over the seeds that all values have; a value at
+which a run diverged is not chosen while there is another.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from attnlab.config.check import ConfigError
+from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import Report
 from attnlab.learn.metric_units import lower_is_better, number, unit_of
 from attnlab.report.read_runs import FoundRun
@@ -38,12 +41,8 @@ def chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Se
         found = list(cells.values())
         sign = -1 if lower_is_better(found[0].column.metric) else 1
         return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
-    measured = _means(report.chosen_by, runs)
-    if not measured:
-        _require_unfinished(report.chosen_by, runs)
-        return next(iter(cells.values()))
-    best = _best(report.chosen_by, measured)
-    return cells[best[0]].taken_by(_how(report.chosen_by, measured, best, len(runs)))
+    compared = _compare(report.chosen_by, runs)
+    return next(iter(cells.values())) if compared is None else cells[compared.best[0]].taken_by(compared.how())
 
 
 def row_sentences(report: Report, rows: Mapping[str, Sequence[FoundRun]]) -> list[str]:
@@ -54,15 +53,12 @@ def row_sentences(report: Report, rows: Mapping[str, Sequence[FoundRun]]) -> lis
     """
     if report.chosen_by is None or report.best_over:
         return []
-    measured = _means(report.chosen_by, rows)
-    if not measured:
-        _require_unfinished(report.chosen_by, rows)
+    found = _compare(report.chosen_by, rows)
+    if found is None:
         return []
-    best = _best(report.chosen_by, measured)
-    found = f"{_shown(report.chosen_by, measured[best[0]])} {_among(measured, len(rows))}"
-    if len(best) > 1:
-        return [f"{report.chosen_by} does not choose between {'; '.join(best)} ({found})"]
-    return [f"chosen by {report.chosen_by}: {best[0]} ({found})"]
+    if len(found.best) > 1:
+        return [f"{found.metric} does not choose between {'; '.join(found.best)} ({found.mean} {found.among})"]
+    return [f"chosen by {found.metric}: {found.best[0]} ({found.mean} {found.among})"]
 
 
 def chosen_sentences(chosen: Mapping[str, Cell]) -> list[str]:
@@ -75,37 +71,57 @@ def chosen_sentences(chosen: Mapping[str, Cell]) -> list[str]:
     return lines
 
 
-def _means(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> dict[str, float]:
-    """The mean of a metric over the runs of each group; groups without a number are left out."""
-    values = {name: [run.value(metric) for run in runs] for name, runs in groups.items()}
-    known = {name: [value for value in found if value is not None] for name, found in values.items()}
-    return {name: mean(found) for name, found in known.items() if found}
+@dataclass(frozen=True)
+class _Comparison:
+    """The values tried, compared by a metric.
+
+    best:  values with the best mean, in the order in which they were tried.
+    mean:  of the best.
+    among: how many values were compared, and over which seeds, in words.
+    """
+
+    metric: str
+    best: Sequence[str]
+    mean: str
+    among: str
+
+    def how(self) -> str:
+        """What chose, in words: `val/accuracy 87.3 %, among 5 values`, with ties."""
+        text = f"{self.metric} {self.mean}, {self.among}"
+        return text + (f"; equal there, and tried later: {'; '.join(self.best[1:])}" if len(self.best) > 1 else "")
 
 
-def _best(metric: str, measured: Mapping[str, float]) -> list[str]:
-    """The groups with the best mean, in the order in which they were tried."""
+def _compare(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> _Comparison | None:
+    """The values by their means over common seeds; None while no run has a number.
+
+    Raises:
+        TableError: runs are finished and none has the metric, or no seed is common to the values.
+    """
+    having = {name: known for name, runs in groups.items() if (known := _by_seed(metric, runs))}
+    if not having:
+        if done := [run for runs in groups.values() for run in runs if run.state == "finished"]:
+            raise TableError(f"report.chosen_by={metric}: no finished run has it ({done[0].lacking(metric)})")
+        return None
+    # where runs diverge at every value, all of them are compared
+    sound = {name: known for name, known in having.items() if not any(run.diverged for run in groups[name])} or having
+    common = set.intersection(*(set(known) for known in sound.values()))
+    if not common:
+        raise TableError(f"report.chosen_by={metric}: no seed has it at all values ({listed(sound, 8)})")
+    means = {name: mean([known[seed] for seed in sorted(common, key=str)]) for name, known in sound.items()}
     take: Callable[..., float] = min if lower_is_better(metric) else max
-    best = take(measured.values())
-    return [name for name, value in measured.items() if value == best]
+    top, unit = take(means.values()), unit_of(metric)
+    among = [f"among {len(groups)} values"]
+    if lacking := len(groups) - len(having):
+        among.append(f"{lacking} without a number")
+    if diverged := len(having) - len(sound):
+        among.append(f"{diverged} with a run that diverged")
+    if any(set(known) != common for known in sound.values()):
+        among.append(f"over the {counted(len(common), 'seed')} that all of them have")
+    shown = f"{number(top, unit.name)} {unit.sign}".rstrip()
+    return _Comparison(metric, [name for name, value in means.items() if value == top], shown, ", ".join(among))
 
 
-def _how(metric: str, measured: Mapping[str, float], best: Sequence[str], tried: int) -> str:
-    """What chose, in words: `val/accuracy 87.3 %, among 5 values`, with ties and values without a number."""
-    text = f"{metric} {_shown(metric, measured[best[0]])}, {_among(measured, tried)}"
-    return text + (f"; equal there, and tried later: {'; '.join(best[1:])}" if len(best) > 1 else "")
-
-
-def _shown(metric: str, value: float) -> str:
-    unit = unit_of(metric)
-    return f"{number(value, unit.name)} {unit.sign}".rstrip()
-
-
-def _among(measured: Mapping[str, float], tried: int) -> str:
-    return f"among {tried} values" + (f", {tried - len(measured)} without a number" if len(measured) < tried else "")
-
-
-def _require_unfinished(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> None:
-    """Raises a TableError if a run is finished, which should have the metric."""
-    done = [run for runs in groups.values() for run in runs if run.state == "finished"]
-    if done:
-        raise TableError(f"report.chosen_by={metric}: no finished run has it ({done[0].lacking(metric)})")
+def _by_seed(metric: str, runs: Sequence[FoundRun]) -> dict[tuple[int | None, int], float]:
+    """The numbers of some runs by data seed and seed."""
+    values = {(run.data_seed, run.seed): run.value(metric) for run in runs}
+    return {seeds: value for seeds, value in values.items() if value is not None}

@@ -15,20 +15,21 @@ from attnlab.config.report_block import Picture
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import headlines
+from attnlab.learn.success_threshold import success_problems
 from attnlab.report import data_seed_section, flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
-from attnlab.report.failures.count_failures import count_failures, require_success
-from attnlab.report.hypothesis_answers import answers, sentence
+from attnlab.report.failures.count_failures import count_failures
+from attnlab.report.hypothesis_answers import answer_lines, answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
 from attnlab.report.table_types import Table
-from attnlab.report.table_writers import compared, latex, markdown, record
+from attnlab.report.table_writers import comparison_lines, latex, markdown, record
 from attnlab.report.tuning_budget import budget_lines, spent_runs
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
@@ -171,8 +172,8 @@ def _sentences(
 ) -> dict[str, list[str]]:
     """The sentences below a table, by their headings."""
     return {
-        "Hypotheses": [sentence(answer) for answer in answers(table)],
-        "Differences over seeds": [compared(comparison, table) for comparison in comparisons],
+        "Hypotheses": answer_lines(answers(table)),
+        "Differences over seeds": comparison_lines(comparisons, table),
         "Data seeds": data_seed_section.sentences(table),
         "Without a number": [*problems(table, selection.skipped), *undrawn],
         "To know": [*filter(None, [selection.left_out]), *notes(table)],
@@ -195,7 +196,8 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
         report = replace(report, highlight=options.highlight)
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
-    require_success(table)
+    if wrong := success_problems(report):
+        raise ConfigError(wrong, "report.py")
     if options.highlight:
         table.require_row(f"highlight={options.highlight}", options.highlight)
     elif table.report.highlight and not selection.words:

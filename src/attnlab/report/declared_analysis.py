@@ -31,9 +31,12 @@ def declaration(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> st
     return f"declared before the {all_runs}, commit {commits}{since}"
 
 
-def declared_number(table: Table) -> int:
-    """The largest number of hypotheses that any run of a table was begun under."""
-    return max((len(report.hypotheses) for run in table.runs for report, _ in _records(run)), default=0)
+def declared_hypotheses(table: Table) -> list[Hypothesis]:
+    """All hypotheses that runs of a table were begun under, each once."""
+    found: list[Hypothesis] = []
+    for run in table.runs:
+        found += [one for report, _ in _records(run) for one in report.hypotheses if one not in found]
+    return found
 
 
 def _changed(then: Report, now: Report) -> list[str]:

@@ -2,13 +2,13 @@
 
 A hypothesis says that one row differs from another in a column, in a direction and by more than a threshold. It is
 tested with the differences over the seeds that both rows have, by the two-sided paired t-test of `statistics.paired`
-against the threshold. The p-values are corrected by Holm's method over all hypotheses that the experiment declares,
-also those that have no runs yet or were removed after the runs. A hypothesis is supported where the mean difference is
-beyond the threshold in the claimed direction and the corrected p-value is at most 0.05. Below five common seeds there
-is no test, nor where the differences are equal.
+against the threshold. The p-values are corrected by Holm's method over all hypotheses that the experiment declares or
+that its runs were begun under: also those that have no runs yet, or were removed or changed after the runs. A
+hypothesis is supported where the mean difference is beyond the threshold in the claimed direction and the corrected
+p-value is at most 0.05. Below five common seeds there is no test, nor where the differences are equal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 from attnlab.config.message_text import counted
@@ -16,10 +16,10 @@ from attnlab.config.report_block import Hypothesis
 from attnlab.learn.metric_units import lower_is_better, number
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.data_seeds import paired_on_data
-from attnlab.report.declared_analysis import declaration, declared_number
-from attnlab.report.failures.count_failures import reaches
+from attnlab.report.declared_analysis import declaration, declared_hypotheses
+from attnlab.report.failures.count_failures import mixed_rows
 from attnlab.report.read_runs import FoundRun
-from attnlab.report.statistics import FEWEST, LEVEL, PairedDifference, holm, p_text
+from attnlab.report.statistics import FEWEST, LEVEL, NORMAL, PairedDifference, holm, p_text
 from attnlab.report.table_types import Cell, Column, Table
 from attnlab.report.test_set_error import measured_runs
 
@@ -31,15 +31,16 @@ def answers(table: Table) -> list[HypothesisAnswer]:
     columns = {column.name: column for column in table.columns}
     asked = [(one, columns[one.column]) for one in table.report.hypotheses]
     tested = [_difference(table, one, column) for one, column in asked]
-    # ones that were declared and are no longer asked count as well
-    dropped = [1.0] * max(0, declared_number(table) - len(asked))
-    corrected = holm([1.0 if not found or found.p is None else found.p for found in tested] + dropped)
+    # hypotheses that were declared and are no longer asked count as well
+    dropped = [one for one in declared_hypotheses(table) if one not in table.report.hypotheses]
+    corrected = holm([1.0 if not found or found.p is None else found.p for found in tested] + [1.0] * len(dropped))
     return [_answer(table, *asked[at], tested[at], corrected[at], len(corrected)) for at in range(len(asked))]
 
 
-def sentence(answer: HypothesisAnswer) -> str:
-    """A hypothesis and its answer in one line."""
-    return f"{answer.verdict}: {answer.said} ({answer.reason}; {answer.declared})"
+def answer_lines(found: Sequence[HypothesisAnswer]) -> list[str]:
+    """A sentence for each hypothesis and its answer; where one was tested, also on the assumption behind the test."""
+    lines = [f"{answer.verdict}: {answer.said} ({answer.reason}; {answer.declared})" for answer in found]
+    return [*lines, NORMAL] if any(answer.p is not None for answer in found) else lines
 
 
 def _difference(table: Table, asked: Hypothesis, column: Column) -> PairedDifference | None:
@@ -109,15 +110,7 @@ def _answer(
     beyond_it = sign * found.mean > asked.threshold
     if corrected <= LEVEL and not beyond_it:
         p += "; the test speaks against it"
-    if mixed := _mixed(table, column, rows):
+    if mixed := mixed_rows(table, column.name, rows):
         p += f"; seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
     verdict = SUPPORTED if corrected <= LEVEL and beyond_it else NOT_SUPPORTED
     return replace(answer, verdict=verdict, reason=f"{reason}; {p}", p=found.p, corrected=corrected)
-
-
-def _mixed(table: Table, column: Column, rows: Mapping[str, Mapping[int, float]]) -> list[str]:
-    """The rows in which some seeds reach the declared threshold of the column, and others do not."""
-    success = table.report.success
-    if success is None or success.column != column.name:
-        return []
-    return [row for row, values in rows.items() if len({reaches(success, value) for value in values.values()}) > 1]

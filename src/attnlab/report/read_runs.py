@@ -34,6 +34,7 @@ class FoundRun:
     damaged: lines of metrics.csv that were left out when it was read.
     data: version and hash of the data that it was trained on.
     declared: analyses that the run was trained under, each with the step and commit of its first record.
+    trained: seconds of training, of an unfinished run until its last checkpoint; None = not known.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class FoundRun:
     damaged: int = 0
     data: Mapping[str, Any] = field(default_factory=dict)
     declared: Sequence[Mapping[str, Any]] = ()
+    trained: float | None = None
 
     @property
     def seed(self) -> int:
@@ -148,8 +150,10 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
     every = (expected or {}).get("train", {}).get("log_every", 0)
-    declared, data = status.get("declared", []), _data_of(status, result)
-    return FoundRun(folder, config, *_state(config, status, result), result, every, declared=declared, data=data)
+    more = {"declared": status.get("declared", []), "data": _data_of(status, result)}
+    seconds = result.get("seconds", status.get("seconds"))
+    trained = as_float(seconds) if isinstance(seconds, (int, float)) and not problem("seconds", seconds) else None
+    return FoundRun(folder, config, *_state(config, status, result), result, every, **more, trained=trained)
 
 
 def _data_of(status: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[str, Any]:

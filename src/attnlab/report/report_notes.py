@@ -8,6 +8,7 @@ from typing import Any, cast
 from attnlab.config.message_text import counted, listed
 from attnlab.report.build_table import runs_by_row, value_of
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
+from attnlab.report.failures.count_failures import mixed_rows
 from attnlab.report.length_tables import warnings
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
@@ -77,13 +78,24 @@ def notes(table: Table) -> list[str]:
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})
     lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
-    lines += [*unknown_errors(table), *warnings(table)]
+    lines += [*unknown_errors(table), *warnings(table), *_mixed(table)]
     lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} {run.damaged}" for run in runs if run.damaged]
     lines += [f"damaged lines of metrics.csv that are left out: {listed(torn)}"] if torn else []
     if table.published is not None and (trials := table.published.trials):
         lines.append(f"published values are means over {trials} trials ({table.published.paper})")
     return lines
+
+
+def _mixed(table: Table) -> list[str]:
+    """A sentence on the rows whose seeds fail and succeed, of which a t interval says little."""
+    success = table.report.success
+    if success is None or not (rows := mixed_rows(table, success.column, table.cells)):
+        return []
+    return [
+        f"in {success.column}, seeds of {' and '.join(rows)} fail and succeed, so their differences to other rows are "
+        "not normal, as t intervals and tests assume: see Failures"
+    ]
 
 
 def _distinct(values: Iterable[Any]) -> list[str]:

@@ -176,8 +176,10 @@ def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]
 
 def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
     """Names of rows: task, model, and the keys that vary within them: `scan-simple, linear, lr=0.001`."""
-    names = {}
-    for members in _by_task_and_model(runs).values():
+    names, groups = {}, defaultdict(list)
+    for run in runs:
+        groups[tuple(value_of(key, run) for key in keys if key in ("task", "model"))].append(run)
+    for members in groups.values():
         varied = {key for key in keys if len({show(value_of(key, run)) for run in members}) > 1}
         for run in members:
             given = {key: show(value_of(key, run)) for key in keys}

@@ -9,6 +9,7 @@ FEWEST = 5
 """seeds that an interval and a test need"""
 LEVEL = 0.05
 """of tests; intervals cover 1 - LEVEL"""
+NORMAL = "t intervals and paired t-tests assume that the differences are normal"
 EQUAL = 1e-9
 """share of the differences that rounding may leave between equal ones"""
 

@@ -15,7 +15,7 @@ from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.length_tables import beside, markdown_lengths
 from attnlab.report.read_runs import short_name
-from attnlab.report.statistics import p_text
+from attnlab.report.statistics import NORMAL, p_text
 from attnlab.report.table_types import Cell, Table
 from attnlab.report.test_set_error import error_text
 
@@ -93,7 +93,13 @@ def row_head(table: Table) -> str:
     return ", ".join(keys) if len(keys) <= 3 else "run"
 
 
-def compared(comparison: Comparison, table: Table) -> str:
+def comparison_lines(comparisons: Sequence[Comparison], table: Table) -> list[str]:
+    """A sentence for each comparison; where one has a t interval, also on the assumption behind it."""
+    assumed = [NORMAL] if any(comparison.p is not None for comparison in comparisons) else []
+    return [*(_compared(comparison, table) for comparison in comparisons), *assumed]
+
+
+def _compared(comparison: Comparison, table: Table) -> str:
     """A comparison in one sentence: the difference, its interval, the method, the test and every seed."""
     unit = next(column.unit for column in table.columns if column.name == comparison.column)
     values = comparison.difference, comparison.low, comparison.high

@@ -22,7 +22,8 @@ def spent_runs(runs: Sequence[FoundRun]) -> list[SpentRuns]:
     Args:
         runs: of a table; missing ones name the folders where others may lie.
     """
-    found = {run.folder.resolve(): run for run in runs if run.state != "missing"}
+    # a run of other settings than the table's is read again: here it counts as the run that it is
+    found = {run.folder.resolve(): run for run in runs if run.state not in ("missing", "other settings")}
     folders: dict[tuple[str, str], set[Path]] = defaultdict(set)
     for run in runs:
         # <runs>/<task and split>/<model>/<tag>/seed<k>
@@ -56,7 +57,8 @@ def _spent(task: str, model: str, runs: Sequence[FoundRun], unreadable: int) -> 
         settings=len(settings),
         values={key: len({repr(value_of(key, run)) for run in runs}) for key in keys},
         states=dict(states),
-        hours=math.fsum(run.value("seconds") or 0.0 for run in runs) / 3600,
+        hours=math.fsum(run.trained or 0.0 for run in runs) / 3600,
+        untimed=sum(run.trained is None for run in runs),
     )
 
 
@@ -68,7 +70,8 @@ def budget_lines(spent: Sequence[SpentRuns]) -> list[str]:
         values = [f"{key}: {count} values" for key, count in one.values.items()]
         settings = counted(one.settings, "setting") + (f" ({listed(values, 6)})" if values else "")
         states = listed([f"{count} {state}" for state, count in one.states.items()])
-        runs = f"{counted(one.runs, 'run')} ({states}), {one.hours:.2f} hours of training"
+        untimed = f", without {one.untimed} whose time is not known" if one.untimed else ""
+        runs = f"{counted(one.runs, 'run')} ({states}), {one.hours:.2f} hours of training{untimed}"
         lines.append(f"{one.model} on {one.task}: {settings}, {runs}")
         tried[one.task][one.model] = one.settings
     for task, counts in tried.items():

@@ -73,7 +73,8 @@ def fit(run: RunContext) -> None:
     """
     order = batch_order(run.config, run.prepared)
     module = TrainingModule(run.config, run.network, run.prepared.spec)
-    max_steps, own = steps_of(run.config.train), own_callbacks(run, order)
+    max_steps = steps_of(run.config.train)
+    own = [Clock(time.monotonic), *own_callbacks(run, order)]
     save = Checkpoint(
         run.config.train.checkpoint_every,
         max_steps,
@@ -83,7 +84,7 @@ def fit(run: RunContext) -> None:
         run.identity,
     )
     # the checkpoint is last, since it saves the state of the others
-    train(run, module, order, [Clock(time.monotonic), TrainProgress(run.reporter, max_steps), *own, save])
+    train(run, module, order, [TrainProgress(run.reporter, max_steps), *own, save])
 
 
 def train(
@@ -132,8 +133,9 @@ def train(
 
 
 def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None:
-    """After a checkpoint is written: record its step, and remove best weights that it does not name any more."""
-    run.folder.set_status("running", step=step)
+    """After a checkpoint is written: record its step and time, and remove best weights that it does not name."""
+    seconds = sum(callback.seconds for callback in own if isinstance(callback, Clock))
+    run.folder.set_status("running", step=step, seconds=round(seconds, 3))
     for callback in own:
         if isinstance(callback, Validation):
             callback.drop_former()

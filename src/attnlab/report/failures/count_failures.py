@@ -6,23 +6,20 @@ that failed for another reason, such as a lack of memory.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attnlab.config.check import ConfigError
-from attnlab.config.message_text import hint, listed
+from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Success
-from attnlab.learn.metric_units import SHARE, lower_is_better, problem, scaled, unit_of
+from attnlab.learn.metric_units import problem, scaled
+from attnlab.learn.success_threshold import reaches
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Table
-
-SLACK = 1e-9
-"""share of a threshold that rounding may take: a recorded 0.58 is 57.99999999999999 percent"""
 
 
 def clopper_pearson(count: int, n: int) -> tuple[float, float]:
@@ -32,46 +29,6 @@ def clopper_pearson(count: int, n: int) -> tuple[float, float]:
 
     found = binomtest(count, n).proportion_ci(method="exact")
     return float(found.low), float(found.high)
-
-
-def reaches(success: Success, value: float) -> bool:
-    """Whether a number in the unit of the column reaches the threshold."""
-    if success.at_least is not None:
-        return value >= success.at_least - SLACK * abs(success.at_least)
-    assert success.at_most is not None, "checked by require_success"
-    return value <= success.at_most + SLACK * abs(success.at_most)
-
-
-def require_success(table: Table) -> None:
-    """Checks `report.success` against the columns of a table.
-
-    Raises:
-        ConfigError: no such column, a mean of columns, no threshold or two, a threshold on the wrong side, or a
-            validation in another unit.
-    """
-    success = table.report.success
-    if success is None:
-        return
-    columns = {column.name: column for column in table.columns}
-    column = columns.get(success.column)
-    if column is None:
-        found = f"no column {success.column}{hint(nearest(success.column, columns))}; columns: {listed(columns)}"
-    elif column.of:
-        found = f"{column.name} is a mean of columns, whose runs may differ; name one of them: {listed(column.of)}"
-    elif (success.at_least is None) == (success.at_most is None):
-        found = "expected one of at_least and at_most"
-    elif (success.at_most is not None) != lower_is_better(column.metric):
-        better, key = ("lower", "at_most") if lower_is_better(column.metric) else ("higher", "at_least")
-        found = f"{better} is better in {column.name} ({column.metric}); set {key}"
-    elif success.validation and not success.validation.startswith("val/"):
-        found = f"validation={success.validation}: expected a metric of the validation, val/..."
-    elif column.unit == SHARE.name and not 0 < (success.at_least or success.at_most or 0) <= 100:
-        found = f"the threshold is in the unit of {column.name}, percent: expected a number above 0 and at most 100"
-    elif success.validation and (unit := unit_of(success.validation).name) != column.unit:
-        found = f"the unit of validation={success.validation} is {unit}, the unit of {column.name} is {column.unit}"
-    else:
-        return
-    raise ConfigError([f"report.success: {found}"], "report.py")
 
 
 @dataclass
@@ -113,6 +70,15 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
         notes=_special(rows) + _without_times(success, table, rows, times),
     )
     return with_tests(report, times, against)
+
+
+def mixed_rows(table: Table, column: str, rows: Iterable[str]) -> list[str]:
+    """The rows in which some seeds reach the declared threshold of a column and others do not."""
+    success = table.report.success
+    if success is None or success.column != column:
+        return []
+    cells = {row: table.cells.get(row, {}).get(column) for row in rows}
+    return [row for row, cell in cells.items() if cell and len({reaches(success, v) for v in cell.values.values()}) > 1]
 
 
 def times_to_success(table: Table, success: Success) -> dict[str, Times]:

@@ -38,7 +38,7 @@ def with_tests(report: SuccessReport, times: Mapping[str, Times | None], against
     if own is not None and known:
         ranks = _corrected({row: log_rank(found, own) for row, found in known.items()})
     elif any(times.values()):
-        lacks = _few([*known]) if own else f"{base.row} has no validation"
+        lacks = f"only {base.row} has validations" if own else f"{base.row} has no validation"
         notes.append(f"no log-rank test: {lacks}")
     rows = [replace(row, fisher=fishers.get(row.row), log_rank=ranks.get(row.row)) for row in report.rows]
     return replace(report, against=base.row, rows=rows, notes=[*notes, *report.notes])
