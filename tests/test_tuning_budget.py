@@ -13,7 +13,7 @@ from attnlab.report.tuning_budget import budget_lines, spent_runs
 
 def test_failed_and_abandoned_runs_are_counted_with_their_hours(tmp_path: Path) -> None:
     place = tmp_path / "scan-length26"
-    spent = [("finished", {}), ("failed", {"seconds": 1800.0}), ("stopped", {"seconds": "a word"}), ("running", {})]
+    spent = [("finished", {}), ("failed", {"seconds": 1800.0}), ("stopped", {"seconds": None}), ("running", {})]
     for model, rates in {"linear": (0.1, 0.2), "vanilla": (0.1,)}.items():
         config = compose_config([*SMALL_SCAN, f"model={model}"])
         for rate in rates:

@@ -31,6 +31,14 @@ def row_name(report: Report, config: Mapping[str, Any]) -> str:
     return str(report.row_names.get(joined, joined))
 
 
+def unknown_column(report: Report, key: str, name: str) -> list[str]:
+    """A problem if a key of the report names no column of it, with the nearest one; else empty."""
+    columns = [*map(str, report.columns), *([report.average.name] if report.average else [])]
+    if name in columns:
+        return []
+    return [f"report.{key}: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"]
+
+
 def require_known_names(
     block: Mapping[str, Any] | None, configs: Sequence[Mapping[str, Any]], argv: Sequence[str]
 ) -> None:
@@ -47,12 +55,7 @@ def require_known_names(
     if block is None:
         return
     report = build(Report, block)
-    columns = [*map(str, report.columns), *([report.average.name] if report.average else [])]
-    problems = [
-        f"report.hypotheses: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"
-        for name in (one.column for one in report.hypotheses)
-        if name not in columns
-    ]
+    problems = [line for one in report.hypotheses for line in unknown_column(report, "hypotheses", one.column)]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):
         rows = list(dict.fromkeys(row_name(report, config) for config in configs))

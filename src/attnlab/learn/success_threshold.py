@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attnlab.config.message_text import hint, listed
-from attnlab.config.nearest_word import nearest
+from attnlab.config.message_text import listed
 from attnlab.config.report_block import Report, Success
+from attnlab.config.report_names import unknown_column
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import SHARE, lower_is_better, unit_of
 
@@ -30,12 +30,11 @@ def success_problems(block: Report | Mapping[str, Any] | None) -> list[str]:
     report = block if isinstance(block, Report) or block is None else build(Report, block)
     if report is None or report.success is None:
         return []
-    success, name, means = report.success, report.success.column, report.average
-    columns = [*map(str, report.columns), *([means.name] if means else [])]
-    if name not in columns:
-        return [f"report.success: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"]
-    if name not in report.columns:
-        of = listed(means.of) if means else ""
+    success, name = report.success, report.success.column
+    if unknown := unknown_column(report, "success", name):
+        return unknown
+    if report.average and name == report.average.name:
+        of = listed(report.average.of)
         return [f"report.success: {name} is a mean of columns, whose runs may differ; name one of them: {of}"]
     given = report.columns[name]
     found = _problem(success, given["metric"] if isinstance(given, Mapping) else given)

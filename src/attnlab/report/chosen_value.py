@@ -107,7 +107,7 @@ def _compare(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> _Comparis
     common = set.intersection(*(set(known) for known in sound.values()))
     if not common:
         raise TableError(f"report.chosen_by={metric}: no seed has it at all values ({listed(sound, 8)})")
-    means = {name: mean([known[seed] for seed in sorted(common, key=str)]) for name, known in sound.items()}
+    means = {name: mean([known[seed] for seed in common]) for name, known in sound.items()}
     take: Callable[..., float] = min if lower_is_better(metric) else max
     top, unit = take(means.values()), unit_of(metric)
     among = [f"among {len(groups)} values"]

@@ -18,11 +18,10 @@ from attnlab.learn.metric_units import headlines
 from attnlab.learn.success_threshold import success_problems
 from attnlab.report import data_seed_section, flat_lines
 from attnlab.report import report_record as records
-from attnlab.report.analysis_record import Comparison
 from attnlab.report.build_table import make_table
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.failures.count_failures import count_failures
-from attnlab.report.hypothesis_answers import answer_lines, answers
+from attnlab.report.hypothesis_answers import answer_lines
 from attnlab.report.page.cli import page_main
 from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
@@ -129,9 +128,6 @@ def _report(argv: Sequence[str]) -> int:
     out = options.out or _folder(selection)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
-    spent = spent_runs(table.runs)
-    lines = _sentences(table, selection, comparisons, undrawn) | {"Tuning budget": budget_lines(spent)}
-    print_report(table, lines, success)
     # without the options that say where it goes
     kept = [word for word in line.words if not word.startswith(("out=", "logger="))]
     again = command_line("python report.py", *kept, *line.others)
@@ -140,14 +136,16 @@ def _report(argv: Sequence[str]) -> int:
         "train_command": selection.command,
         "report_command": again,
         "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "problems": lines["Without a number"],
-        "notes": lines["To know"],
+        "problems": [*problems(table, selection.skipped), *undrawn],
+        "notes": [*filter(None, [selection.left_out]), *notes(table)],
         "origin": origin(table),
         "success": success,
-        "budget": spent,
+        "budget": spent_runs(table.runs),
         "figures": figures,
     }
     report = record(table, comparisons, more)
+    lines = _sentences(report, table)
+    print_report(table, lines, success)
     how = [f"`{one}`" for one in (selection.command, again) if one]
     texts = {
         "table.md": markdown(table, lines | {"How": how}, success),
@@ -167,16 +165,15 @@ def _report(argv: Sequence[str]) -> int:
     return 0
 
 
-def _sentences(
-    table: Table, selection: RunSelection, comparisons: Sequence[Comparison], undrawn: Sequence[str]
-) -> dict[str, list[str]]:
-    """The sentences below a table, by their headings."""
+def _sentences(report: records.ReportFile, table: Table) -> dict[str, list[str]]:
+    """The sentences around a table, by their headings."""
     return {
-        "Hypotheses": answer_lines(answers(table)),
-        "Differences over seeds": comparison_lines(comparisons, table),
-        "Data seeds": data_seed_section.sentences(table),
-        "Without a number": [*problems(table, selection.skipped), *undrawn],
-        "To know": [*filter(None, [selection.left_out]), *notes(table)],
+        "Hypotheses": answer_lines(report.hypotheses or []),
+        "Differences over seeds": comparison_lines(report.comparisons, table),
+        "Data seeds": data_seed_section.sentences(table, report.data_seeds),
+        "Without a number": report.problems,
+        "To know": report.notes,
+        "Tuning budget": budget_lines(report.budget or []),
     }
 
 

@@ -48,11 +48,11 @@ def _within(sets: Sequence[Sequence[float]]) -> float | None:
     return math.sqrt(math.fsum(squares) / free) if free else None
 
 
-def sentences(table: Table) -> list[str]:
+def sentences(table: Table, found: Sequence[DataSeedSpread]) -> list[str]:
     """Sentences on how to read means over several data sets, and one for every cell; none with one data set."""
     units = {column.name: column.unit for column in table.columns}
-    found = [_sentence(one, units[one.column]) for one in spreads(table)]
-    return [READING, *found] if found else []
+    lines = [_sentence(one, units[one.column]) for one in found]
+    return [READING, *lines] if lines else []
 
 
 def _sentence(one: DataSeedSpread, unit: str) -> str:

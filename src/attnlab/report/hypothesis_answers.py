@@ -17,7 +17,7 @@ from attnlab.learn.metric_units import lower_is_better, number
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.data_seeds import paired_on_data
 from attnlab.report.declared_analysis import declaration, declared_hypotheses
-from attnlab.report.failures.count_failures import mixed_rows
+from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.statistics import FEWEST, LEVEL, NORMAL, PairedDifference, holm, p_text
 from attnlab.report.table_types import Cell, Column, Table
@@ -110,7 +110,7 @@ def _answer(
     beyond_it = sign * found.mean > asked.threshold
     if corrected <= LEVEL and not beyond_it:
         p += "; the test speaks against it"
-    if mixed := mixed_rows(table, column.name, rows):
-        p += f"; seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
+    if mixed := mixed_seeds(table, column.name, rows):
+        p += f"; {mixed}"
     verdict = SUPPORTED if corrected <= LEVEL and beyond_it else NOT_SUPPORTED
     return replace(answer, verdict=verdict, reason=f"{reason}; {p}", p=found.p, corrected=corrected)

@@ -150,10 +150,15 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
     every = (expected or {}).get("train", {}).get("log_every", 0)
-    more = {"declared": status.get("declared", []), "data": _data_of(status, result)}
-    seconds = result.get("seconds", status.get("seconds"))
-    trained = as_float(seconds) if isinstance(seconds, (int, float)) and not problem("seconds", seconds) else None
-    return FoundRun(folder, config, *_state(config, status, result), result, every, **more, trained=trained)
+    state, declared, seconds = _state(config, status, result), status.get("declared", []), _seconds_of(status, result)
+    data = _data_of(status, result)
+    return FoundRun(folder, config, *state, result, every, declared=declared, data=data, trained=seconds)
+
+
+def _seconds_of(status: Mapping[str, Any], result: Mapping[str, Any]) -> float | None:
+    """Seconds of training, at the end or at the last checkpoint; None if unknown."""
+    found = result.get("seconds", status.get("seconds"))
+    return None if found is None or problem("seconds", found) else as_float(found)
 
 
 def _data_of(status: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from attnlab.config.message_text import counted, listed
 from attnlab.report.build_table import runs_by_row, value_of
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
-from attnlab.report.failures.count_failures import mixed_rows
+from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.length_tables import warnings
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
@@ -88,14 +88,10 @@ def notes(table: Table) -> list[str]:
 
 
 def _mixed(table: Table) -> list[str]:
-    """A sentence on the rows whose seeds fail and succeed, of which a t interval says little."""
+    """A sentence on the rows whose seeds fail and succeed."""
     success = table.report.success
-    if success is None or not (rows := mixed_rows(table, success.column, table.cells)):
-        return []
-    return [
-        f"in {success.column}, seeds of {' and '.join(rows)} fail and succeed, so their differences to other rows are "
-        "not normal, as t intervals and tests assume: see Failures"
-    ]
+    mixed = mixed_seeds(table, success.column, table.cells) if success else ""
+    return [f"in {success.column}, {mixed}"] if success and mixed else []
 
 
 def _distinct(values: Iterable[Any]) -> list[str]:

@@ -176,10 +176,8 @@ def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]
 
 def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
     """Names of rows: task, model, and the keys that vary within them: `scan-simple, linear, lr=0.001`."""
-    names, groups = {}, defaultdict(list)
-    for run in runs:
-        groups[tuple(value_of(key, run) for key in keys if key in ("task", "model"))].append(run)
-    for members in groups.values():
+    names = {}
+    for members in _grouped(runs, [key for key in ("task", "model") if key in keys]).values():
         varied = {key for key in keys if len({show(value_of(key, run)) for run in members}) > 1}
         for run in members:
             given = {key: show(value_of(key, run)) for key in keys}
@@ -189,10 +187,11 @@ def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _by_task_and_model(runs: Sequence[FoundRun]) -> dict[tuple[str, str], list[FoundRun]]:
+def _grouped(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[tuple[str, ...], list[FoundRun]]:
+    """The runs by their values of some keys."""
     groups = defaultdict(list)
     for run in runs:
-        groups[value_of("task", run), value_of("model", run)].append(run)
+        groups[tuple(value_of(key, run) for key in keys)].append(run)
     return groups
 
 
@@ -205,7 +204,7 @@ def _short(name: str, among: Sequence[str]) -> str:
 
 def varying(runs: Sequence[FoundRun]) -> list[str]:
     """The keys that differ between runs, seeds aside: task, model, and keys that vary within one task and model."""
-    groups = _by_task_and_model(runs)
+    groups = _grouped(runs, ("task", "model"))
     found = [key for part, key in enumerate(("task", "model")) if len({pair[part] for pair in groups}) > 1]
     within: dict[str, None] = {}
     for members in groups.values():

@@ -83,6 +83,11 @@ class Cell:
         return one_length(self.by_length or (), len(self.values))
 
     @property
+    def data_sets(self) -> int:
+        """The number of data seeds of its runs."""
+        return len({seed.data_seed for seed in self.seeds})
+
+    @property
     def values(self) -> dict[int, float]:
         """The numbers by seed; by seed and data seed, where these differ (`ReportSeed.key`)."""
         return {cast(int, seed.key): seed.value for seed in self.seeds if seed.value is not None}

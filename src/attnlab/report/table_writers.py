@@ -32,8 +32,8 @@ def mean_and_sd(cell: Cell) -> str:
         return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
     unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
-    data = len({seed.data_seed for seed in cell.seeds})
-    told = f" ({n if n == total else f'{n} of {total}'}{f', {data} data seeds' if data > 1 else ''})"
+    data = f", {cell.data_sets} data seeds" if cell.data_sets > 1 else ""
+    told = f" ({n if n == total else f'{n} of {total}'}{data})"
     return text + told + beside(cell.one_length)
 
 

@@ -72,13 +72,16 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
     return with_tests(report, times, against)
 
 
-def mixed_rows(table: Table, column: str, rows: Iterable[str]) -> list[str]:
-    """The rows in which some seeds reach the declared threshold of a column and others do not."""
+def mixed_seeds(table: Table, column: str, rows: Iterable[str]) -> str:
+    """A sentence on the rows in which some seeds reach the declared threshold of a column and others do not, so that a
+    t interval says little; empty without such rows."""
     success = table.report.success
     if success is None or success.column != column:
-        return []
-    cells = {row: table.cells.get(row, {}).get(column) for row in rows}
-    return [row for row, cell in cells.items() if cell and len({reaches(success, v) for v in cell.values.values()}) > 1]
+        return ""
+    cells = [cell for row in rows if (cell := table.cells.get(row, {}).get(column))]
+    mixed = [cell.row for cell in cells if len({reaches(success, value) for value in cell.values.values()}) > 1]
+    said = f"seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
+    return said if mixed else ""
 
 
 def times_to_success(table: Table, success: Success) -> dict[str, Times]:
@@ -179,7 +182,7 @@ def _special(rows: Sequence[_Row]) -> list[str]:
         total = len(row.runs) + len(row.left_out)
         parts += [f"{row.cell.row}: {n} of {total} ({state})" for state, n in Counter(row.left_out).items()]
     lines = [f"runs that do not count: {'; '.join(parts)}"] if parts else []
-    if any(len({seed.data_seed for seed in row.cell.seeds}) > 1 for row in rows):
+    if any(row.cell.data_sets > 1 for row in rows):
         lines.append("intervals and tests take all runs as independent, and runs on one of several data sets are alike")
     diverged = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := sum(r.diverged for r in row.runs))]
     return [*lines, f"diverged, so that they fail and enter no mean: {'; '.join(diverged)}"] if diverged else lines
