@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from support.model_cases import distinct_for, network_of
+from support.model_cases import SPECS, distinct_for, network_of
 from support.tensors import masks
 from torch import Tensor, nn
 
-from attnlab.attention.base import State
+from attnlab.attention.base import State, TooLong
 from attnlab.data.batch import SequenceBatch
 from attnlab.learn import greedy_decoding
 from attnlab.learn.example_scores import sequence_scores
@@ -91,6 +91,18 @@ def test_rows_may_be_counted_now_and_then_only(model: str, monkeypatch: pytest.M
     network = network_of(model, "scan", tied_output=False)
     oracle = [0, 1, 5, 7, 3, 6, 2, 7, 1, 1, 0, 4]
     assert check(network, 9, oracle) == oracle
+
+
+@pytest.mark.parametrize("model", ["linear", "vanilla"])
+def test_rows_that_have_ended_may_pass_the_longest_position(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted now and then, ended rows go on to where learned positions end; rows that still write may not."""
+    monkeypatch.setitem(greedy_decoding.CHECK_EVERY, "cpu", 5)
+    network = network_of(model, "scan", tied_output=False, positions="learned")
+    longest = SPECS["scan"].max_output_length
+    oracle = [0, longest, 3]
+    assert check(network, longest + 30, oracle, batch=3) == oracle
+    with pytest.raises(TooLong, match="learned"):
+        check(network, longest + 30, [0, longest + 1, 3], batch=3)
 
 
 @dataclass(frozen=True)

@@ -87,22 +87,24 @@ def untested(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 DROPOUT = (*SMALL_SCAN, "train.max_steps=8", "train.checkpoint_every=3", "model=vanilla", "task.length_cutoff=40")
-PAIR = [
+TRIO = [
     (*DROPOUT, "seed=1", "backbone.dropout=0.1"),
     (*DROPOUT, "seed=2", "backbone.dropout=0.3", "optim.schedule=cosine"),
+    # shares the parameter group of the first
+    (*DROPOUT, "seed=3", "backbone.dropout=0.1", "optim.clip_norm=0.5"),
 ]
 
 
 @pytest.mark.usefixtures("untested")
 def test_a_pack_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped between two checkpoints, with dropout, whose random state goes on."""
-    assert run_pack(configs(tmp_path / "whole", PAIR)) == [0, 0]
+    assert run_pack(configs(tmp_path / "whole", TRIO)) == [0, 0, 0]
     with monkeypatch.context() as during:
         stop_after(5, during)
-        assert run_pack(configs(tmp_path / "parts", PAIR)) == [130, 130]
-    assert RunFolder(folder_of(tmp_path / "parts", *PAIR[0])).status()["state"] == "stopped"
-    assert run_pack(configs(tmp_path / "parts", PAIR)) == [0, 0]
-    for run in PAIR:
+        assert run_pack(configs(tmp_path / "parts", TRIO)) == [130] * 3
+    assert RunFolder(folder_of(tmp_path / "parts", *TRIO[0])).status()["state"] == "stopped"
+    assert run_pack(configs(tmp_path / "parts", TRIO)) == [0, 0, 0]
+    for run in TRIO:
         whole, parts = (folder_of(tmp_path / name, *run) for name in ("whole", "parts"))
         assert (whole / "metrics.csv").read_text() == (parts / "metrics.csv").read_text()
         one, other = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (whole, parts))

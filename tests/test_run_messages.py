@@ -136,5 +136,6 @@ def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
 def test_what_does_not_fit_into_memory_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(error, "runs/seed0") == 1
     said = capsys.readouterr().err
-    assert f"it does not fit into memory ({error}); make it smaller: train.batch_size" in said
+    assert f"it does not fit into memory ({error}); train.max_tokens=4096 takes each batch in pieces" in said
+    assert "or make it smaller: train.batch_size" in said
     assert "Traceback" not in said

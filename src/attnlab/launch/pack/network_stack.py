@@ -6,7 +6,6 @@ if it were alone. Together they are computed by `functional_call` of torch.func,
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +82,7 @@ class NetworkStack:
 
     def given(self, batch: Batch) -> dict[str, Tensor]:
         """Fields of a batch of all members, one after another, with the shape [members, batch, ...]."""
-        return {f.name: getattr(batch, f.name).unflatten(0, (self.size, -1)) for f in fields(batch)}
+        return {name: tensor.unflatten(0, (self.size, -1)) for name, tensor in batch.tensors().items()}
 
     def of_batch(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Losses and penalties [members] of a batch of all members, one after another."""
