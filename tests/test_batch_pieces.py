@@ -94,7 +94,7 @@ def over_two_pieces(device: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Tenso
     def loss(piece: Batch) -> tuple[Tensor, Tensor]:
         return torch.dropout(weight, 0.5, train=True).sum() * piece.counts.sum(), weight.new_zeros(())
 
-    pieces, found = batch.pieces(11), []
+    pieces, found = batch.pieces(14), []
     assert len(pieces) == 2
     for recomputed in (True, False):
         torch.manual_seed(0)

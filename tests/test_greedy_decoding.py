@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from support.model_cases import SPECS, distinct_for, network_of
+from support.model_cases import distinct_for, network_of
 from support.tensors import masks
 from torch import Tensor, nn
 
@@ -93,18 +93,6 @@ def test_rows_may_be_counted_now_and_then_only(model: str, monkeypatch: pytest.M
     assert check(network, 9, oracle) == oracle
 
 
-@pytest.mark.parametrize("model", ["linear", "vanilla"])
-def test_rows_that_have_ended_may_pass_the_longest_position(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted now and then, ended rows go on to where learned positions end; rows that still write may not."""
-    monkeypatch.setitem(greedy_decoding.CHECK_EVERY, "cpu", 5)
-    network = network_of(model, "scan", tied_output=False, positions="learned")
-    longest = SPECS["scan"].max_output_length
-    oracle = [0, longest, 3]
-    assert check(network, longest + 30, oracle, batch=3) == oracle
-    with pytest.raises(TooLong, match="learned"):
-        check(network, longest + 30, [0, longest + 1, 3], batch=3)
-
-
 @dataclass(frozen=True)
 class Rows(State):
     """Which script each row of the batch follows."""
@@ -135,6 +123,26 @@ class Scripted(EncoderDecoder):
         logits[torch.arange(len(rows)), self.second[rows, state.position]] = 1
         logits[torch.arange(len(rows)), self.first[rows, state.position]] = 2
         return logits, DecodeState(state.position + 1, state.layers)
+
+
+class Short(Scripted):
+    """Has no position after the fourth token."""
+
+    def step(self, tokens: Tensor, state: DecodeState) -> tuple[Tensor, DecodeState]:
+        if state.position == 4:
+            raise TooLong("a sequence of 5 positions")
+        return super().step(tokens, state)
+
+
+def test_rows_that_have_ended_may_pass_the_longest_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted now and then, as on a GPU, they go on to where positions end; rows that still write may not."""
+    monkeypatch.setitem(greedy_decoding.CHECK_EVERY, "cpu", 8)
+    scripts = [[2, 3], [4], [5, 6, 7]]
+    inputs = torch.arange(3)[:, None]
+    found = greedy(Short(scripts, [[5] * 20] * 3), inputs, inputs >= 0, 9, END)
+    assert found.tokens.tolist() == [script + [END] * (9 - len(script)) for script in scripts]
+    with pytest.raises(TooLong, match="5 positions"):
+        greedy(Short([[2] * 5, [4], [5]], [[5] * 20] * 3), inputs, inputs >= 0, 9, END)
 
 
 CASES = {  # target without its end, what is written, what is written where the end is forbidden: right, right by oracle

@@ -5,7 +5,7 @@ Padding masks are boolean: True = a real position, and the real positions come f
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ class Batch:
     host_extents: Int[np.ndarray, "B sequences"] | None = None
     """`extents` on the host, where the training stream knows them: reading them from a GPU would wait for it"""
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Any]:
         """The fields that are tensors, by name: all but `host_extents`."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "host_extents"}
 
@@ -118,7 +118,7 @@ class Batch:
 
     def _resized(self, sizes: Sequence[int], pad_id: int) -> Self:
         """The batch with the tables of every sequence cut or padded; new positions are not scored."""
-        resized = {}
+        resized: dict[str, Any] = {}
         for names, size in zip(self.sequences.values(), sizes, strict=True):
             for name in names:
                 table, more = getattr(self, name), size - getattr(self, name).shape[1]

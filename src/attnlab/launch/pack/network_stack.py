@@ -6,6 +6,7 @@ if it were alone. Together they are computed by `functional_call` of torch.func,
 
 import copy
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,7 +76,7 @@ class NetworkStack:
         own = dict(zip(self.names, self.parts(flat), strict=True)) | dict(buffers)
         tensors = {f"network.{name}": value for name, value in own.items()}
 
-        def one(tensors: dict[str, Tensor], given: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        def one(tensors: dict[str, Tensor], given: dict[str, Any]) -> tuple[Tensor, Tensor]:
             return functional_call(self.computed, tensors, (kind(**given),))
 
         return vmap(one, randomness="different")(tensors, given)
