@@ -4,7 +4,6 @@ import hashlib
 from typing import Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from attnlab.data.batch import Batch
 from attnlab.data.batch_gathering import take_rows
