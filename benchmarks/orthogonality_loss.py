@@ -15,7 +15,7 @@
     python -m benchmarks.orthogonality_loss model.ortho.form=frobenius_unsquared model.ortho.values=full_width
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from unittest import mock
 
 import torch
@@ -53,25 +53,21 @@ def differentiated(loss: Callable[..., Tensor], v: Tensor, *rest: object) -> Cal
     return run
 
 
-def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -> list[dict[str, object]]:
-    """Returns a row per length."""
-    rows = []
+def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -> Iterator[dict[str, object]]:
+    """Measures a row per length."""
     for length in lengths:
         v = torch.randn(max(1, POSITIONS // length), HEADS, length, WIDTH, device=device)
         torch.testing.assert_close(orthogonality_loss(v), gram_form(v), rtol=1e-3, atol=1e-6)
         runs = {"ours": differentiated(orthogonality_loss, v), "gram": differentiated(gram_form, v)}
         times = interleaved(runs, seconds, f"loss, N = {length}")
-        rows.append(
-            {
-                "N": length,
-                "sequences": len(v),
-                "ours ms": 1000 * times.median("ours"),
-                "Gram form ms": 1000 * times.median("gram"),
-                "Gram form / ours": times.ratio("gram", "ours"),
-                "middle half": times.quartiles("gram", "ours"),
-            }
-        )
-    return rows
+        yield {
+            "N": length,
+            "sequences": len(v),
+            "ours ms": 1000 * times.median("ours"),
+            "Gram form ms": 1000 * times.median("gram"),
+            "Gram form / ours": times.ratio("gram", "ours"),
+            "middle half": times.quartiles("gram", "ours"),
+        }
 
 
 def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[str, object]:
@@ -138,17 +134,21 @@ def main() -> None:
     given = options.parse_args()
     environment = begin(given.threads, given.device)
     torch.manual_seed(0)
-    if rows := against_gram(numbers(given.gram_lengths), given.seconds, given.device):
+    if lengths := numbers(given.gram_lengths):
+        rows = against_gram(lengths, given.seconds, given.device)
         show("ortho_gram", "Orthogonality loss, forward and backward, against the N x N Gram form", rows, environment)
     words = f" ({' '.join(given.overrides)})" if given.overrides else ""
-    if rows := [of_length(n, given.overrides, given.seconds, given.device) for n in numbers(given.lengths)]:
+    if lengths := numbers(given.lengths):
+        rows = (of_length(n, given.overrides, given.seconds, given.device) for n in lengths)
         title = f"Orthogonality loss in a training step, {STEP_POSITIONS} positions, by length{words}"
         show("ortho_lengths", title, rows, environment)
     tasks = tasks_of(given.tasks) if given.tasks else []
     batches = {task: given.overrides + ([] if given.published_batch else small_batch(task)) for task in tasks}
-    if rows := [of_task(task, batches[task], given.seconds, given.device) for task in tasks]:
+    if tasks:
+        rows = (of_task(task, batches[task], given.seconds, given.device) for task in tasks)
         show("ortho_tasks", f"Orthogonality loss in a training step, by task{words}", rows, environment)
-    if rows := [compiled_step(task, given.seconds, given.device) for task in given.compile.split(",") if task]:
+    if compiled := [task for task in given.compile.split(",") if task]:
+        rows = (compiled_step(task, given.seconds, given.device) for task in compiled)
         show("ortho_compiled", "Orthogonality loss in a compiled training step", rows, environment)
 
 

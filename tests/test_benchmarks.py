@@ -4,12 +4,13 @@ import csv
 import importlib
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from support.gpu import requires_gpu
 from support.small_runs import ROOT
 
 from attnlab.data.batch import SequenceBatch
@@ -19,8 +20,9 @@ from benchmarks.all import FULL, SHORT, SMALLEST, tiny
 from benchmarks.gpu_suite import Part, run
 from benchmarks.harness.interleaved_training import Account, Turn
 from benchmarks.harness.model_flops import counted, data_sheet
+from benchmarks.harness.peak_memory import graph_memory, peak_of, process_peak
 from benchmarks.harness.table7_findings import published_rows
-from benchmarks.harness.tables import ENVIRONMENT, markdown
+from benchmarks.harness.tables import ENVIRONMENT, markdown, show
 from benchmarks.harness.workload import positions
 from benchmarks.targets import TARGETS, summary
 from benchmarks.train_step import rates
@@ -74,8 +76,8 @@ def test_positions_of_a_batch_are_of_both_sequences() -> None:
 
 def test_rates_are_shares_of_all_turns() -> None:
     turns = [
-        Turn(seconds=2.0, waited=0.5, real=60, positions=100),
-        Turn(seconds=2.0, waited=0.1, real=90, positions=100),
+        Turn(peak_bytes=0, seconds=2.0, waited=0.5, real=60, positions=100),
+        Turn(peak_bytes=0, seconds=2.0, waited=0.1, real=90, positions=100),
     ]
     found = rates(turns, Account(peak_bytes=3 * 10**9, flops_per_position=10.0), reached=[1000.0, 2000.0], peak=5000.0)
     assert found == {
@@ -181,6 +183,47 @@ def test_a_result_as_markdown_names_its_machine(tmp_path: Path) -> None:
     lines = markdown(file).splitlines()
     assert lines[-3:] == ["| N | ms |", "|---:|---:|", "| 1 | 0.123 |"]
     assert "GPU, CPU, 2 threads" in lines[2]
+
+
+def test_rows_are_written_and_printed_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that a benchmark that is stopped loses none of them."""
+    seen = []
+
+    def rows() -> Iterator[dict[str, object]]:
+        for number in (1, 2):
+            yield {"members": number, "ms": 0.25 * number}
+            [file] = tmp_path.iterdir()
+            seen.append([float(row["ms"]) for row in csv.DictReader(file.open())])
+            assert f"members {number}, ms 0." in capsys.readouterr().out
+
+    assert show("some", "Some", rows(), dict.fromkeys(ENVIRONMENT, ""), tmp_path) in tmp_path.iterdir()
+    assert seen == [[0.25], [0.25, 0.5]]
+    assert show("none", "None", iter(()), dict.fromkeys(ENVIRONMENT, ""), tmp_path) is None
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_compiled_steps_on_a_gpu_count_what_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay allocates nothing: 1 is allocated, 7 are reserved, 2 of them for no graph."""
+    reserved, gpu, cpu = [7], torch.device("cuda"), torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 7)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: reserved[-1])
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: reserved.append(5))
+    assert (process_peak(gpu, compiled=True), process_peak(gpu, compiled=False)) == (7, 1)
+    assert process_peak(cpu, compiled=True) > 1000
+    assert (graph_memory(gpu), graph_memory(cpu)) == (4, 0)
+
+
+@requires_gpu
+def test_a_replayed_graph_holds_memory_that_is_not_allocated() -> None:
+    gpu = torch.device("cuda")
+    x, before = torch.ones(2**20, device=gpu), graph_memory(gpu)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        (x + 1).sum()
+    assert graph_memory(gpu) - before >= x.nbytes
+    assert peak_of(graph.replay, gpu) == 0
 
 
 def test_a_part_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, settings, two_finished_runs
 
 from attnlab.config.job_config import job_config
@@ -131,10 +132,12 @@ def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
     [
         MemoryError("Unable to allocate 1.86 TiB for an array"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000000000000 bytes."),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
     ],
 )
 def test_what_does_not_fit_into_memory_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(error, "runs/seed0") == 1
     said = capsys.readouterr().err
-    assert f"it does not fit into memory ({error}); make it smaller: train.batch_size" in said
+    assert f"it does not fit into memory ({error}); train.max_tokens=4096 takes each batch in pieces" in said
+    assert "or make it smaller: train.batch_size" in said
     assert "Traceback" not in said

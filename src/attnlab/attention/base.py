@@ -230,7 +230,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         return 0
 
     def redraw(self, generator: torch.Generator) -> None:
-        """Redraw random features or hashes, between optimiser steps; does nothing without them."""
+        """Redraw random features or hashes, between optimiser steps, by a CPU generator; nothing without them."""
 
     def weights(
         self,

@@ -28,6 +28,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
@@ -92,7 +93,7 @@ class Reformer(Attention):
         self.qk_proj, self.v_proj, self.out_proj = (LinearMap(d_model, d_model, bias=bias) for _ in range(3))
 
     def redraw(self, generator: torch.Generator) -> None:
-        self.rotations.copy_(torch.randn(self.rotations.shape, generator=generator, device=generator.device))
+        fill_from_host(self.rotations, torch.randn(self.rotations.shape, generator=generator, device="cpu"))
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N D"]:
         return self.split_heads(self.qk_proj(x))

@@ -78,12 +78,24 @@ def exit_code(error: BaseException, name: str) -> int:
         print(f"\nstopped: {name}; repeat the command to go on", file=sys.stderr)
         return 128 + error.signum
     if lacks_memory(error):
-        smaller = "make it smaller: train.batch_size, train.max_tokens, backbone.*, or the lengths and sizes of task.*"
         said = next(iter(str(error).splitlines()), type(error).__name__)
-        return _failed(name, f"it does not fit into memory ({said}); {smaller}")
+        return _failed(name, f"it {too_large(said)}")
     traceback.print_exception(error)
     print(f"\nfailed: {name} (an unexpected error, above)", file=sys.stderr)
     return FAILED
+
+
+def too_large(reason: str) -> str:
+    """Sentence on a run that does not fit into memory, after its subject: why, and what helps.
+
+    Args:
+        reason: the message of the allocation.
+    """
+    return (
+        f"does not fit into memory ({reason}); train.max_tokens=4096 takes each batch in pieces of so many tokens, "
+        "with the same gradient; or make it smaller: train.batch_size, train.eval_batch_size, backbone.*, or the "
+        "lengths and sizes of task.*"
+    )
 
 
 def _failed(name: str, reason: str) -> int:

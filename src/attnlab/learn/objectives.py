@@ -41,7 +41,10 @@ def over_pieces(
         objective: returns loss and penalty of a piece: numbers, or one number for each run of a pack.
         weights: for each piece, how many items its loss is a mean over; of the shape of the loss.
     """
-    found = [checkpoint(objective, piece, use_reentrant=False) for piece in pieces]
+    # `checkpoint` restores the random state of the devices of its tensor arguments, and sees no tensor inside a batch.
+    found = [
+        checkpoint(lambda batch, index: objective(batch), piece, piece.index, use_reentrant=False) for piece in pieces
+    ]
     loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
     penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True))
     return loss / sum(weights[1:], weights[0]).clamp(min=1), penalty / sum(map(len, pieces))

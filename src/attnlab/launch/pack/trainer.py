@@ -1,6 +1,5 @@
 """Trainer of a pack: training and final test of runs that share device and data."""
 
-import gc
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,10 +13,12 @@ from attnlab.launch.pack.memory_estimate import most_members
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackedModule
 from attnlab.launch.pack.pending_run import PendingRun, by_step, end_all, not_ended
+from attnlab.launch.run_job import too_large
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter, TrainProgress
 from attnlab.run.build_runtime import seed_everything
+from attnlab.run.earlier_jobs import free_earlier_jobs
 from attnlab.run.fit import batch_order, train, with_steps
 from attnlab.run.read_checkpoints import read_checkpoint
 from attnlab.run.run_context import RunContext
@@ -34,12 +35,12 @@ class PackTrainer:
 
     def __init__(self, first: PendingRun, stop: StopRequest) -> None:
         self.stop, self.reporter = stop, Reporter(first.config.trainer.progress)
+        free_earlier_jobs()
         self.runtime = open_runtime(first.config)
         self.config = with_steps(first.config, self.runtime.prepared)
 
     def most(self) -> int:
         """Returns how many runs fit into memory."""
-        self._free()
         prepared = self.runtime.prepared
         return most_members(self.config, prepared, batch_order(self.config, prepared), self.runtime.device)
 
@@ -51,10 +52,10 @@ class PackTrainer:
         except torch.OutOfMemoryError as error:
             short = str(error)
         # After the except block: until its end, the error holds what the attempt has allocated.
-        self._free()
+        free_earlier_jobs()
         left = not_ended(runs)
         if left and len(runs) == 1:
-            end_all(left, RunError(f"one run alone is too large for the memory ({short}); lower train.batch_size"))
+            end_all(left, RunError(f"one run alone {too_large(short)}"))
             return
         half = (len(left) + 1) // 2
         if left:
@@ -65,14 +66,6 @@ class PackTrainer:
         for group in by_step(left):
             for first in range(0, len(group), half):
                 self.train(group[first : first + half])
-
-    def _free(self) -> None:
-        """Free memory of earlier packs, compiled steps included: a later pack has another shape."""
-        gc.collect()
-        if self.runtime.device.type == "cuda":
-            if self.config.trainer.compile:
-                torch._dynamo.reset()
-            torch.cuda.empty_cache()
 
     def _train(self, runs: Sequence[PendingRun]) -> None:
         clock = SharedTime()
