@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, State
+from attnlab.attention.core.fused_kernels import fused_attention
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
 
 Rate = float | Float[Tensor, ""]
@@ -47,7 +48,7 @@ def softmax_attention(
 ) -> Float[Tensor, "*heads N C"]:
     """`fused_softmax` with any mask; computes weights itself for a dropout rate that is a tensor."""
     if not isinstance(dropout, Tensor):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=dropout, is_causal=causal)
+        return fused_attention(q, k, v, keep, causal, dropout)
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     seen = torch.ones_like(scores, dtype=torch.bool)
     seen = seen.tril() if causal else seen
