@@ -1,0 +1,30 @@
+"""Errors of torch that a smaller batch or another setting mends, known by their class or by what they say."""
+
+import re
+
+import torch
+
+NO_MEMORY = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
+"""of CUDA, of torch on the CPU, of cuBLAS and cuDNN; errors of CUDA inside a library are plain RuntimeErrors"""
+TOO_LARGE = ("invalid configuration argument",)
+"""of CUDA: more blocks along an axis than a kernel can be started with; the GPU works on"""
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an allocation failed: in numpy, Python or torch, on a GPU, or inside one of its libraries."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or _says(error, NO_MEMORY)
+
+
+def too_large(error: BaseException) -> bool:
+    """Whether less data at once would do: it lacks memory, or is more than one call of a kernel takes."""
+    return lacks_memory(error) or _says(error, TOO_LARGE)
+
+
+def without_determinism(error: BaseException) -> str | None:
+    """The operation that has no deterministic kernel, if that is the error."""
+    found = re.match(r"(\S+) does not have a deterministic implementation", str(error))
+    return found[1] if found and isinstance(error, RuntimeError) else None
+
+
+def _says(error: BaseException, texts: tuple[str, ...]) -> bool:
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
