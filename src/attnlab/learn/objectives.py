@@ -80,7 +80,8 @@ def _sequence_loss(end_id: int) -> Objective:
         read = F.pad(batch.targets[:, :-1], (1, 0), value=end_id)
         mask = batch.target_mask
         logits, penalty = network(batch.inputs, batch.input_mask, read, mask)
-        each = F.cross_entropy(logits.transpose(1, 2), batch.targets, reduction="none")
+        # All positions along one axis: the loss of more axes has no deterministic kernel on a GPU.
+        each = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view_as(mask)
         # Filled, not multiplied: padding is never a target, so its loss may be infinite.
         return each.masked_fill(~mask, 0).sum() / mask.sum(), penalty
 
