@@ -113,8 +113,9 @@ class ThresholdRelativeAttention(CachedAttention):
         survives = (scores > 0) & kept(scores, mask, causal)
         # Number of survivors from key j to the end of the row; in integers, since float sums have no
         # deterministic kernel on a GPU.
-        up_to = survives.cumsum(-1, dtype=torch.int32)
-        counts = (up_to[..., -1:] - up_to + survives).to(scores.dtype)
+        survivors = survives.int()
+        up_to = survivors.cumsum(-1, dtype=torch.int32)
+        counts = (up_to[..., -1:] - up_to + survivors).to(scores.dtype)
         return softmax_weights(dropped(scores + counts * gate, dropout), survives)
 
     def _normalized(self, heads: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N D"]:
