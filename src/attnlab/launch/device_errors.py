@@ -15,7 +15,7 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or _says(error, NO_MEMORY)
 
 
-def too_large(error: BaseException) -> bool:
+def needs_less_at_once(error: BaseException) -> bool:
     """Whether less data at once would do: it lacks memory, or is more than one call of a kernel takes."""
     return lacks_memory(error) or _says(error, TOO_LARGE)
 

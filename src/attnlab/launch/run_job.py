@@ -77,9 +77,9 @@ def exit_code(error: BaseException, name: str) -> int:
     if isinstance(error, Stopped):
         print(f"\nstopped: {name}; repeat the command to go on", file=sys.stderr)
         return 128 + error.signum
-    from attnlab.launch.device_errors import lacks_memory, too_large, without_determinism
+    from attnlab.launch.device_errors import lacks_memory, needs_less_at_once, without_determinism
 
-    if too_large(error):
+    if needs_less_at_once(error):
         smaller = "make it smaller: train.batch_size, train.max_tokens, backbone.*, or the lengths and sizes of task.*"
         said = next(iter(str(error).splitlines()), type(error).__name__)
         what = "it does not fit into memory" if lacks_memory(error) else "it is more than a kernel of the GPU takes"

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from attnlab.config.training_steps import steps_of
-from attnlab.launch.device_errors import lacks_memory, too_large
+from attnlab.launch.device_errors import lacks_memory, needs_less_at_once
 from attnlab.launch.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.launch.pack.member import ForMembers, MemberReporter, PackMember, SharedTime
 from attnlab.launch.pack.memory_estimate import most_members
@@ -50,7 +50,7 @@ class PackTrainer:
         try:
             self._train(runs)
         except Exception as error:
-            if not too_large(error):
+            if not needs_less_at_once(error):
                 raise
             said = next(iter(str(error).splitlines()), type(error).__name__)
             reason = reason if lacks_memory(error) else "are more than a kernel of the GPU takes"
@@ -86,14 +86,14 @@ class PackTrainer:
                 try:
                     members.append(PackMember(run, self._open(run), clock))
                 except Exception as error:
-                    if too_large(error):
+                    if needs_less_at_once(error):
                         raise
                     run.end(error)
             if members:
                 self._fit(members, clock)
                 self._test(members)
         except Exception as error:
-            if too_large(error):
+            if needs_less_at_once(error):
                 for member in members:
                     if not member.active:
                         member.pending.end(member.error)
