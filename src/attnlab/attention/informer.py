@@ -28,6 +28,7 @@ from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.host_copies import fill_from_host
+from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
@@ -92,7 +93,7 @@ class Informer(Attention):
         measures = self.measures(q, k, lengths, counts, most)
         # Stable, with padding after all real queries: of equal measures the earlier position comes first.
         chosen = measures.argsort(dim=-1, descending=True, stable=True)[..., :most, None]
-        attended = fused_softmax(torch.take_along_dim(q, chosen, dim=2), k, v, mask, False)
+        attended = fused_softmax(rows_at(q, chosen[..., 0]), k, v, mask, False)
         average = _mean(v, mask, lengths)
         active = torch.arange(most, device=q.device) < counts[:, None]
         rows = torch.where(active[:, None, :, None], attended, average)

@@ -113,9 +113,11 @@ class ThresholdRelativeAttention(CachedAttention):
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5
         scores = scores if score_hook is None else score_hook(scores)
         survives = (scores > 0) & kept(scores, mask, causal)
-        # Number of survivors from key j to the end of the row; integers, so differences are exact.
-        survivors = survives.to(scores.dtype)
-        counts = survivors.sum(-1, keepdim=True) - survivors.cumsum(-1) + survivors
+        # Number of survivors from key j to the end of the row; in integers, since float sums have no
+        # deterministic kernel on a GPU.
+        survivors = survives.int()
+        up_to = survivors.cumsum(-1, dtype=torch.int32)
+        counts = (up_to[..., -1:] - up_to + survivors).to(scores.dtype)
         return softmax_weights(dropped(scores + counts * gate, dropout), survives)
 
     def _normalized(self, heads: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N D"]:

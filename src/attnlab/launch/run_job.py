@@ -77,34 +77,21 @@ def exit_code(error: BaseException, name: str) -> int:
     if isinstance(error, Stopped):
         print(f"\nstopped: {name}; repeat the command to go on", file=sys.stderr)
         return 128 + error.signum
-    if lacks_memory(error):
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        return _failed(name, f"it {too_large(said)}")
+    from attnlab.launch.device_errors import too_large, without_determinism
+
+    if said := too_large(error):
+        return _failed(name, f"it {said}")
+    if operation := without_determinism(error):
+        return _failed(
+            name,
+            f"{operation} has no deterministic form on a GPU; use another operation, or write "
+            "trainer.deterministic=false (equal seeds then give unequal numbers)",
+        )
     traceback.print_exception(error)
     print(f"\nfailed: {name} (an unexpected error, above)", file=sys.stderr)
     return FAILED
 
 
-def too_large(reason: str) -> str:
-    """Sentence on a run that does not fit into memory, after its subject: why, and what helps.
-
-    Args:
-        reason: the message of the allocation.
-    """
-    return (
-        f"does not fit into memory ({reason}); train.max_tokens=4096 takes each batch in pieces of so many tokens, "
-        "with the same gradient; or make it smaller: train.batch_size, train.eval_batch_size, backbone.*, or the "
-        "lengths and sizes of task.*"
-    )
-
-
 def _failed(name: str, reason: str) -> int:
     print(f"\nfailed: {name}\n  {reason}", file=sys.stderr)
     return FAILED
-
-
-def lacks_memory(error: BaseException) -> bool:
-    """Whether an allocation failed: in numpy or Python, on a GPU, or in torch on the CPU (known by its message)."""
-    import torch
-
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -83,7 +83,9 @@ def _sequence_loss(end_id: int) -> Objective:
         read = F.pad(batch.targets[:, :-1], (1, 0), value=end_id)
         mask = batch.target_mask
         logits, penalty = network(batch.inputs, batch.input_mask, read, mask)
-        each = F.cross_entropy(logits.transpose(1, 2), batch.targets, reduction="none")
+        # The numbers of F.cross_entropy, which has no deterministic kernel on a GPU for targets of two axes.
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        each = -F.log_softmax(logits.transpose(1, 2), dim=1, dtype=wide).gather(1, batch.targets[:, None])[:, 0]
         # Filled, not multiplied: padding is never a target, so its loss may be infinite.
         return each.masked_fill(~mask, 0).sum() / mask.sum(), penalty
 

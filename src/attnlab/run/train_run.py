@@ -127,7 +127,8 @@ def device_of(config: Config) -> torch.device:
     Raises:
         RunError: the device is not available, or does not support the precision or `trainer.compile`.
     """
-    device = choose_device(config.trainer.device, config.trainer.threads, config.train.tf32)
+    trainer = config.trainer
+    device = choose_device(trainer.device, trainer.threads, config.train.tf32, trainer.deterministic)
     if device.type == "cpu" and config.train.precision == "16-mixed":
         raise RunError("train.precision=16-mixed needs a GPU: on a CPU use 32-true or bf16-mixed")
     if config.trainer.compile:

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import (
@@ -75,10 +76,7 @@ def causal_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: Sel
     if length <= chunk_size:
         return (q @ k.transpose(-1, -2)).tril() @ v
     q, k, v = (chunks(x, chunk_size) for x in (q, k, v))
-    sums = key_value_sum(k, v)
-    # Shifted rather than subtracted: rounding errors of a large key must not reach earlier queries.
-    before = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2)
-    out = (q @ k.transpose(-1, -2)).tril() @ v + q @ before
+    out = (q @ k.transpose(-1, -2)).tril() @ v + q @ sums_before(key_value_sum(k, v))
     return out.flatten(2, 3)[:, :, :length]
 
 

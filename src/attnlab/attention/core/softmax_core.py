@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, State
+from attnlab.attention.core.fused_kernels import fused_attention
 from attnlab.attention.core.padding import all_true
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
 from attnlab.nn.dropout import Rate, dropped
@@ -40,7 +40,7 @@ def softmax_attention(
     torch has no fused kernel with dropout on a CPU: it computes the weights too, with slower masks and dropout.
     """
     if not isinstance(dropout, Tensor) and (q.device.type != "cpu" or not dropout):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=dropout, is_causal=causal)
+        return fused_attention(q, k, v, keep, causal, dropout)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
     if causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from attnlab.config.training_steps import steps_of
+from attnlab.launch.device_errors import lacks_memory, needs_less_at_once, too_large
 from attnlab.launch.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.launch.pack.member import ForMembers, MemberReporter, PackMember, SharedTime
 from attnlab.launch.pack.memory_estimate import most_members
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackedModule
 from attnlab.launch.pack.pending_run import PendingRun, by_step, end_all, not_ended
-from attnlab.launch.run_job import too_large
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter, TrainProgress
@@ -45,21 +44,24 @@ class PackTrainer:
         return most_members(self.config, prepared, batch_order(self.config, prepared), self.runtime.device)
 
     def train(self, runs: Sequence[PendingRun]) -> None:
-        """Train and test runs that are at the same step; if they do not fit into memory, in halves."""
-        short = ""
+        """Train and test runs that are at the same step; if they are too large together, in halves."""
+        reason, alone = "do not fit into memory", ""
         try:
             self._train(runs)
-        except torch.OutOfMemoryError as error:
-            short = str(error)
+        except Exception as error:
+            if not (said := too_large(error)):
+                raise
+            alone = f"one run alone {said}"
+            reason = reason if lacks_memory(error) else "are more than a kernel of the GPU takes"
         # After the except block: until its end, the error holds what the attempt has allocated.
         free_earlier_jobs()
         left = not_ended(runs)
         if left and len(runs) == 1:
-            end_all(left, RunError(f"one run alone {too_large(short)}"))
+            end_all(left, RunError(alone))
             return
         half = (len(left) + 1) // 2
         if left:
-            self.reporter.say(f"{len(left)} runs do not fit into memory together; going on with {half} at once")
+            self.reporter.say(f"{len(left)} runs {reason} together; going on with {half} at once")
         for run in left:
             run.look_up_step()
         # Some may have been saved, and others not: only runs at the same step are trained together.
@@ -74,19 +76,19 @@ class PackTrainer:
             for run in runs:
                 try:
                     members.append(PackMember(run, self._open(run), clock))
-                except torch.OutOfMemoryError:
-                    raise
                 except Exception as error:
+                    if needs_less_at_once(error):
+                        raise
                     run.end(error)
             if members:
                 self._fit(members, clock)
                 self._test(members)
-        except torch.OutOfMemoryError:
-            for member in members:
-                if not member.active:
-                    member.pending.end(member.error)
-            raise
         except Exception as error:
+            if needs_less_at_once(error):
+                for member in members:
+                    if not member.active:
+                        member.pending.end(member.error)
+                raise
             end_all([member.pending for member in members], error)
         finally:
             for member in members:
