@@ -57,6 +57,7 @@ SMALLEST = {
     "padding_share": "--tasks scan --windows 8",
     "table7": "--seconds 0 --lengths 64,128 --batch 1 --turns 1",
     "published_step": f"--seconds 0 --window 2 {TINY}",
+    "training_run": f"--seconds 1 {TINY} train.log_every=2",
     "against_commit": f"HEAD --seconds 0 --turns 1 {TINY}",
     "targets": "",
 }
