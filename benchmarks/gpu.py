@@ -8,7 +8,7 @@
 
 Needs no network and no data. Each part is a separate process with a time limit, so a part that fails or hangs does not
 cost the others; the time that it leaves goes to the next parts. What a part prints is shown as it comes. With every new
-table OUT/<part>.json is written (command, how it ended, its tables with machine, versions and commit, the end of its
+row OUT/<part>.json is written (command, how it ended, its tables with machine, versions and commit, the end of its
 output), and summary.md is written anew: results, targets and costs as text. The files of several calls go into one
 folder, which can be committed under experiments/measured. Compiled code and prepared data are cached in `--cache`, by
 default a temporary folder.
@@ -61,7 +61,7 @@ def run(
     """Runs a part in a process for at most so many seconds and shows what it prints.
 
     Args:
-        keep: called with what there is whenever the part has written a table.
+        keep: called with what there is whenever the part has written rows.
     """
     with tempfile.TemporaryDirectory(prefix="attnlab-results-") as results:
         variables = {"BENCHMARK_RESULTS": results, "ATTNLAB_CACHE": str(cache / "data"), "PYTHONUNBUFFERED": "1"}
@@ -90,9 +90,9 @@ def run(
         try:
             while process.poll() is None and time.monotonic() - begun < seconds:
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=min(2.0, max(0.0, seconds - (time.monotonic() - begun))))
-                if (files := len(list(Path(results).glob("*.csv")))) > known:
-                    known = files
+                    process.wait(timeout=min(1.0, max(0.0, seconds - (time.monotonic() - begun))))
+                if (size := sum(file.stat().st_size for file in Path(results).glob("*.csv"))) > known:
+                    known = size
                     keep(outcome("not ended"))
             code = process.poll()
         finally:
@@ -117,7 +117,6 @@ def run_parts(parts: Sequence[Part], given: argparse.Namespace, cache: Path) -> 
 
     def keep(outcome: Outcome) -> None:
         (given.out / f"{outcome.part}.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
-        write_summary(given.out, costs=False)
 
     for part in parts:
         left = deadline - time.monotonic()
@@ -131,6 +130,7 @@ def run_parts(parts: Sequence[Part], given: argparse.Namespace, cache: Path) -> 
         outcome = run(part, words, min(600, left) if given.tiny else limit, cache, keep)
         print(f"{part.name}: {outcome.end}", flush=True)
         keep(outcome)
+        write_summary(given.out, costs=False)
         if not outcome.end.startswith("done"):
             bad.append(part.name)
     return bad

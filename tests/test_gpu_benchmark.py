@@ -13,6 +13,7 @@ import pytest
 import torch
 from support.small_runs import ROOT, environment
 
+from attnlab.config.job_config import compose_config, job_config
 from benchmarks import gpu, training_run
 from benchmarks.harness import gpu_summary, table_cost
 from benchmarks.harness.gpu_parts import GROUPS, SPEED, STARTING, TRAINING, Part, chosen
@@ -23,22 +24,25 @@ from benchmarks.training_run import Point, Watch, last_loss, last_step, rate
 
 WRITES_AND_HANGS = """
 import os, pathlib, time
-for name in 'ab':
-    pathlib.Path(os.environ['BENCHMARK_RESULTS'], name + '-20260101-000000.csv').write_text('N,title\\n1,T\\n')
 print('one row')
+pathlib.Path(os.environ['BENCHMARK_RESULTS'], 'a-20260101-000000.csv').write_text('N,title\\n1,T\\n')
 time.sleep(600)
 """
 
 
-def test_a_part_is_stopped_at_its_limit_and_keeps_what_it_had_measured(tmp_path: Path) -> None:
+def test_a_part_is_stopped_at_its_limit_and_keeps_what_it_had_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit has passed as soon as the first table is there."""
     kept: list[gpu.Outcome] = []
-    words = ["timeit", "-n", "1", "-r", "1", WRITES_AND_HANGS]
-    outcome = gpu.run(Part("a part", "", "", 1), words, 4.0, tmp_path, kept.append)
-    assert outcome.end.startswith("stopped at its time limit after 4 s")
-    assert outcome.output == ["one row"]
-    rows = [{"N": "1", "title": "T"}]
-    assert outcome.tables == {"a-20260101-000000.csv": rows, "b-20260101-000000.csv": rows}
-    assert kept[0].end.startswith("not ended") and kept[-1].tables == outcome.tables
+    now = time.monotonic
+    monkeypatch.setattr(gpu.time, "monotonic", lambda: now() + 1000 * len(kept))
+    outcome = gpu.run(
+        Part("a part", "", "", 1), ["timeit", "-n", "1", "-r", "1", WRITES_AND_HANGS], 900, tmp_path, kept.append
+    )
+    assert outcome.end.startswith("stopped at its time limit") and outcome.output == ["one row"]
+    assert outcome.tables == {"a-20260101-000000.csv": [{"N": "1", "title": "T"}]}
+    assert kept[0].end.startswith("not ended") and kept[0].tables == outcome.tables
 
 
 def test_how_a_part_ended(tmp_path: Path) -> None:
@@ -105,16 +109,20 @@ def test_parts_run_in_order_until_the_time_is_over(
 
 
 def test_the_summary_is_made_from_the_files_of_several_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SCAN's table: 45 runs of 50,000 steps at 3.6 ms are 2.25 hours, 0.45 if five share a step."""
+    """A table of 45 runs of 50,000 steps at 3.6 ms: 2.25 hours, 0.45 if five share a step."""
     for part in ("scan_single", "scan_packed"):
         (tmp_path / f"{part}.json").write_text(json.dumps(gpu.asdict(result(part))))
-    tables = ["park2024/table4_scan", "park2024/table1_instability"]
-    assert set(tables) < set(published_tables()) and not any("small" in name for name in published_tables())
-    monkeypatch.setattr(table_cost, "published_tables", lambda: tables)
+    jobs = {name: [job_config(compose_config([f"task={name}"]))] * 45 for name in ("scan", "sort_of_clevr")}
+    monkeypatch.setattr(table_cost, "published_tables", lambda: list(jobs))
+
+    def check_command(words: list[str]) -> argparse.Namespace:
+        return argparse.Namespace(jobs=jobs[words[0].removeprefix("experiment=")])
+
+    monkeypatch.setattr(table_cost, "check_command", check_command)
     text = gpu.write_summary(tmp_path)
     assert "- scan_single: done after 1 s (`c`)\n- scan_packed: done after 1 s" in text
-    assert "| park2024/table4_scan | 45 | 2.25 | 45 | 2.25 | 0.450 |" in text
-    assert "| park2024/table1_instability | 10 | 4.59 | 0 | - | - |" in text, "sort-of-CLEVR was not measured"
+    assert "| scan | 45 | 2.25 | 45 | 2.25 | 0.450 |" in text
+    assert "| sort_of_clevr | 45 | 20.7 | 0 | - | - |" in text, "not measured"
     assert (tmp_path / "summary.md").read_text() == text and "at the end of a run; NVIDIA H200**" in text
     (tmp_path / "scan_packed.json").write_text('{"part": "scan_packed"}')
     with pytest.raises(SystemExit, match=r"scan_packed.json is no result of benchmarks.gpu"):
@@ -123,9 +131,12 @@ def test_the_summary_is_made_from_the_files_of_several_calls(tmp_path: Path, mon
 
 
 def test_tables_with_other_sizes_have_no_cost() -> None:
+    """Of 60 runs of table 3, ten have the task's own width and heads."""
+    tables = published_tables()
+    assert "park2024/table3_sizes" in tables and not any("small" in name for name in tables)
     rows = [{"task": "sort_of_clevr", "way": "single", "members": "1", "ms a step of all": "1.0"}]
     found = cost("park2024/table3_sizes", rows)
-    assert 0 < found["runs at measured sizes"] < found["runs"] and found["hours, one after another"] == "-"
+    assert (found["runs at measured sizes"], found["runs"]) == (10, 60) and found["hours, one after another"] == "-"
 
 
 def test_rate_is_of_the_second_half() -> None:
