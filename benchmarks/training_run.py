@@ -12,6 +12,7 @@ peak memory    on a GPU what torch's allocator reserved, which replayed CUDA gra
     python -m benchmarks.training_run --task sort_of_clevr --members 5 --compile both
 """
 
+import gc
 import os
 import signal
 import sys
@@ -139,7 +140,7 @@ def measure(given: Namespace, compiled: bool) -> Row:
     with tempfile.TemporaryDirectory(prefix="attnlab-runs-") as folder:
         words, watch = words_of(given, compiled, Path(folder)), Watch(Path(folder), given.seconds)
         print(f"python train.py {' '.join(words)}", flush=True)
-        memory_use.reset_peak_memory(given.device)
+        forget_memory(given.device)
         # A signal that comes after the end of the training must not end the measurement.
         former = signal.signal(signal.SIGTERM, lambda *_: None)
         watcher = threading.Thread(target=watch.watch, daemon=True)
@@ -172,6 +173,16 @@ def measure(given: Namespace, compiled: bool) -> Row:
         "loss": sum(losses) / len(losses),
         "ended": "finished" if code == 0 else "stopped",
     }
+
+
+def forget_memory(device: torch.device) -> None:
+    """Gives back what an earlier form holds and starts the peak anew, so that the next form's peak is its own."""
+    gc.collect()
+    if device.type == "cuda":
+        # torch keeps no statistics of a device before its first use
+        torch.cuda.init()
+        torch.cuda.empty_cache()
+    memory_use.reset_peak_memory(device)
 
 
 def peak_memory(device: torch.device) -> int:
