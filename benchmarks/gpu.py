@@ -127,7 +127,7 @@ def run_parts(parts: Sequence[Part], given: argparse.Namespace, cache: Path) -> 
         words = part.command(given.tiny, given.device.type, limit)
         print(f"{part.name}, at most {limit:.0f} s: python -m {' '.join(words)}", flush=True)
         # The limit of a part is generous in the tiny form: everything is compiled on a CPU there.
-        outcome = run(part, words, min(600, left) if given.tiny else limit, cache, keep)
+        outcome = run(part, words, min(1200, left) if given.tiny else limit, cache, keep)
         print(f"{part.name}: {outcome.end}", flush=True)
         keep(outcome)
         write_summary(given.out, costs=False)

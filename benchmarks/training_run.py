@@ -4,7 +4,8 @@ Everything that a run does is in the time: data loader, Lightning, logs, validat
 them; not the test at the end. Steps are read from the runs' metrics.csv while they train, and the runs are stopped by
 the signal that stops any run (SIGTERM), so they save their state. Their folders are temporary.
 
-ms a step      of all members together, in the second half of the time: after compiling and the allocator's first steps
+ms a step      of all members together, in the second half of the time; it is the mean of "over steps" steps, and
+               compiling a new length counts where it falls into that half
 first step s   from the call until the first logged step: data, network, compiling
 peak memory    on a GPU what torch's allocator reserved, which replayed CUDA graphs count in too; on a CPU resident
 
@@ -61,22 +62,27 @@ def last_loss(file: Path) -> float:
     return float(next(value for _, name, value in reversed(rows) if name == "train/loss"))
 
 
-def rate(points: Sequence[Point], members: int) -> float:
-    """Returns the seconds of a step of all members, over the second half of the time.
-
-    Members that train one after another (a pack that was halved) count as the steps that they made.
+def second_half(points: Sequence[Point]) -> tuple[float, int]:
+    """Returns the seconds and the steps of all members in the second half of the time.
 
     Raises:
         SystemExit: fewer than two logged steps.
     """
     if len(points) < 2:
-        raise SystemExit(
-            "fewer than two steps were logged in the time; give more --seconds or a smaller train.log_every"
-        )
+        raise SystemExit("fewer than two steps were logged in time; give more --seconds or a smaller train.log_every")
     middle = (points[0].seconds + points[-1].seconds) / 2
     # the last point before the middle, so that there are two
     first = [point for point in points[:-1] if point.seconds <= middle][-1]
-    return members * (points[-1].seconds - first.seconds) / (sum(points[-1].steps) - sum(first.steps))
+    return points[-1].seconds - first.seconds, sum(points[-1].steps) - sum(first.steps)
+
+
+def rate(points: Sequence[Point], members: int) -> float:
+    """Returns the seconds of a step of all members, over the second half of the time.
+
+    Members that train one after another (a pack that was halved) count as the steps that they made.
+    """
+    seconds, steps = second_half(points)
+    return members * seconds / steps
 
 
 @dataclass
@@ -168,6 +174,7 @@ def measure(given: Namespace, compiled: bool) -> Row:
         "steps": max(watch.points[-1].steps),
         "first step s": watch.points[0].seconds,
         "ms a step of all": 1000 * seconds,
+        "over steps": second_half(watch.points)[1] // given.members,
         "steps/s of all": given.members / seconds,
         "peak memory GB": peak_memory(given.device) / 1e9,
         "loss": sum(losses) / len(losses),

@@ -20,7 +20,7 @@ from benchmarks.harness.gpu_parts import GROUPS, SPEED, STARTING, TRAINING, Part
 from benchmarks.harness.gpu_summary import read_parts, summary_text
 from benchmarks.harness.table_cost import cost, published_tables
 from benchmarks.harness.tables import ENVIRONMENT
-from benchmarks.training_run import Point, Watch, last_loss, last_step, rate
+from benchmarks.training_run import Point, Watch, last_loss, last_step, rate, second_half
 
 WRITES_AND_HANGS = """
 import os, pathlib, time
@@ -73,11 +73,11 @@ def test_parts_by_name_and_group() -> None:
         chosen("scan")
 
 
-def result(part: str, seconds_left: float = 0.0) -> gpu.Outcome:
+def result(part: str) -> gpu.Outcome:
     """A result of a training run on a GPU, at the task's own sizes."""
     task, _, way = part.rpartition("_")
     members = 5 if way == "packed" else 1
-    values = {"task": task, "way": way, "members": members, "ms a step of all": 3.6}
+    values = {"task": task, "way": way, "members": members, "ms a step of all": 3.6, "over steps": 100}
     rows = [dict.fromkeys(ENVIRONMENT, "") | values | {"device": "NVIDIA H200", "title": f"Training runs, {task}"}]
     text = [{name: str(value) for name, value in row.items()} for row in rows]
     return gpu.Outcome(part, "c", "done after 1 s", 1.0, {f"training_{part}-20260101-000000.csv": text}, [])
@@ -124,6 +124,9 @@ def test_the_summary_is_made_from_the_files_of_several_calls(tmp_path: Path, mon
     assert "| scan | 45 | 2.25 | 45 | 2.25 | 0.450 |" in text
     assert "| sort_of_clevr | 45 | 20.7 | 0 | - | - |" in text, "not measured"
     assert (tmp_path / "summary.md").read_text() == text and "at the end of a run; NVIDIA H200**" in text
+    (row,) = next(iter(result("scan_single").tables.values()))
+    assert gpu_summary.cost_blocks([row]) and not gpu_summary.cost_blocks([row | {"over steps": "99"}])
+    assert not gpu_summary.cost_blocks([row | {"title": "Training runs, scan (backbone.d_model=16)"}])
     (tmp_path / "scan_packed.json").write_text('{"part": "scan_packed"}')
     with pytest.raises(SystemExit, match=r"scan_packed.json is no result of benchmarks.gpu"):
         read_parts(tmp_path, ["scan_single", "scan_packed"])
@@ -145,6 +148,7 @@ def test_rate_is_of_the_second_half() -> None:
     assert rate(points, 2) == pytest.approx(50 / 500)
     one_by_one = [Point(0.0, (10,)), Point(10.0, (110,)), Point(20.0, (110, 100))]
     assert rate(one_by_one, 2) == pytest.approx(2 * 10 / 100)
+    assert second_half(points) == (50.0, 1000)
     with pytest.raises(SystemExit, match="fewer than two steps"):
         rate(points[:1], 1)
 

@@ -14,6 +14,10 @@ from benchmarks.targets import summary
 Part = Mapping[str, Any]
 
 
+STEPS_OF_A_RATE = 100
+"""over fewer steps a time is no measure of a run: it may be one compilation"""
+
+
 def read_parts(folder: Path, names: Sequence[str]) -> list[Part]:
     """Returns the content of `<folder>/<name>.json` of the parts that are there, in this order.
 
@@ -48,8 +52,12 @@ def summary_text(parts: Sequence[Part], with_costs: bool) -> str:
 
 
 def cost_blocks(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Returns a table of costs for every device that has training runs at the tasks' own sizes."""
-    measured = [row for row in rows if row["title"] == f"Training runs, {row['task']}"]
+    """Returns a table of costs for every device that has training runs at the tasks' own sizes, over enough steps."""
+    measured = [
+        row
+        for row in rows
+        if row["title"] == f"Training runs, {row['task']}" and int(row["over steps"]) >= STEPS_OF_A_RATE
+    ]
     devices = dict.fromkeys(row["device"] for row in measured)
     return [
         f"**{COST}; {device}**\n\n{table(costs([row for row in measured if row['device'] == device]))}"
