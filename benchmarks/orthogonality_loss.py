@@ -9,7 +9,8 @@
 
    adds %    the losses of one step alone (all covered layers, its own values and masks, forward and backward) against
              the rest of that step: precise. On a GPU short kernels alone take longer than among others: an upper bound.
-   paired %  a whole step of linear_l2_ortho against one of linear_l2, less 100: what a user pays; noisier.
+   paired %  a whole step of linear_l2_ortho against one of linear_l2, less 100: what a user pays; noisier, so with the
+             95 % interval of its median over the turns.
 
     python -m benchmarks.orthogonality_loss --tasks scan --lengths 64,1024
     python -m benchmarks.orthogonality_loss model.ortho.form=frobenius_unsquared model.ortho.values=full_width
@@ -25,7 +26,7 @@ from attnlab.attention.core.orthogonality_loss import EPS, orthogonality_loss
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
-from benchmarks.harness.timing import interleaved
+from benchmarks.harness.timing import Timings, interleaved
 from benchmarks.harness.workload import COMPILED, Workload, make_workload, small_batch, stepper, tasks_of
 
 HEADS, WIDTH, POSITIONS = 4, 32, 4096
@@ -77,7 +78,7 @@ def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[st
         step()
     losses = [differentiated(orthogonality_loss, *call.args) for call in spy.call_args_list]
     runs = {"losses": lambda: [run() for run in losses], "step": step, "plain": stepper(plain)}
-    times = interleaved(runs, seconds, f"share of a step, {what}", least=3)
+    times = interleaved(runs, seconds, f"share of a step, {what}", least=6)
     share, paired = times.ratio("losses", "step"), times.ratio("step", "plain")
     return {
         "values [B, H, N, D]": str(list(spy.call_args_list[0].args[0].shape)),
@@ -86,8 +87,13 @@ def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[st
         "step ms": 1000 * times.median("step"),
         "adds %": 100 * share / (1 - share),
         "paired %": 100 * (paired - 1),
-        "middle half": times.quartiles("step", "plain"),
+        "paired, 95 %": added_percent(times),
     }
+
+
+def added_percent(times: Timings) -> str:
+    """Returns the 95 % interval of the paired cost in percent."""
+    return times.interval("step", "plain").text(lambda ratio: f"{100 * (ratio - 1):+.1f}")
 
 
 def of_task(task: str, overrides: Sequence[str], seconds: float, device: torch.device) -> dict[str, object]:
@@ -111,10 +117,10 @@ def compiled_step(task: str, seconds: float, device: torch.device) -> dict[str, 
     """Compares compiled steps with and without the loss, which cannot be timed alone in a compiled step."""
     plain = make_workload(task, PLAIN, [COMPILED], device)
     runs = {"plain": stepper(plain), "step": stepper(make_workload(task, ORTHO, [COMPILED], device, plain.prepared))}
-    times = interleaved(runs, seconds, f"compiled, {task}", warm=10)
+    times = interleaved(runs, seconds, f"compiled, {task}", least=6, warm=10)
     paired = 100 * (times.ratio("step", "plain") - 1)
     return {"task": task, "step ms": 1000 * times.median("step"), "paired %": paired} | {
-        "middle half": times.quartiles("step", "plain")
+        "paired, 95 %": added_percent(times)
     }
 
 

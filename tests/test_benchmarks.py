@@ -17,7 +17,6 @@ from attnlab.data.batch import SequenceBatch
 from attnlab.plots.png_caption import caption_of
 from benchmarks import table7
 from benchmarks.all import FULL, SHORT, SMALLEST, tiny
-from benchmarks.gpu_suite import Part, run
 from benchmarks.harness.interleaved_training import Account, Turn
 from benchmarks.harness.model_flops import counted, data_sheet
 from benchmarks.harness.peak_memory import graph_memory, peak_of, process_peak
@@ -31,8 +30,8 @@ COMMANDS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if "d
 
 
 def test_the_tiny_form_runs_every_benchmark() -> None:
-    """At once or line by line: `all` is the caller, `tables` shows results, `gpu_suite` has a separate tiny form."""
-    assert set(SMALLEST) == set(COMMANDS) - {"all", "gpu_suite"}
+    """At once or line by line: `all` is the caller, `tables` shows results, `gpu` has a separate tiny form."""
+    assert set(SMALLEST) == set(COMMANDS) - {"all", "gpu"}
     assert {line.split()[0] for line in (*SHORT, *FULL)} <= set(SMALLEST)
     assert {line.split()[0] for line in tiny()} == set(SMALLEST) and len(tiny()) > len(SHORT)
 
@@ -136,6 +135,31 @@ def test_targets_take_the_newest_result_on_their_machine(tmp_path: Path) -> None
     assert ortho["met"] == "no" and "N 128" in ortho["measured"]
 
 
+def test_targets_of_compared_steps(tmp_path: Path) -> None:
+    """Rows as benchmarks.published_step, against_commit and orthogonality_loss write them, with their intervals."""
+    ours = {"step": "vanilla", "times as fast": 1.4, "95 % interval": "1.350 to 1.450"}
+    steps = [ours | {"batches": "as published"}, ours | {"batches": "train.bucket_window=32", "times as fast": 2.4}]
+    write(tmp_path, "published_step-20260101-000000", *steps, title="SCAN step against the published one")
+    write(tmp_path, "published_step-20260102-000000", *steps[1:], title="SCAN step against the published one (small)")
+    title = "Training steps against commit 484d96368f"
+    row = {"workload": "sort_of_clevr", "before": "484d96368f", "times as fast": 2.2, "95 % interval": "2.1 to 2.3"}
+    write(tmp_path, "against_commit-20260101-000000", row, title=title)
+    paired = [{"task": task, "paired %": 3.0, "paired, 95 %": "+1.0 to +6.0"} for task in ("scan", "sort_of_clevr")]
+    by_task = {"title": "Orthogonality loss in a training step, by task"}
+    paired = [one | {"adds %": 1.0} for one in paired]
+    write(tmp_path, "ortho_tasks-20260101-000000", *paired, **by_task)
+    found = {row["measure"]: (row["measured"], row["met"]) for row in summary(tmp_path)}
+    assert found["SCAN step against the published step, same batches, two cores"][1] == "yes"
+    assert found["the same with train.bucket_window=32"] == ("2.40 x (1.350 to 1.450)", "no")
+    assert found["sort-of-CLEVR, width 64, one thread, against commit 484d96368f"] == ("2.20 x (2.1 to 2.3)", "yes")
+    measure = "linear_l2_ortho against linear_l2, steps in turn, CPU"
+    assert found[measure] == ("scan +3.0 % (+1.0 to +6.0), sort_of_clevr +3.0 % (+1.0 to +6.0)", "open")
+    for interval, met in (("+1.0 to +5.0", "yes"), ("+5.1 to +6.0", "no")):
+        rows = [one | {"paired, 95 %": interval} for one in paired]
+        write(tmp_path, "ortho_tasks-20260102-000000", *rows, **by_task)
+        assert {row["measure"]: row["met"] for row in summary(tmp_path)}[measure] == met
+
+
 def test_table_7_names_lengths_without_memory_and_published_ratios(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,9 +248,3 @@ def test_a_replayed_graph_holds_memory_that_is_not_allocated() -> None:
         (x + 1).sum()
     assert graph_memory(gpu) - before >= x.nbytes
     assert peak_of(graph.replay, gpu) == 0
-
-
-def test_a_part_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:
-    part = Part("a part", "", "", 1)
-    assert run(part, ["startup"], 0.2, tmp_path).startswith("stopped at its time limit")
-    assert (tmp_path / "a_part.log").exists()
