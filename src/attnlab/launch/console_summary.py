@@ -17,7 +17,7 @@ from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
 from attnlab.learn.metric_units import headlines, text, whole
 from attnlab.run.provenance import commit_text
-from attnlab.run.read_run_files import debug_note
+from attnlab.run.read_run_files import debug_note, is_alive
 from attnlab.run.run_folder import RunError, RunFolder
 
 
@@ -102,6 +102,8 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
         status, result = run.status(), run.result()
     except (OSError, RunError) as error:
         return "refused", str(error)
+    if status["state"] == "running" and not is_alive(status):
+        return "interrupted", f"its process is gone; step {status.get('step', 0):,}"
     if status["state"] != "finished" or result is None:
         return status["state"], status.get("reason", "")
     metrics, names = result["metrics"], headlines(result["metrics"])
