@@ -44,7 +44,6 @@ def hydra_session(conf: Path = CONF) -> Iterator[Any]:
 
     running, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
     join_search_path()
-    # after the plugins, one of which may have options of its own under the same name
     register()
     try:
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):

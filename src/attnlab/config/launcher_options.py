@@ -9,7 +9,7 @@ from typing import Any
 
 GROUP = "hydra/launcher"
 DEFAULT = "auto"
-"""the launcher of conf/config.yaml"""
+"""the launcher of a sweep that names none"""
 
 
 @dataclass
@@ -37,12 +37,19 @@ class PackedLauncherConf:
 
 
 def register() -> None:
-    """Make the launchers known to Hydra; an installed plugin `joblib` is replaced."""
+    """Make the launchers known to Hydra in this process, and `auto` its default.
+
+    An installed plugin `joblib` is replaced. Called after Hydra has loaded its plugins.
+    """
+    from hydra.conf import HydraConf
     from hydra.core.config_store import ConfigStore
 
-    options = {"auto": AutoLauncherConf, "joblib": JoblibLauncherConf, "packed": PackedLauncherConf}
-    for name, node in options.items():
-        ConfigStore.instance().store(group=GROUP, name=name, node=node, provider="attnlab")
+    store = ConfigStore.instance()
+    for name, node in (("auto", AutoLauncherConf), ("joblib", JoblibLauncherConf), ("packed", PackedLauncherConf)):
+        store.store(group=GROUP, name=name, node=node, provider="attnlab")
+    # An `override` in conf/config.yaml would outrank the override of an experiment.
+    defaults = [{"launcher": DEFAULT} if "launcher" in entry else entry for entry in HydraConf().defaults]
+    store.store(group="hydra", name="config", node=HydraConf(defaults=defaults), provider="attnlab")
 
 
 def chosen_launcher(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import hydra
 
 from attnlab.config.command_line_words import flags_first
+from attnlab.config.launcher_options import register
 from attnlab.config.own_conf import join_search_path
 from attnlab.config.rewritten_words import readable
 from attnlab.config.shipped_files import CONF
@@ -32,4 +33,5 @@ def hydra_main(task: Callable[[Any], Any], argv: Sequence[str]) -> Callable[[], 
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     sys.argv[1:] = flags_first(readable(argv, CONF))
     join_search_path()
+    register()
     return hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)
