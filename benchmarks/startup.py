@@ -1,7 +1,7 @@
 """Seconds until the command line answers, of a whole one-step run, and of one more job in a sweep.
 
-1. Help, a config error, a bare import; beside Python itself and torch. Every command is a new process, in turns, with
-   the files in the cache of the system (the first turn is not counted).
+1. Help, a config error, a bare import; beside Python itself, torch, and the imports of a run. Every command is a new
+   process, in turns, with the files in the cache of the system (the first turn is not counted).
 2. Whole runs of one step (`debug=smoke`, logger=csv, trainer=cpu), each into an empty folder: start, data, one step,
    the test on all of SCAN's test sets, result.
 3. One more job of a serial sweep: (seconds of a sweep of N one-step jobs - seconds of the same sweep of one) / (N - 1).
@@ -29,6 +29,7 @@ COMMANDS = {
     "python train.py --help": ["train.py", "--help"],
     "python train.py model=linar (config error)": ["train.py", "model=linar"],
     "python -c 'import torch'": ["-c", "import torch"],
+    "all that a run imports": ["-c", "import attnlab.run.train_run"],
 }
 ONE_STEP = ("model=linear_l2_ortho", "debug=smoke", "train.max_steps=1", "logger=csv", "trainer=cpu")
 TASKS = {
