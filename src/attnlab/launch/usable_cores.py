@@ -41,6 +41,6 @@ def _limit(folder: Path) -> float | None:
         quota, period = (folder / "cpu.max").read_text().split()
         return None if quota == "max" else int(quota) / int(period)
     with contextlib.suppress(OSError, ValueError):
-        quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
-        return quota / period if quota > 0 else None
+        time, interval = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+        return time / interval if time > 0 else None
     return None

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from attnlab.config.command_frame import FAILED
 from attnlab.launch.process_plan import gpu_driver_here
@@ -43,7 +43,7 @@ class WorkerPool:
         self.process, self.group, self.started = os.getpid(), os.getpgrp(), 0
         # A driver of GPUs does not survive a fork.
         forks = sys.platform == "linux" and not gpu_driver_here()
-        self.context = multiprocessing.get_context("fork" if forks else "spawn")
+        self.context: Any = multiprocessing.get_context("fork" if forks else "spawn")
 
     def run(self) -> int:
         """Run all tasks; returns 0, or 128 plus the number of the signal that stopped them."""
@@ -54,7 +54,7 @@ class WorkerPool:
                 while self.waiting or self.busy:
                     self._begin()
                     for line in wait(list(self.busy)):
-                        self._end_task(line)  # type: ignore[arg-type]
+                        self._end_task(cast("Connection", line))
             finally:
                 self._close()
         pass_on(self.came, former)
