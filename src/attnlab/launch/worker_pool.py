@@ -51,7 +51,7 @@ class WorkerPool:
             importlib.import_module(TRAINING)
         with handled_by(self._forward) as former:
             try:
-                while self.waiting or self.busy:
+                while self.busy or (self.waiting and not self.came):
                     self._begin()
                     for line in wait(list(self.busy)):
                         self._end_task(cast("Connection", line))
@@ -62,18 +62,17 @@ class WorkerPool:
 
     def _begin(self) -> None:
         """Give tasks to idle processes; two tasks of one run folder are not run at once."""
-        while self.waiting and (self.idle or len(self.workers) < self.size):
+        while self.waiting and not self.came and (self.idle or len(self.workers) < self.size):
             folders = {task.job.folder for task in self.busy.values()}
             task = next((task for task in self.waiting if task.job.folder not in folders), None)
             if task is None:
                 return
             line = self.idle.pop() if self.idle else self._start()
-            # a signal may have emptied the list meanwhile
-            if task in self.waiting:
-                self.waiting.remove(task)
-                self.busy[line] = task
-                with contextlib.suppress(BrokenPipeError):
-                    line.send(task)
+            self.waiting.remove(task)
+            self.busy[line] = task
+            # A process that a signal reached meanwhile answers without beginning; one that is gone is noticed later.
+            with contextlib.suppress(BrokenPipeError):
+                line.send(task)
 
     def _start(self) -> Connection:
         ours, theirs = self.context.Pipe()
@@ -120,7 +119,6 @@ class WorkerPool:
             # a new process, before it has handlers of its own
             raise SystemExit(128 + signum)
         self.came.append(signum)
-        self.waiting.clear()
         for worker in self.workers.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signum)
