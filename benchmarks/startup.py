@@ -53,18 +53,22 @@ def answers(seconds: float) -> list[dict[str, object]]:
     ]
 
 
-def whole(task: str, jobs: int, threads: int) -> float:
-    """Returns the seconds of a sweep of one-step jobs (one job: a single run) into an empty folder."""
+def command_seconds(words: Sequence[str]) -> float:
+    """Returns the seconds of `python train.py` with these words, into an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
-        sweep = ["-m", f"seed={','.join(map(str, range(jobs)))}"] if jobs > 1 else []
-        words = [*TASKS[task], *ONE_STEP, f"trainer.threads={threads}", f"paths.runs={folder}"]
-        line = [sys.executable, "train.py", *sweep, *words]
+        line = [sys.executable, "train.py", *words, f"paths.runs={folder}"]
         begun = time.perf_counter()
         done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
         taken = time.perf_counter() - begun
     if done.returncode:
         raise RuntimeError(f"{' '.join(line)} failed:\n{done.stderr[-2000:]}")
     return taken
+
+
+def whole(task: str, jobs: int, threads: int) -> float:
+    """Returns the seconds of a serial sweep of one-step jobs (one job: a single run)."""
+    sweep = ["-m", "hydra/launcher=basic", f"seed={','.join(map(str, range(jobs)))}"] if jobs > 1 else []
+    return command_seconds([*sweep, *TASKS[task], *ONE_STEP, f"trainer.threads={threads}"])
 
 
 def runs(jobs: int, turns: int, threads: int) -> list[dict[str, object]]:

@@ -9,33 +9,20 @@ cores.
 """
 
 import statistics
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from attnlab.launch.usable_cores import usable_cores
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import progress
+from benchmarks.startup import command_seconds
 
-ROOT = Path(__file__).resolve().parents[1]
 WAYS = {"at once": "hydra/launcher=joblib", "one after the other": "hydra/launcher=basic"}
 
 
 def seconds(jobs: int, words: Sequence[str]) -> float:
-    """Returns the seconds of a sweep over so many seeds, into an empty folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        sweep = ["-m", "experiment=quickstart", f"seed=range(0,{jobs})", "logger=csv", f"paths.runs={folder}"]
-        line = [sys.executable, "train.py", *sweep, *words]
-        begun = time.perf_counter()
-        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
-        taken = time.perf_counter() - begun
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(line)} failed:\n{done.stderr[-2000:]}")
-    return taken
+    """Returns the seconds of a sweep over so many seeds."""
+    return command_seconds(["-m", "experiment=quickstart", f"seed=range(0,{jobs})", "logger=csv", *words])
 
 
 def rows(jobs: int, steps: int, turns: int, words: Sequence[str]) -> list[dict[str, object]]:
