@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, settings, two_finished_runs
 
 from attnlab.config.job_config import job_config
@@ -131,10 +132,35 @@ def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
     [
         MemoryError("Unable to allocate 1.86 TiB for an array"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000000000000 bytes."),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("CUDA error: out of memory"),
+        torch.OutOfMemoryError("Tried to allocate 2.00 GiB."),
     ],
 )
 def test_what_does_not_fit_into_memory_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(error, "runs/seed0") == 1
     said = capsys.readouterr().err
-    assert f"it does not fit into memory ({error}); make it smaller: train.batch_size" in said
+    assert f"it does not fit into memory ({error}); train.max_tokens=4096 takes each batch in pieces" in said
+    assert "or make it smaller: train.batch_size" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "CUDA error: invalid configuration argument\nCUDA kernel errors might be reported elsewhere.",
+            "it is more than a kernel of the GPU takes (CUDA error: invalid configuration argument); train.max_tokens",
+        ),
+        (
+            "cumsum_cuda_kernel does not have a deterministic implementation, but you set ...",
+            "cumsum_cuda_kernel has no deterministic form on a GPU; use another operation, or write "
+            "trainer.deterministic=false",
+        ),
+    ],
+)
+def test_what_a_gpu_refuses_is_a_sentence(error: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(RuntimeError(error), "runs/seed0") == 1
+    shown = capsys.readouterr().err
+    assert said in shown and "Traceback" not in shown

@@ -14,11 +14,31 @@ from attnlab.learn import memory_use
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of mallopt(3)
 
 
+def process_peak(device: torch.device, compiled: bool) -> int:
+    """Returns the peak memory of this process in bytes since the last reset.
+
+    On a GPU what torch's allocator gave out; with compiled steps what it reserved, since a CUDA graph computes in
+    memory that is reserved as it is recorded and is not given out when it is replayed.
+    """
+    if compiled and device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    return memory_use.peak_memory_bytes(device)
+
+
+def graph_memory(device: torch.device) -> int:
+    """Returns the bytes that CUDA graphs hold: reserved, and neither given out nor free for other uses."""
+    if device.type != "cuda":
+        return 0
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
 def peak_of(run: Callable[[], object], device: torch.device) -> float:
     """Returns the peak memory of a call in bytes, less the memory in use before it.
 
-    GPU: what torch's allocator gave out. CPU, Linux: resident memory; freed memory is given back first and the kernel's
-    record of the peak is reset; nan elsewhere.
+    GPU: what torch's allocator gave out, which is nothing while a CUDA graph is replayed (see `graph_memory`). CPU,
+    Linux: resident memory; freed memory is given back first and the kernel's record of the peak is reset. nan
+    elsewhere.
     """
     try:
         before = _in_use(device)

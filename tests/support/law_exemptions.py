@@ -5,7 +5,18 @@ Keys are (law, dotted path of the class); LAWS has the names of the laws. The li
 
 from torch import nn
 
-LAWS = ("padding", "causality", "step", "reference", "finite", "weights", "diagnostics", "compile", "vmap")
+LAWS = (
+    "padding",
+    "causality",
+    "step",
+    "reference",
+    "finite",
+    "weights",
+    "diagnostics",
+    "compile",
+    "vmap",
+    "determinism",
+)
 
 EXEMPTIONS: dict[tuple[str, str], str] = {
     ("weights", "attnlab.attention.long_short.LongShortAttention"): (

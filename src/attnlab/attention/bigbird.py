@@ -23,6 +23,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.host_copies import fill_from_host
+from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.linear_core import chunks
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
@@ -84,7 +86,7 @@ class BigBird(Attention):
         self.register_buffer("coefficients", _draw(n_heads))
 
     def redraw(self, generator: torch.Generator) -> None:
-        self.coefficients.copy_(_draw(len(self.coefficients), generator))
+        fill_from_host(self.coefficients, _draw(len(self.coefficients), generator))
 
     @property
     def full_length(self) -> int:
@@ -187,7 +189,5 @@ def _draw(n_heads: int, generator: torch.Generator | None = None) -> Int[Tensor,
 
 def gathered(x: Float[Tensor, "B H T S C"], which: Int[Tensor, "B H R K"]) -> Float[Tensor, "B H R KS C"]:
     """The K blocks of every row, concatenated."""
-    index = which.flatten(2)[..., None].expand(-1, -1, -1, x[0, 0, 0].numel())
-    # gather: with several threads the gradient of indexing is not deterministic.
-    found = x.flatten(3).gather(2, index)
+    found = rows_at(x.flatten(3), which.flatten(2))
     return found.unflatten(2, which.shape[2:]).unflatten(-1, x.shape[3:]).flatten(3, 4)

@@ -25,14 +25,17 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.host_copies import fill_from_host
+from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.real_lengths import real_lengths
-from attnlab.attention.core.softmax_core import dropped
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.config.schema import Count, Probability
+from attnlab.nn.dropout import dropped
+from attnlab.nn.linear_map import LinearMap
 
 # Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.
 EPS = 1e-6
@@ -88,10 +91,10 @@ class Reformer(Attention):
         self.register_buffer("rotations", torch.randn(n_hashes, self.head_width, n_buckets // 2))
 
     def make_projections(self, d_model: int, bias: bool) -> None:
-        self.qk_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model, bias=bias) for _ in range(3))
+        self.qk_proj, self.v_proj, self.out_proj = (LinearMap(d_model, d_model, bias=bias) for _ in range(3))
 
     def redraw(self, generator: torch.Generator) -> None:
-        self.rotations.copy_(torch.randn(self.rotations.shape, generator=generator, device=generator.device))
+        fill_from_host(self.rotations, torch.randn(self.rotations.shape, generator=generator, device="cpu"))
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N D"]:
         return self.split_heads(self.qk_proj(x))
@@ -117,17 +120,16 @@ class Reformer(Attention):
     def _in_rounds(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, lengths: Tensor) -> Tensor:
         """Attention in every round, then their weighted mean."""
         order = self.order(q, mask)
-        rows = torch.take_along_dim(torch.cat((q, k, v), dim=-1)[:, :, None], order[..., None], dim=3)
+        rows = rows_at(torch.cat((q, k, v), dim=-1), order.flatten(2)).unflatten(2, order.shape[2:])
         rows = F.pad(rows, (0, 0, 0, -q.shape[2] % self.chunk_size)).unflatten(3, (-1, self.chunk_size))
         q, k, v = rows.split((q.shape[-1], k.shape[-1], v.shape[-1]), dim=-1)
         slots = torch.arange(rows.shape[3] * self.chunk_size, device=q.device).unflatten(0, (-1, self.chunk_size))
         key_slots = torch.cat((slots - self.chunk_size, slots), dim=-1)
         scores = _scores(q, _with_chunk_before(k), slots, key_slots, lengths[:, None, None, None, None])
         out = self._drop(scores.softmax(-1)) @ _with_chunk_before(v)
-        back = order.argsort(-1)[..., None]
-        out, total = (
-            torch.take_along_dim(x.flatten(3, 4), back, dim=3) for x in (out, scores.logsumexp(-1, keepdim=True))
-        )
+        back = order.argsort(-1)
+        both = torch.cat((out, scores.logsumexp(-1, keepdim=True)), dim=-1)
+        out, total = rows_at(both.flatten(3, 4), back).split((out.shape[-1], 1), dim=-1)
         return (out * total.softmax(2)).sum(2)
 
     def buckets(self, q: Queries) -> Int[Tensor, "B H R N"]:

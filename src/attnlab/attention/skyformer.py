@@ -17,6 +17,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.host_copies import fill_from_host
+from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.sum_precision import full_precision, saturated
@@ -72,16 +74,16 @@ class Skyformer(Attention):
         self.register_buffer("draws", torch.randint(2**RANDOM_BITS, (2, n_landmarks // 2)))
 
     def redraw(self, generator: torch.Generator) -> None:
-        size = self.draws.shape
-        self.draws.copy_(torch.randint(2**RANDOM_BITS, size, generator=generator, device=generator.device))
+        drawn = torch.randint(2**RANDOM_BITS, self.draws.shape, generator=generator, device="cpu")
+        fill_from_host(self.draws, drawn)
 
     def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         dtype, scale = v.dtype, q.shape[-1] ** -0.25
         with full_precision(q, k, v) as (q, k, v):
             q, k = q * scale, k * scale
             positions, real = self._positions(real_lengths(q, mask), q.shape[2])
-            rows = positions[:, :, None, :, None].expand(-1, -1, q.shape[1], -1, q.shape[3])
-            landmarks = torch.cat((q.gather(2, rows[:, 0]), k.gather(2, rows[:, 1])), dim=2)
+            rows = positions[:, :, None].expand(-1, -1, q.shape[1], -1)
+            landmarks = torch.cat((rows_at(q, rows[:, 0]), rows_at(k, rows[:, 1])), dim=2)
             q_kernel, k_kernel = gaussian_kernel(q, landmarks), gaussian_kernel(k, landmarks)
             if mask is not None:
                 q_kernel, k_kernel = q_kernel * real[:, None, None, :], k_kernel * mask[:, None, :, None]

@@ -198,6 +198,8 @@ class TrainerOptions:
     """gather batches on the device; auto: if it is a GPU and the data takes at most a quarter of its free memory"""
     threads: Threads | None = None
     """CPU threads; null = as torch or OMP_NUM_THREADS says"""
+    deterministic: bool = True
+    """equal seeds give equal numbers on a GPU; false allows faster kernels that add in any order"""
     compile: bool = False
     """compile each training step, lengths padded to a few sizes; each size takes about a minute to compile"""
     progress: Literal["auto", "bar", "lines", "none"] = "auto"

@@ -77,10 +77,16 @@ def exit_code(error: BaseException, name: str) -> int:
     if isinstance(error, Stopped):
         print(f"\nstopped: {name}; repeat the command to go on", file=sys.stderr)
         return 128 + error.signum
-    if lacks_memory(error):
-        smaller = "make it smaller: train.batch_size, train.max_tokens, backbone.*, or the lengths and sizes of task.*"
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        return _failed(name, f"it does not fit into memory ({said}); {smaller}")
+    from attnlab.launch.device_errors import too_large, without_determinism
+
+    if said := too_large(error):
+        return _failed(name, f"it {said}")
+    if operation := without_determinism(error):
+        return _failed(
+            name,
+            f"{operation} has no deterministic form on a GPU; use another operation, or write "
+            "trainer.deterministic=false (equal seeds then give unequal numbers)",
+        )
     traceback.print_exception(error)
     print(f"\nfailed: {name} (an unexpected error, above)", file=sys.stderr)
     return FAILED
@@ -89,10 +95,3 @@ def exit_code(error: BaseException, name: str) -> int:
 def _failed(name: str, reason: str) -> int:
     print(f"\nfailed: {name}\n  {reason}", file=sys.stderr)
     return FAILED
-
-
-def lacks_memory(error: BaseException) -> bool:
-    """Whether an allocation failed: in numpy or Python, on a GPU, or in torch on the CPU (known by its message)."""
-    import torch
-
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -26,7 +26,8 @@ def make_optimizer(optim: Optim, parameters: Iterable[nn.Parameter], fused: bool
 def make_grouped(optim: Optim, groups: Sequence[dict[str, Any]], fused: bool) -> Optimizer:
     """The optimiser named by the configuration over parameter groups, each with `optimizer_options`."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[optim.name]
-    optimizer = kind(groups, fused=fused)
+    # Not False, with which torch would also update one parameter after the other.
+    optimizer = kind(groups, fused=True if fused else None)
     optimizer.register_load_state_dict_pre_hook(_keep_form)
     return optimizer
 

@@ -32,7 +32,8 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
         DataError: the data cannot be had.
     """
     config, folder = job.typed, options.run
-    device = choose_device(config.trainer.device, config.trainer.threads, config.train.tf32)
+    trainer = config.trainer
+    device = choose_device(trainer.device, trainer.threads, config.train.tf32, trainer.deterministic)
     weights, where = run_weights(folder, options.checkpoint or "selected", config.train.selection)
     task, trained = make_task(config.task), trained_on(folder)
     former = prepare(make_task(trained), config.paths)

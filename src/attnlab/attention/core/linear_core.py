@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import (
@@ -38,7 +39,7 @@ PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
 FeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid", "elu", "identity"]
 
 FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
-    "one_plus_elu": lambda x: F.elu(x) + 1.0,
+    "one_plus_elu": lambda x: F.elu(x).add_(1.0),
     "relu": F.relu,
     "squared_relu": lambda x: F.relu(x).square(),
     "sigmoid": torch.sigmoid,
@@ -60,7 +61,8 @@ def with_ones(v: Float[Tensor, "B H M D"]) -> Float[Tensor, "B H M D+1"]:
 
 def key_value_sum(k: Float[Tensor, "*rest M F"], v: Float[Tensor, "*rest M C"]) -> Float[Tensor, "*rest F C"]:
     """S = sum over keys of phi(k_j) v_j^T, of whole sequences or of every chunk."""
-    return k.transpose(-1, -2) @ v
+    # As the transpose of V^T K: so the gradient of k has its memory in order, and the maps before it pass over it fast.
+    return (v.transpose(-1, -2) @ k).transpose(-1, -2)
 
 
 def bidirectional_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H M F"], v: Values) -> Attended:
@@ -74,10 +76,7 @@ def causal_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: Sel
     if length <= chunk_size:
         return (q @ k.transpose(-1, -2)).tril() @ v
     q, k, v = (chunks(x, chunk_size) for x in (q, k, v))
-    sums = key_value_sum(k, v)
-    # Shifted rather than subtracted: rounding errors of a large key must not reach earlier queries.
-    before = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2)
-    out = (q @ k.transpose(-1, -2)).tril() @ v + q @ before
+    out = (q @ k.transpose(-1, -2)).tril() @ v + q @ sums_before(key_value_sum(k, v))
     return out.flatten(2, 3)[:, :, :length]
 
 
@@ -182,9 +181,13 @@ class FeatureMapAttention(Attention[LinearState]):
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
-            (q, k), v = self.features(q, k, mask), self._summed(v)
-            out = causal_sums(q, k, v, self.chunk_size) if causal else bidirectional_sums(q, k, v)
-            return self.cast_output(self._divided(out, q), dtype)
+            q, k = self.features(q, k, mask)
+            if causal:
+                out = self._divided(causal_sums(q, k, self._summed(v), self.chunk_size), q)
+            else:
+                out = bidirectional_sums(q, k, v)
+                out = out * self.divisor(q @ k.sum(2)[..., None], q).reciprocal() if self.denominator else out
+            return self.cast_output(out, dtype)
 
     def weights(
         self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool, score_hook: ScoreHook | None = None

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.core.tensor_types import Queries
+from attnlab.nn.linear_map import LinearMap
 
 DistanceBias = Literal["table", "rotary"]
 
@@ -49,7 +50,7 @@ class RelativePositions(nn.Module):
         self.d_model, self.head_width = d_model, d_model // n_heads
         self.content_bias = nn.Parameter(torch.zeros(n_heads, 1, self.head_width))
         self.position_bias = nn.Parameter(torch.zeros(n_heads, 1, self.head_width))
-        self.position_proj = nn.Linear(d_model, d_model, bias=False)
+        self.position_proj = LinearMap(d_model, d_model, bias=False)
         if initialization == "xavier":
             nn.init.xavier_uniform_(self.position_proj.weight)
 
@@ -58,12 +59,25 @@ class RelativePositions(nn.Module):
         n_queries = q.shape[2]
         # Angles at least in float32: half precision cannot represent distances above 256.
         dtype = torch.promote_types(q.dtype, torch.float32)
-        distances = torch.arange(first_query - n_keys + 1, first_query + n_queries, device=q.device, dtype=dtype)
+        # From the largest to the smallest: the scores of a query are then neighbours, in the order of the keys.
+        largest = first_query + n_queries - 1
+        distances = torch.arange(largest, first_query - n_keys, -1, device=q.device, dtype=dtype)
         table = self.position_proj(sinusoid(distances, self.d_model).to(q.dtype)).unflatten(-1, (-1, self.head_width))
         by_distance = (q + self.position_bias) @ table.permute(1, 2, 0)
-        query, key = (torch.arange(n, device=q.device) for n in (n_queries, n_keys))
-        column = query[:, None] - key[None, :] + n_keys - 1
-        return by_distance.gather(-1, column.expand(*by_distance.shape[:2], -1, -1))
+        return _shifted_rows(by_distance, n_keys)
+
+
+def _shifted_rows(x: Float[Tensor, "*rest N W"], size: int) -> Float[Tensor, "*rest N M"]:
+    """`size` neighbouring numbers of each row: of the last row from column 0, of each row above from one column later.
+
+    N + size - 1 columns. A view: unlike indices, it costs nothing, and its gradient is a copy.
+    """
+    n_rows, width = x.shape[-2:]
+    if n_rows == 1:
+        return x
+    # Row i begins at number i * width + n_rows - 1 - i: rows one number shorter, after the first n_rows - 1 numbers.
+    rest = x.flatten(-2)[..., n_rows - 1 : n_rows * width - 1]
+    return rest.unflatten(-1, (n_rows, width - 1))[..., :size]
 
 
 def frequencies(n_pairs: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, " P"]:

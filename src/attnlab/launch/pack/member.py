@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
 
+from attnlab.launch.device_errors import needs_less_at_once
 from attnlab.launch.pack.pending_run import PendingRun
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.training_module import TrainingModule
@@ -66,12 +66,12 @@ class PackMember:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """An error in this block ends this run only; a signal, or a lack of memory, ends all runs."""
+        """An error in this block ends this run only; a signal, or too much data at once, ends all runs."""
         try:
             yield
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:
+            if needs_less_at_once(error):
+                raise
             self.error = error
 
 

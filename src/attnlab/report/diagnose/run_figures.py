@@ -150,8 +150,9 @@ class _Diagnosis:
         """The arrays of one run's attentions."""
         config = rebuilt_config(folder, self.options.paths)
         # a run of a GPU can be drawn without one
-        wanted = "cpu" if config.trainer.device == "cpu" else "auto"
-        device = choose_device(wanted, config.trainer.threads, config.train.tf32)
+        trainer = config.trainer
+        wanted = "cpu" if trainer.device == "cpu" else "auto"
+        device = choose_device(wanted, trainer.threads, config.train.tf32, trainer.deterministic)
         weights, where = run_weights(folder, "selected", config.train.selection)
         task, prepared = self._data(config)
         network = network_with(weights, folder, config, prepared.spec).to(device)

@@ -1,0 +1,108 @@
+"""Equal seeds give equal numbers on a GPU: nothing here uses an operation without a deterministic kernel there.
+
+A stand-in on the CPU (tests/support/strict_mode.py) refuses what a GPU would; tests/test_gpu_attention.py is for GPUs.
+"""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from support.model_cases import SPECS, Case, apply, every_attention, ignore_slow_fallback, network_of
+from support.random_batches import drawn_batch
+from support.strict_mode import StrictMode
+from support.tensors import draw, masks
+from torch import Tensor
+
+from attnlab.launch.pack.network_stack import NetworkStack
+from attnlab.learn.evaluator import evaluating
+from attnlab.learn.example_scores import score_function
+from attnlab.learn.objectives import objective_for
+from attnlab.learn.predict import predict
+from attnlab.run import build_runtime
+from attnlab.run.run_folder import RunError
+
+LENGTH = 130
+"""longer than every chunk and block"""
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda x: x.cumsum(1),
+        lambda x: x.cumprod(1),
+        lambda x: torch.nn.functional.cross_entropy(x[None], torch.zeros(1, 4, dtype=torch.long)),
+        lambda x: x.gather(0, torch.zeros(2, 4, dtype=torch.long)),
+        lambda x: torch.nn.functional.interpolate(x[None], 8, mode="linear"),
+    ],
+)
+def test_the_stand_in_refuses_what_a_gpu_does(refused: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(RuntimeError, match="deterministic"), StrictMode():
+        refused(draw(3, 4).requires_grad_()).sum().backward()
+
+
+@every_attention("determinism", normalized=False)
+def test_no_mechanism_needs_an_operation_without_determinism(case: Case, mode: str) -> None:
+    attention = case.make().train()
+    # BigBird is sparse above this length
+    length = max(LENGTH, getattr(attention, "full_length", 0) + 1)
+    x, memory, mask = draw(2, length, 8).requires_grad_(), draw(2, length, 8), masks([length, 3], length)
+    with StrictMode():
+        out, penalty = apply(attention, mode, x, memory, mask)
+        (out.sum() + penalty).backward()
+    assert x.grad is not None
+
+
+@ignore_slow_fallback
+@pytest.mark.parametrize("task", SPECS)
+def test_no_training_step_needs_one(task: str) -> None:
+    """Alone and in a pack, and the network's answers."""
+    networks = [network_of("linear_l2_ortho", task, seed=seed).train() for seed in range(2)]
+    batch, objective = drawn_batch(task), objective_for(SPECS[task])
+    with StrictMode():
+        loss, penalty = objective(networks[0], batch)
+        (loss + penalty).backward()
+        with evaluating(networks[0]):
+            assert len(predict(networks[0], batch, SPECS[task])) == 3
+            assert score_function(SPECS[task], 6)(networks[0], batch)
+        stack = NetworkStack(networks, objective)
+        losses, _ = stack.losses(
+            stack.flat, stack.buffers, type(batch), {k: torch.stack((v, v)) for k, v in vars(batch).items()}
+        )
+        losses.sum().backward()
+    assert stack.flat.grad is not None
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
+    """torch that sees a GPU; returns the calls that set deterministic kernels."""
+    calls: list[tuple] = []
+    monkeypatch.setattr(build_runtime.torch, "use_deterministic_algorithms", lambda *a, **k: calls.append((a, k)))
+    monkeypatch.setattr(build_runtime.torch, "are_deterministic_algorithms_enabled", lambda: bool(calls))
+    monkeypatch.setattr(build_runtime.torch.utils.deterministic, "fill_uninitialized_memory", True)
+    monkeypatch.setattr(build_runtime.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(build_runtime.torch.cuda, "is_available", lambda: True)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    return calls
+
+
+def test_a_gpu_is_strict_unless_the_run_says_otherwise(on_a_gpu: list[tuple]) -> None:
+    """No warnings only: fused attention would keep another kernel for its gradients. The next job inherits nothing."""
+    build_runtime.choose_device("cpu", 1)
+    assert on_a_gpu == []
+    for deterministic in (True, False):
+        build_runtime.choose_device("cuda", 1, deterministic=deterministic)
+    build_runtime.choose_device("cuda", 1)
+    build_runtime.choose_device("cpu", 1)
+    assert on_a_gpu == [((wanted,), {}) for wanted in (True, False, True, False)]
+    assert build_runtime.os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert not torch.utils.deterministic.fill_uninitialized_memory
+
+
+def test_a_workspace_of_cublas_that_is_not_deterministic_is_refused(
+    on_a_gpu: list[tuple], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    with pytest.raises(RunError, match=r"CUBLAS_WORKSPACE_CONFIG=:0:0: equal seeds.*trainer\.deterministic=false"):
+        build_runtime.choose_device("cuda", 1)
+    build_runtime.choose_device("cuda", 1, deterministic=False)
+    assert on_a_gpu == []

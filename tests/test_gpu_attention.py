@@ -1,0 +1,114 @@
+"""Attention on a GPU: the numbers of the CPU, the same at every call, and batches beyond a kernel's limit.
+
+Stand-ins on the CPU: test_determinism.py, test_fused_kernels.py, test_run_messages.py, test_packed_runs.py.
+"""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from support.gpu import requires_gpu
+from support.model_cases import SPECS, Case, apply, every_attention, network_of
+from support.random_batches import drawn_batch
+from support.tensors import assert_same, draw, gradients, masks
+from torch import nn
+from torch.func import vmap
+
+from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_weights
+from attnlab.config.schema import Optim
+from attnlab.launch.device_errors import needs_less_at_once
+from attnlab.learn.objectives import objective_for
+from attnlab.learn.optimizers import make_optimizer
+from attnlab.run.build_runtime import choose_device
+
+pytestmark = requires_gpu
+LENGTH = 500
+"""longer than every chunk and block, and than the length from which BigBird is sparse"""
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> Iterator[torch.device]:
+    """The GPU as runs use it: in strict deterministic mode."""
+    yield choose_device("cuda", 1)
+    torch.use_deterministic_algorithms(False)
+
+
+@every_attention("determinism", normalized=False)
+def test_every_mechanism_has_the_gradients_of_the_cpu(case: Case, mode: str, gpu: torch.device) -> None:
+    attention, x, memory = case.make(), draw(2, LENGTH, 8).requires_grad_(), draw(2, LENGTH, 8)
+    mask, found = masks([LENGTH, 70], LENGTH), []
+    for device in (torch.device("cpu"), gpu, gpu):
+        there = attention.to(device)
+        given = [tensor.detach().to(device) for tensor in (x, memory)]
+        given[0].requires_grad_()
+        out, penalty = apply(there, mode, *given, mask.to(device))
+        named = gradients(out.square().sum() + penalty, there, x=given[0]) | {"out": out.detach()}
+        found.append({name: value.cpu() for name, value in named.items()})
+    assert_same(found[1], found[0], 1e-8)
+    assert all(torch.equal(value, found[2][name]) for name, value in found[1].items())
+
+
+@pytest.mark.parametrize("task", SPECS)
+def test_a_training_step_is_the_same_at_every_call(task: str, gpu: torch.device) -> None:
+    network, batch = network_of("linear_l2_ortho", task).float().train().to(gpu), drawn_batch(task, 90).to(gpu)
+    found = [gradients(sum(objective_for(SPECS[task])(network, batch)), network) for _ in range(2)]
+    assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fused_softmax_has_the_same_gradients_at_every_call(dtype: torch.dtype, gpu: torch.device) -> None:
+    """At a length at which several blocks of queries add to the gradient of a key."""
+    given = [torch.randn(2, 4, 2048, 64, device=gpu, dtype=dtype).requires_grad_() for _ in range(3)]
+    mask = masks([2048, 1500], 2048).to(gpu)
+    for keep, causal in ((mask, False), (None, True), (None, False)):
+        first, *others = (
+            torch.autograd.grad(fused_softmax(*given, keep, causal, 0.0).square().sum(), given) for _ in range(4)
+        )
+        assert all(map(torch.equal, first, other) for other in others)
+
+
+def test_a_mask_gives_no_nan(gpu: torch.device) -> None:
+    """The input of pytorch issue 196678, for which the kernel of cuDNN has NaN in the gradient of queries."""
+    length, width = 704, 64
+    q, k = (0.1 * torch.randn(1, 1, length, width, device=gpu, dtype=torch.bfloat16) for _ in range(2))
+    q[..., 0], k[..., 0] = 1.0, -120 * math.sqrt(width)
+    given = [q, k, torch.randn_like(q)]
+    mask = torch.ones(1, length, dtype=torch.bool, device=gpu)
+    found = fused_softmax(*(x.requires_grad_() for x in given), mask, False)
+    assert all(slope.isfinite().all() for slope in torch.autograd.grad(found.float().sum(), given))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_batch_beyond_the_limit_of_a_kernel(dtype: torch.dtype, gpu: torch.device) -> None:
+    given = [torch.randn(70_000, 1, 3, 8, device=gpu, dtype=dtype).requires_grad_() for _ in range(3)]
+    mask = masks([3, 2], 3).to(gpu).repeat(35_000, 1)
+    found = fused_softmax(*given, mask, False)
+    q, k, v = (x.float() for x in given)
+    scores = q @ k.transpose(-1, -2) * 8**-0.5
+    torch.testing.assert_close(
+        found.float(), softmax_weights(scores, kept(scores, mask, False)) @ v, rtol=2e-2, atol=2e-2
+    )
+    assert all(slope.isfinite().all() for slope in torch.autograd.grad(found.float().sum(), given))
+
+
+def test_a_pack_beyond_the_limit_works_or_is_halved(gpu: torch.device) -> None:
+    given = [torch.randn(2, 40_000, 1, 3, 8, device=gpu).requires_grad_() for _ in range(3)]
+    try:
+        found = vmap(lambda q, k, v: fused_softmax(q, k, v, None, False))(*given)
+        torch.autograd.grad(found.sum(), given)
+    except RuntimeError as error:
+        assert needs_less_at_once(error)
+    assert float(torch.ones(3, device=gpu).sum()) == 3
+
+
+def test_without_the_fused_form_parameters_are_updated_together(
+    gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, called = torch.optim.adam._multi_tensor_adam, []
+    monkeypatch.setattr(torch.optim.adam, "_multi_tensor_adam", lambda *a, **k: called.append(1) or together(*a, **k))
+    weights = [nn.Parameter(torch.ones(3, device=gpu)) for _ in range(2)]
+    for weight in weights:
+        weight.grad = torch.ones_like(weight)
+    make_optimizer(Optim(lr=0.1), weights, fused=False).step()
+    assert called == [1]
