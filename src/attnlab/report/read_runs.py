@@ -13,8 +13,9 @@ from attnlab.analysis.gradient_norm_variation import relative_sd
 from attnlab.config.capabilities import signature_of
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.run_identity import comparable, differences
+from attnlab.learn.live_process import is_alive
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
-from attnlab.run.read_run_files import Missing, Unreadable, is_alive, read_config, read_result, read_rows, read_status
+from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 
 DIVERGED = "NonFiniteLoss:"
 """beginning of the reason in status.json of a run whose loss or weights were not finite"""

@@ -5,9 +5,7 @@ or from another program, so it is checked before its values are used.
 """
 
 import json
-import os
 import re
-import socket
 import stat
 from collections.abc import Callable, Mapping
 from numbers import Real
@@ -95,19 +93,6 @@ def read_status(path: Path) -> dict[str, Any]:
         Unreadable: it is not JSON, or not the file of a run.
     """
     return _record(path, lambda status: record_problem(status, Status)) or {}
-
-
-def is_alive(status: Mapping[str, Any]) -> bool:
-    """Whether the process of a run may still run; on another machine this is unknown, and it counts as alive."""
-    if status.get("host") != socket.gethostname():
-        return True
-    try:
-        os.kill(status["pid"], 0)
-    except (KeyError, OverflowError, ProcessLookupError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
