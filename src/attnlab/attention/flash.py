@@ -206,19 +206,17 @@ class Flash(GatedAttentionUnit[ChunkState]):
         self.chunk_size = chunk_size
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        length, size = v.shape[2], min(self.chunk_size, v.shape[2])
         # Zero values remove padded keys from both parts.
         v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
         (q, q_linear), (k, k_linear) = _pairs(q, 0), _pairs(k, 0)
         k_linear = k_linear / self.chunk_size
-        near = self._within(*(self._chunks(x) for x in (q, k, v)), causal)
-        # In place: neither sum is needed for a gradient, and both are as large as the values.
+        near = self._within(chunks(q, size), chunks(k, size), chunks(v, size), causal)
+        # In place: no gradient needs either sum.
         if not causal:
-            return bidirectional_sums(q_linear, k_linear, v).add_(near.flatten(2, 3)[:, :, : v.shape[2]])
-        before = sums_before(key_value_sum(self._chunks(k_linear), self._chunks(v)))
-        return (self._chunks(q_linear) @ before).add_(near).flatten(2, 3)[:, :, : v.shape[2]]
-
-    def _chunks(self, x: Tensor) -> Tensor:
-        return chunks(x, min(self.chunk_size, x.shape[2]))
+            return bidirectional_sums(q_linear, k_linear, v).add_(near.flatten(2, 3)[:, :, :length])
+        before = sums_before(key_value_sum(chunks(k_linear, size), chunks(v, size)))
+        return (chunks(q_linear, size) @ before).add_(near).flatten(2, 3)[:, :, :length]
 
     def _within(self, q: Tensor, k: Tensor, v: Tensor, causal: bool, first_query: int = 0) -> Tensor:
         scores = q @ k.transpose(-1, -2) / self.chunk_size
@@ -248,6 +246,5 @@ class Flash(GatedAttentionUnit[ChunkState]):
 
 
 def _pairs(x: Tensor, first: int) -> tuple[Tensor, ...]:
-    """Queries or keys of the quadratic and of the linear part, with rotary positions."""
-    # At once, so that sines and cosines are computed once.
+    """Queries or keys of the quadratic and of the linear part, with rotary positions, whose sines are computed once."""
     return rotated_halves(x.unflatten(-1, (2, -1)).transpose(-2, -3), first).unbind(-3)
