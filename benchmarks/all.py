@@ -40,6 +40,7 @@ FULL = (
     "cross_entropy",
     "decode --small-batch",
     "table7 --lengths 1024,2048",
+    "published_step",
     "targets",
 )
 # Options appended to the options of a line: every benchmark becomes quick and still measures everything.
@@ -55,6 +56,9 @@ SMALLEST = {
     "cross_entropy": "--seconds 0 --tokens 16 --width 8 --vocabulary 100",
     "padding_share": "--tasks scan --windows 8",
     "table7": "--seconds 0 --lengths 64,128 --batch 1 --turns 1",
+    "published_step": f"--seconds 0 --window 2 {TINY}",
+    "training_run": f"--seconds 1 {TINY} train.log_every=2",
+    "against_commit": f"HEAD --seconds 0 --turns 1 {TINY}",
     "targets": "",
 }
 

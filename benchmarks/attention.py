@@ -27,7 +27,7 @@ from benchmarks.harness.attention_baselines import BASELINE, FLA, PUBLISHED
 from benchmarks.harness.attention_contestants import Contestant, Shape, contestants
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.peak_memory import memory_kept, peak_of
-from benchmarks.harness.tables import show
+from benchmarks.harness.tables import cell, show
 from benchmarks.harness.timing import Timings, interleaved
 
 MODES = {False: "bidirectional", True: "causal"}
@@ -88,6 +88,9 @@ def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, lim
                 found.bytes[part].setdefault(name, {})[length] = peak_of(run, limits["device"])
             what = f"{mode}, {part}, N = {length}"
             found.times[part][length] = interleaved(runs, limits["seconds"], what, least=limits["turns"])
+            for name in runs:
+                ms, mb = found.ms(part, name, length), found.mb(part, name, length)
+                print(f"{what}: {name}: {cell(ms)} ms, {cell(mb)} MB", flush=True)
         if limits["device"].type != "cpu":
             found.kept[length] = found.times[PARTS[1]][length]
             continue

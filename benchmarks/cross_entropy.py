@@ -6,7 +6,8 @@ needs beyond what was there before it; the gradients themselves (vocabulary x wi
     python -m benchmarks.cross_entropy --tokens 512,2048 --seconds 10
 """
 
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
@@ -29,27 +30,29 @@ def contestants(tokens: int, width: int, vocabulary: int, device: torch.device) 
     return {"whole": whole, "chunked": chunked}
 
 
+def measure(given: Namespace) -> Iterator[dict[str, object]]:
+    """Measures a row per number of tokens and form."""
+    for tokens in map(int, given.tokens.split(",")):
+        runs = contestants(tokens, given.width, given.vocabulary, given.device)
+        memory = {name: peak_of(run, given.device) for name, run in runs.items()}
+        times = interleaved(runs, given.seconds, f"{tokens} tokens", least=3)
+        for name in runs:
+            yield {
+                "tokens": tokens,
+                "form": name,
+                "memory GB": memory[name] / 1e9,
+                "ms": 1000 * times.median(name),
+                "time / whole": times.ratio(name, "whole"),
+            }
+
+
 def main() -> None:
     options = parser(__doc__, seconds=20, devices=True)
     options.add_argument("--tokens", default="512,2048", help="scored tokens a batch (default: %(default)s)")
     options.add_argument("--width", type=int, default=512, help="(default: %(default)s)")
     options.add_argument("--vocabulary", type=int, default=267_735, help="(default: %(default)s)")
     given = options.parse_args()
-    environment, rows = begin(given.threads, given.device), []
-    for tokens in map(int, given.tokens.split(",")):
-        runs = contestants(tokens, given.width, given.vocabulary, given.device)
-        memory = {name: peak_of(run, given.device) for name, run in runs.items()}
-        times = interleaved(runs, given.seconds, f"{tokens} tokens", least=3)
-        for name in runs:
-            rows.append(
-                {
-                    "tokens": tokens,
-                    "form": name,
-                    "memory GB": memory[name] / 1e9,
-                    "ms": 1000 * times.median(name),
-                    "time / whole": times.ratio(name, "whole"),
-                }
-            )
+    environment, rows = begin(given.threads, given.device), measure(given)
     show("cross_entropy", f"Cross-entropy over {given.vocabulary} words, width {given.width}", rows, environment)
 
 

@@ -180,7 +180,7 @@ def main() -> None:
         title = f"One decoding step of {given.rows} sequences of PCFG SET{words}, by position"
         show("decode_step", title, by_position(models, given), environment)
     if "share" in parts:
-        rows = [share(task, given) for task in tasks_of(given.tasks)]
+        rows = (share(task, given) for task in tasks_of(given.tasks))
         title = f"One evaluation of the test sets as a share of training{words}, extrapolated"
         show("decode_share", title, rows, environment)
 

@@ -40,11 +40,14 @@ def main() -> None:
     options.add_argument("--model", default="linear_l2", help="a quick one waits longest (default: %(default)s)")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
-    environment, rows = begin(given.threads), []
-    for task in given.tasks.split(","):
+    environment = begin(given.threads)
+
+    def row(task: str) -> dict[str, object]:
         workload = make_workload(task, given.model, given.overrides)
         torch.set_num_threads(given.threads)
-        rows.append({"task": task, "batch": workload.order.batch_size, **measure(workload, given.seconds, task)})
+        return {"task": task, "batch": workload.order.batch_size, **measure(workload, given.seconds, task)}
+
+    rows = map(row, given.tasks.split(","))
     settings = f" ({' '.join(given.overrides)})" if given.overrides else ""
     show("loading", f"Waiting for data, {given.model}{settings}", rows, environment)
 

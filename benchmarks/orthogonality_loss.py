@@ -9,13 +9,14 @@
 
    adds %    the losses of one step alone (all covered layers, its own values and masks, forward and backward) against
              the rest of that step: precise. On a GPU short kernels alone take longer than among others: an upper bound.
-   paired %  a whole step of linear_l2_ortho against one of linear_l2, less 100: what a user pays; noisier.
+   paired %  a whole step of linear_l2_ortho against one of linear_l2, less 100: what a user pays; noisier, so with the
+             95 % interval of its median over the turns.
 
     python -m benchmarks.orthogonality_loss --tasks scan --lengths 64,1024
     python -m benchmarks.orthogonality_loss model.ortho.form=frobenius_unsquared model.ortho.values=full_width
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from unittest import mock
 
 import torch
@@ -25,7 +26,7 @@ from attnlab.attention.core.orthogonality_loss import EPS, orthogonality_loss
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
-from benchmarks.harness.timing import interleaved
+from benchmarks.harness.timing import Timings, interleaved
 from benchmarks.harness.workload import COMPILED, Workload, make_workload, small_batch, stepper, tasks_of
 
 HEADS, WIDTH, POSITIONS = 4, 32, 4096
@@ -53,25 +54,21 @@ def differentiated(loss: Callable[..., Tensor], v: Tensor, *rest: object) -> Cal
     return run
 
 
-def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -> list[dict[str, object]]:
-    """Returns a row per length."""
-    rows = []
+def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -> Iterator[dict[str, object]]:
+    """Measures a row per length."""
     for length in lengths:
         v = torch.randn(max(1, POSITIONS // length), HEADS, length, WIDTH, device=device)
         torch.testing.assert_close(orthogonality_loss(v), gram_form(v), rtol=1e-3, atol=1e-6)
         runs = {"ours": differentiated(orthogonality_loss, v), "gram": differentiated(gram_form, v)}
         times = interleaved(runs, seconds, f"loss, N = {length}")
-        rows.append(
-            {
-                "N": length,
-                "sequences": len(v),
-                "ours ms": 1000 * times.median("ours"),
-                "Gram form ms": 1000 * times.median("gram"),
-                "Gram form / ours": times.ratio("gram", "ours"),
-                "middle half": times.quartiles("gram", "ours"),
-            }
-        )
-    return rows
+        yield {
+            "N": length,
+            "sequences": len(v),
+            "ours ms": 1000 * times.median("ours"),
+            "Gram form ms": 1000 * times.median("gram"),
+            "Gram form / ours": times.ratio("gram", "ours"),
+            "middle half": times.quartiles("gram", "ours"),
+        }
 
 
 def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[str, object]:
@@ -81,7 +78,7 @@ def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[st
         step()
     losses = [differentiated(orthogonality_loss, *call.args) for call in spy.call_args_list]
     runs = {"losses": lambda: [run() for run in losses], "step": step, "plain": stepper(plain)}
-    times = interleaved(runs, seconds, f"share of a step, {what}", least=3)
+    times = interleaved(runs, seconds, f"share of a step, {what}", least=6)
     share, paired = times.ratio("losses", "step"), times.ratio("step", "plain")
     return {
         "values [B, H, N, D]": str(list(spy.call_args_list[0].args[0].shape)),
@@ -90,8 +87,13 @@ def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[st
         "step ms": 1000 * times.median("step"),
         "adds %": 100 * share / (1 - share),
         "paired %": 100 * (paired - 1),
-        "middle half": times.quartiles("step", "plain"),
+        "paired, 95 %": added_percent(times),
     }
+
+
+def added_percent(times: Timings) -> str:
+    """Returns the 95 % interval of the paired cost in percent."""
+    return times.interval("step", "plain").text(lambda ratio: f"{100 * (ratio - 1):+.1f}")
 
 
 def of_task(task: str, overrides: Sequence[str], seconds: float, device: torch.device) -> dict[str, object]:
@@ -115,10 +117,10 @@ def compiled_step(task: str, seconds: float, device: torch.device) -> dict[str, 
     """Compares compiled steps with and without the loss, which cannot be timed alone in a compiled step."""
     plain = make_workload(task, PLAIN, [COMPILED], device)
     runs = {"plain": stepper(plain), "step": stepper(make_workload(task, ORTHO, [COMPILED], device, plain.prepared))}
-    times = interleaved(runs, seconds, f"compiled, {task}", warm=10)
+    times = interleaved(runs, seconds, f"compiled, {task}", least=6, warm=10)
     paired = 100 * (times.ratio("step", "plain") - 1)
     return {"task": task, "step ms": 1000 * times.median("step"), "paired %": paired} | {
-        "middle half": times.quartiles("step", "plain")
+        "paired, 95 %": added_percent(times)
     }
 
 
@@ -138,17 +140,21 @@ def main() -> None:
     given = options.parse_args()
     environment = begin(given.threads, given.device)
     torch.manual_seed(0)
-    if rows := against_gram(numbers(given.gram_lengths), given.seconds, given.device):
+    if lengths := numbers(given.gram_lengths):
+        rows = against_gram(lengths, given.seconds, given.device)
         show("ortho_gram", "Orthogonality loss, forward and backward, against the N x N Gram form", rows, environment)
     words = f" ({' '.join(given.overrides)})" if given.overrides else ""
-    if rows := [of_length(n, given.overrides, given.seconds, given.device) for n in numbers(given.lengths)]:
+    if lengths := numbers(given.lengths):
+        rows = (of_length(n, given.overrides, given.seconds, given.device) for n in lengths)
         title = f"Orthogonality loss in a training step, {STEP_POSITIONS} positions, by length{words}"
         show("ortho_lengths", title, rows, environment)
     tasks = tasks_of(given.tasks) if given.tasks else []
     batches = {task: given.overrides + ([] if given.published_batch else small_batch(task)) for task in tasks}
-    if rows := [of_task(task, batches[task], given.seconds, given.device) for task in tasks]:
+    if tasks:
+        rows = (of_task(task, batches[task], given.seconds, given.device) for task in tasks)
         show("ortho_tasks", f"Orthogonality loss in a training step, by task{words}", rows, environment)
-    if rows := [compiled_step(task, given.seconds, given.device) for task in given.compile.split(",") if task]:
+    if compiled := [task for task in given.compile.split(",") if task]:
+        rows = (compiled_step(task, given.seconds, given.device) for task in compiled)
         show("ortho_compiled", "Orthogonality loss in a compiled training step", rows, environment)
 
 

@@ -8,8 +8,9 @@ processes  the simple way: one process a run, all at once on one device, by the 
            members each; against one such process alone with all threads
 
 "times as fast" is members x time of one single step / time of the step of all, both eager or both compiled; for
-processes both as --compile says. Peak memory is what a step needs beyond what was in use before it; of processes, the
-sum of what each takes.
+processes both as --compile says. Peak memory is what a step needs beyond what was in use before it, and for a compiled
+step on a GPU the memory that all CUDA graphs hold after it was recorded: single and packed steps may share it, so that
+the packed one's is an upper bound. Of processes, it is the sum of what each takes.
 
 Rows are written after every number of members, so that what stops later loses none of them. Packing is for GPUs: on a
 CPU one small model of published size fills the cores already.
@@ -18,18 +19,19 @@ CPU one small model of published size fills the cores already.
     python -m benchmarks.packed --members 1,2 --ways packed backbone.d_model=32 train.batch_size=8
 """
 
-import time
+import gc
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 
 import torch
 
+from attnlab.learn.compiled_step import drop_graphs
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.training_module import TrainingModule
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.interleaved_training import Contestant, Job
-from benchmarks.harness.peak_memory import peak_of
+from benchmarks.harness.peak_memory import graph_memory, peak_of
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import Timings, interleaved, progress
 from benchmarks.harness.workload import COMPILED, Workload, make_workload, step_of, stepper
@@ -79,14 +81,14 @@ def row(way: str, members: int, compiled: bool, seconds: float, faster: float, p
     }
 
 
-def in_one_process(given: Namespace, keep: Callable[[list[dict[str, object]]], None]) -> None:
-    """Measures single and packed steps for each number of members; `keep` is called with all rows after each number."""
+def in_one_process(given: Namespace) -> Iterator[dict[str, object]]:
+    """Measures single and packed steps for each number of members; single steps are shown for the first number."""
     first = make_workload(given.task, given.model, given.overrides, given.device)
-    rows: list[dict[str, object]] = []
-    for members in given.members:
-        found = side_by_side(given, first, members)
-        rows += [one for one in found if not rows or one["way"] != SINGLE]
-        keep(rows)
+    for number, members in enumerate(given.members):
+        yield from (row for row in side_by_side(given, first, members) if not number or row["way"] != SINGLE)
+        # the memory of its graphs counts for no later number
+        drop_graphs()
+        gc.collect()
 
 
 def side_by_side(given: Namespace, first: Workload, members: int) -> list[dict[str, object]]:
@@ -105,12 +107,19 @@ def side_by_side(given: Namespace, first: Workload, members: int) -> list[dict[s
         name = label(f"{members} packed", compiled)
         runs[name] = members_stepper([workload(seed) for seed in range(members)])
         of[name] = ("packed", members, compiled)
-    warm = given.warm if True in FORMS[given.compile] else 1
-    times = interleaved(runs, given.seconds, f"{given.task}, {members} members", least=3, warm=warm)
+    graphs = dict.fromkeys(runs, 0)
+    for name, (_, _, compiled) in of.items():
+        if compiled:
+            progress(f"{members} members: compiling {name}")
+            for _ in range(given.warm):
+                runs[name]()
+            graphs[name] = graph_memory(given.device)
+    times = interleaved(runs, given.seconds, f"{given.task}, {members} members", least=3)
     rows = []
     for name, (way, size, compiled) in of.items():
         faster = size / times.ratio(name, label(SINGLE, compiled))
-        rows.append(row(way, size, compiled, times.median(name), faster, peak_of(runs[name], given.device)))
+        peak = peak_of(runs[name], given.device) + graphs[name]
+        rows.append(row(way, size, compiled, times.median(name), faster, peak))
     return [against_eager(one, times) for one in rows] if given.compile == "both" else rows
 
 
@@ -121,18 +130,15 @@ def against_eager(one: dict[str, object], times: Timings) -> dict[str, object]:
     return one | {"times as fast as eager": faster}
 
 
-def turn_of(contestants: Sequence[Contestant], threads: int) -> float:
-    """Returns the seconds of one simultaneous turn of all processes."""
-    begun = time.perf_counter()
+def turn_of(contestants: Sequence[Contestant], threads: int) -> int:
+    """Takes one simultaneous turn of all processes; returns the sum of their peak memory so far."""
     for contestant in contestants:
         contestant.start(threads)
-    for contestant in contestants:
-        contestant.finish()
-    return time.perf_counter() - begun
+    return sum(contestant.finish().peak_bytes for contestant in contestants)
 
 
-def processes(given: Namespace, compiled: bool) -> list[dict[str, object]]:
-    """Returns rows of several simultaneous processes; the largest number of them is started, the others wait."""
+def processes(given: Namespace, compiled: bool) -> Iterator[dict[str, object]]:
+    """Measures several simultaneous processes; the largest number of them is started, the others wait."""
     more = [COMPILED] * compiled
     jobs = [
         Job(given.task, given.model, [*given.overrides, *more, f"seed={seed}"], given.steps, given.device)
@@ -145,7 +151,6 @@ def processes(given: Namespace, compiled: bool) -> list[dict[str, object]]:
     contestants += [Contestant(job, max(1, given.threads // len(jobs))) for job in jobs[1:]]
     for contestant in contestants[1:]:
         contestant.warm()
-    rows, peaks = [], []
     for members in given.members:
         threads = max(1, given.threads // members)
         runs = {
@@ -154,9 +159,10 @@ def processes(given: Namespace, compiled: bool) -> list[dict[str, object]]:
         }
         times = interleaved(runs, given.seconds, f"{members} processes", least=3)
         faster = members / times.ratio("all", "one")
-        rows.append(row("processes", members, compiled, times.median("all") / given.steps, faster, 0.0))
-    peaks = [contestant.stop().peak_bytes for contestant in contestants]
-    return [one | {"peak memory GB": sum(peaks[: one["members"]]) / 1e9} for one in rows]
+        peak = turn_of(contestants[:members], threads)
+        yield row("processes", members, compiled, times.median("all") / given.steps, faster, peak)
+    for contestant in contestants:
+        contestant.stop()
 
 
 def main() -> None:
@@ -177,9 +183,9 @@ def main() -> None:
         print("packing is for GPUs: on a CPU one small model of published size fills the cores already")
     if "packed" in given.ways:
         title = f"Packed training steps, {words}"
-        in_one_process(given, lambda rows: show(f"packed_{given.task}", title, rows, environment))
+        show(f"packed_{given.task}", title, in_one_process(given), environment)
     if "processes" in given.ways:
-        rows = [one for compiled in FORMS[given.compile] for one in processes(given, compiled)]
+        rows = (one for compiled in FORMS[given.compile] for one in processes(given, compiled))
         show(f"processes_{given.task}", f"Several processes on one device, {words}", rows, environment)
 
 

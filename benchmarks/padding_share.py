@@ -8,6 +8,9 @@ measured, so the table is the same on every machine.
     python -m benchmarks.padding_share --tasks pcfg task.split=small_10k
 """
 
+from argparse import Namespace
+from collections.abc import Iterator
+
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.length_padding import LengthBuckets, padding_share
 from benchmarks.harness.environment import begin, parser
@@ -41,18 +44,22 @@ def measure(workload: Workload, window: int | None) -> dict[str, object]:
     }
 
 
+def of_tasks(given: Namespace) -> Iterator[dict[str, object]]:
+    """Measures a row per task and window."""
+    for task in given.tasks.split(","):
+        workload = make_workload(task, "linear", given.overrides, little=False)
+        for window in (None, *map(int, given.windows.split(","))):
+            batch = workload.config.train.batch_size
+            yield {"task": task, "batch": batch, "window": window or "none"} | measure(workload, window)
+
+
 def main() -> None:
     options = parser(__doc__, seconds=0)
     options.add_argument("--tasks", default=TASKS, help="with lengths (default: %(default)s)")
     options.add_argument("--windows", default="8,32", help="train.bucket_window, beside none (default: %(default)s)")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
-    environment, rows = begin(given.threads), []
-    for task in given.tasks.split(","):
-        workload = make_workload(task, "linear", given.overrides, little=False)
-        for window in (None, *map(int, given.windows.split(","))):
-            rows.append({"task": task, "batch": workload.config.train.batch_size, "window": window or "none"})
-            rows[-1] |= measure(workload, window)
+    environment, rows = begin(given.threads), of_tasks(given)
     settings = f" ({' '.join(given.overrides)})" if given.overrides else ""
     show("padding", f"Padding{settings}", rows, environment)
 

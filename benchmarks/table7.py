@@ -27,7 +27,7 @@ Writes csv files, `table7.md` and `table7.png` into --out.
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -125,12 +125,12 @@ def peak_or_reason(run: Callable[[], object], before: float | None, growth: floa
     return OUT_OF_MEMORY
 
 
-def measure(names: Sequence[str], lengths: Sequence[int], given: argparse.Namespace) -> dict[str, Findings]:
-    """Measures the models at all lengths: memory one after another, then times in turns, both modes."""
-    found = {mode: Findings() for mode in MODES}
+def measure(names: Sequence[str], lengths: Sequence[int], given: argparse.Namespace) -> Iterator[tuple[str, Findings]]:
+    """Measures the models at all lengths, one mode after the other: memory one after another, then times in turns."""
     data = {length: synthetic_data.classes_of(length, 2 * given.batch) for length in lengths}
     workloads = {(name, length): workload_of(name, data[length], given) for length in lengths for name in names}
-    for mode, findings in found.items():
+    for mode in MODES:
+        findings = Findings()
         runs: dict[str, Callable[[], object]] = {}
         for (name, length), workload in workloads.items():
             shorter = max((n for n in lengths if n < length), default=length)
@@ -142,12 +142,15 @@ def measure(names: Sequence[str], lengths: Sequence[int], given: argparse.Namesp
             run = written_out(run) if name == BASELINE else run
             before = findings.bytes.get((name, shorter))
             peak = peak_or_reason(run, before, (length / shorter) ** 2, given.device)
+            print(
+                f"{mode}, {name}, N = {length}: {peak if isinstance(peak, str) else f'{peak / 1e6:.1f} MB'}", flush=True
+            )
             if isinstance(peak, str):
                 findings.failed[name, length] = peak
             else:
                 runs[turn_name(name, length)], findings.bytes[name, length] = run, peak
         findings.times = interleaved(runs, given.seconds, mode, given.turns)
-    return found
+        yield mode, findings
 
 
 def options_given(rows: Sequence[str]) -> argparse.Namespace:
@@ -179,9 +182,10 @@ def main() -> None:
         preset = make_config("lra_text", BASELINE, [f"experiment={PRESET}"])
         given.batch = preset.train.batch_size if given.device.type == "cuda" else 1
     torch.manual_seed(0)
-    found = measure(names, lengths, given)
+    found: dict[str, Findings] = {}
     files, choices = [], {name: model_choice(name) for name in names}
-    for mode, findings in found.items():
+    for mode, findings in measure(names, lengths, given):
+        found[mode] = findings
         for number, (what, rows) in enumerate(tables_of(findings, mode, choices, lengths), start=1):
             title = f"Table 7, {mode}, batch {given.batch}: {what}"
             files.append(show(f"table7_{mode}_{number}", title, rows, environment, given.out))

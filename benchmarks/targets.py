@@ -7,27 +7,18 @@ machine it is about. The newest result counts.
 """
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness.tables import ENVIRONMENT, RESULTS, cell, read, show
+from benchmarks.harness.results import CPU, Found, Results
+from benchmarks.harness.step_targets import against_commit, paired_ortho, published_step
+from benchmarks.harness.tables import ENVIRONMENT, RESULTS, cell, show
 
-H200, CPU = "H200", "cpu"
+H200 = "H200"
 CLEVR_STEPS = 459_300
 GROWING = ("attnlab transnormer", "attnlab flash")
 LINEAR = ("linear", "performer", "transnormer_t2")
-
-Row = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Found:
-    """A measured value, whether it meets the target (None: only partly measured), and a row with the environment."""
-
-    text: str
-    met: bool | None
-    row: Row
 
 
 @dataclass(frozen=True)
@@ -36,30 +27,7 @@ class Target:
 
     measure: str
     aim: str
-    find: Callable[["Results"], Found | None]
-
-
-class Results:
-    """The csv files of a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def newest(self, name: str, machine: str = "") -> list[Row]:
-        """Returns the rows of the newest file of a name whose device has `machine` in its name."""
-        for file in reversed(self._files(name)):
-            if (rows := read(file)) and machine in rows[0]["device"]:
-                return rows
-        return []
-
-    def last(self, name: str, machine: str, **wanted: str) -> Row | None:
-        """Returns the newest row of a name and machine with these values, from any file."""
-        rows = [row for file in self._files(name) for row in read(file)]
-        fitting = [r for r in rows if machine in r.get("device", CPU) and all(r.get(k) == v for k, v in wanted.items())]
-        return fitting[-1] if fitting else None
-
-    def _files(self, name: str) -> list[Path]:
-        return sorted(file for file in self.folder.glob(f"{name}-*.csv") if file.stem.rsplit("-", 2)[0] == name)
+    find: Callable[[Results], Found | None]
 
 
 def published(task: str, way: str, **wanted: str) -> dict[str, str]:
@@ -201,6 +169,16 @@ TARGETS = (
     Target("compiled against eager single step, sort-of-CLEVR, H200", "2 x", compiled("sort_of_clevr", 2.0)),
     Target("sort-of-CLEVR, 5 packed seeds, H200, 459,300 steps", "at most 12 minutes", clevr),
     Target("SCAN step, batch 256, two CPU cores", "at most 500 ms", cpu_step),
+    Target(
+        "SCAN step against the published step, same batches, two cores", "1.3 x", published_step("as published", 1.3)
+    ),
+    Target("the same with train.bucket_window=32", "2.5 x", published_step("train.bucket_window=32", 2.5)),
+    Target("linear_l2_ortho against linear_l2, steps in turn, CPU", "at most +5 % (interval)", paired_ortho),
+    Target(
+        "sort-of-CLEVR, width 64, one thread, against commit 484d96368f",
+        "2 x",
+        against_commit("sort_of_clevr", "484d96368f", 2.0),
+    ),
     Target("orthogonality loss in a step, every task, CPU", "at most +5 %", ortho("ortho_tasks", "task", CPU, 12)),
     Target("orthogonality loss, lengths to 16,384, CPU", "at most +5 %", ortho("ortho_lengths", "N", CPU, 9)),
     Target("orthogonality loss in a step, every task, H200", "at most +5 %", ortho("ortho_tasks", "task", H200, 12)),

@@ -1,20 +1,26 @@
 """Microbatches: no example is lost, the token limit holds, the gradient is equal."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.gpu import requires_gpu
 from support.model_cases import config_of, network_of
 from support.tensors import gradients
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
 from attnlab.config.schema import Config
 from attnlab.data.batch import Batch, LabelledPairBatch, LanguageBatch, SequenceBatch
 from attnlab.data.labelled_sequences import LabelledPairs
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.learn import objectives
 from attnlab.learn.training_module import TrainingModule
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 9)), min_size=1, max_size=14)
@@ -49,7 +55,7 @@ def test_pieces_are_the_batch(lengths: list[tuple[int, int]], limit: int) -> Non
     for piece in pieces:
         assert padded(piece) <= limit or len(piece) == 1
         again = examples.batch(piece.index.numpy())
-        assert all(torch.equal(value, vars(again)[name]) for name, value in vars(piece).items())
+        assert all(torch.equal(value, vars(again)[name]) for name, value in piece.tensors().items())
     assert len(batch.pieces(None)) == 1 and batch.pieces(10**6)[0] is batch
 
 
@@ -71,6 +77,47 @@ def test_a_language_batch_counts_what_it_scores() -> None:
     short, long = batch.pieces(4)
     assert (short.index.tolist(), short.inputs.tolist(), weight(short)) == ([1], [[4, 5]], 1)
     assert (long.index.tolist(), long.scored.tolist(), weight(long)) == ([0], [[True, False, True, False]], 2)
+
+
+def over_two_pieces(device: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor, list[torch.device]]:
+    """Gradients through dropout of a batch in two pieces, recomputed and kept; devices that `checkpoint` sees."""
+    seen = []
+
+    def watched(*given: Any, **options: Any) -> Any:
+        seen.extend(x.device for x in tree_leaves(given) if isinstance(x, Tensor))
+        return checkpoint(*given, **options)
+
+    monkeypatch.setattr(objectives, "checkpoint", watched)
+    batch = pairs([(2, 3), (4, 1), (4, 7)]).batch(np.arange(3)).to(device)
+    weight = torch.ones(1000, device=device, requires_grad=True)
+
+    def loss(piece: Batch) -> tuple[Tensor, Tensor]:
+        return torch.dropout(weight, 0.5, train=True).sum() * piece.counts.sum(), weight.new_zeros(())
+
+    pieces, found = batch.pieces(14), []
+    assert len(pieces) == 2
+    for recomputed in (True, False):
+        torch.manual_seed(0)
+        if recomputed:
+            total = objectives.over_pieces(loss, pieces, [piece.counts.sum() for piece in pieces])[0]
+        else:
+            counts = [piece.counts.sum() for piece in pieces]
+            total = sum(count * loss(piece)[0] for count, piece in zip(counts, pieces, strict=True)) / sum(counts)
+        found.append(torch.autograd.grad(total, weight)[0])
+    return *found, seen
+
+
+def test_recomputed_pieces_drop_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`checkpoint` restores the random states of the devices of the tensors that it sees, and sees none in a batch."""
+    recomputed, kept, seen = over_two_pieces("cpu", monkeypatch)
+    assert torch.equal(recomputed, kept) and len(kept.unique()) > 2
+    assert seen == [torch.device("cpu")] * 2
+
+
+@requires_gpu
+def test_recomputed_pieces_drop_the_same_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    recomputed, kept, _ = over_two_pieces("cuda", monkeypatch)
+    assert torch.equal(recomputed, kept) and len(kept.unique()) > 2
 
 
 def with_limit(config: Config, limit: int | None) -> Config:

@@ -4,24 +4,24 @@ import csv
 import importlib
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from support.gpu import requires_gpu
 from support.small_runs import ROOT
 
 from attnlab.data.batch import SequenceBatch
 from attnlab.plots.png_caption import caption_of
 from benchmarks import table7
 from benchmarks.all import FULL, SHORT, SMALLEST, tiny
-from benchmarks.gpu_suite import Part, run
 from benchmarks.harness.interleaved_training import Account, Turn
 from benchmarks.harness.model_flops import counted, data_sheet
-from benchmarks.harness.peak_memory import peak_of
+from benchmarks.harness.peak_memory import graph_memory, peak_of, process_peak
 from benchmarks.harness.table7_findings import published_rows
-from benchmarks.harness.tables import ENVIRONMENT, markdown
+from benchmarks.harness.tables import ENVIRONMENT, markdown, show
 from benchmarks.harness.workload import positions
 from benchmarks.targets import TARGETS, summary
 from benchmarks.train_step import rates
@@ -30,8 +30,8 @@ COMMANDS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if "d
 
 
 def test_the_tiny_form_runs_every_benchmark() -> None:
-    """At once or line by line: `all` is the caller, `tables` shows results, `gpu_suite` has a separate tiny form."""
-    assert set(SMALLEST) == set(COMMANDS) - {"all", "gpu_suite"}
+    """At once or line by line: `all` is the caller, `tables` shows results, `gpu` has a separate tiny form."""
+    assert set(SMALLEST) == set(COMMANDS) - {"all", "gpu"}
     assert {line.split()[0] for line in (*SHORT, *FULL)} <= set(SMALLEST)
     assert {line.split()[0] for line in tiny()} == set(SMALLEST) and len(tiny()) > len(SHORT)
 
@@ -86,8 +86,8 @@ def test_positions_of_a_batch_are_of_both_sequences() -> None:
 
 def test_rates_are_shares_of_all_turns() -> None:
     turns = [
-        Turn(seconds=2.0, waited=0.5, real=60, positions=100),
-        Turn(seconds=2.0, waited=0.1, real=90, positions=100),
+        Turn(peak_bytes=0, seconds=2.0, waited=0.5, real=60, positions=100),
+        Turn(peak_bytes=0, seconds=2.0, waited=0.1, real=90, positions=100),
     ]
     found = rates(turns, Account(peak_bytes=3 * 10**9, flops_per_position=10.0), reached=[1000.0, 2000.0], peak=5000.0)
     assert found == {
@@ -152,6 +152,31 @@ def test_targets_take_the_newest_result_on_their_machine(tmp_path: Path) -> None
     assert performer["met"] == "yes" and performer["measured"] == "1.20 x at least"
 
 
+def test_targets_of_compared_steps(tmp_path: Path) -> None:
+    """Rows as benchmarks.published_step, against_commit and orthogonality_loss write them, with their intervals."""
+    ours = {"step": "vanilla", "times as fast": 1.4, "95 % interval": "1.350 to 1.450"}
+    steps = [ours | {"batches": "as published"}, ours | {"batches": "train.bucket_window=32", "times as fast": 2.4}]
+    write(tmp_path, "published_step-20260101-000000", *steps, title="SCAN step against the published one")
+    write(tmp_path, "published_step-20260102-000000", *steps[1:], title="SCAN step against the published one (small)")
+    title = "Training steps against commit 484d96368f"
+    row = {"workload": "sort_of_clevr", "before": "484d96368f", "times as fast": 2.2, "95 % interval": "2.1 to 2.3"}
+    write(tmp_path, "against_commit-20260101-000000", row, title=title)
+    paired = [{"task": task, "paired %": 3.0, "paired, 95 %": "+1.0 to +6.0"} for task in ("scan", "sort_of_clevr")]
+    by_task = {"title": "Orthogonality loss in a training step, by task"}
+    paired = [one | {"adds %": 1.0} for one in paired]
+    write(tmp_path, "ortho_tasks-20260101-000000", *paired, **by_task)
+    found = {row["measure"]: (row["measured"], row["met"]) for row in summary(tmp_path)}
+    assert found["SCAN step against the published step, same batches, two cores"][1] == "yes"
+    assert found["the same with train.bucket_window=32"] == ("2.40 x (1.350 to 1.450)", "no")
+    assert found["sort-of-CLEVR, width 64, one thread, against commit 484d96368f"] == ("2.20 x (2.1 to 2.3)", "yes")
+    measure = "linear_l2_ortho against linear_l2, steps in turn, CPU"
+    assert found[measure] == ("scan +3.0 % (+1.0 to +6.0), sort_of_clevr +3.0 % (+1.0 to +6.0)", "open")
+    for interval, met in (("+1.0 to +5.0", "yes"), ("+5.1 to +6.0", "no")):
+        rows = [one | {"paired, 95 %": interval} for one in paired]
+        write(tmp_path, "ortho_tasks-20260102-000000", *rows, **by_task)
+        assert {row["measure"]: row["met"] for row in summary(tmp_path)}[measure] == met
+
+
 def test_table_7_names_lengths_without_memory_and_published_ratios(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,7 +226,42 @@ def test_a_result_as_markdown_names_its_machine(tmp_path: Path) -> None:
     assert "GPU, CPU, 2 threads" in lines[2]
 
 
-def test_a_part_that_hangs_is_stopped_at_its_limit(tmp_path: Path) -> None:
-    part = Part("a part", "", "", 1)
-    assert run(part, ["startup"], 0.2, tmp_path).startswith("stopped at its time limit")
-    assert (tmp_path / "a_part.log").exists()
+def test_rows_are_written_and_printed_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that a benchmark that is stopped loses none of them."""
+    seen = []
+
+    def rows() -> Iterator[dict[str, object]]:
+        for number in (1, 2):
+            yield {"members": number, "ms": 0.25 * number}
+            [file] = tmp_path.iterdir()
+            seen.append([float(row["ms"]) for row in csv.DictReader(file.open())])
+            assert f"members {number}, ms 0." in capsys.readouterr().out
+
+    assert show("some", "Some", rows(), dict.fromkeys(ENVIRONMENT, ""), tmp_path) in tmp_path.iterdir()
+    assert seen == [[0.25], [0.25, 0.5]]
+    assert show("none", "None", iter(()), dict.fromkeys(ENVIRONMENT, ""), tmp_path) is None
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_compiled_steps_on_a_gpu_count_what_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay allocates nothing: 1 is allocated, 7 are reserved, 2 of them for no graph."""
+    reserved, gpu, cpu = [7], torch.device("cuda"), torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 7)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: reserved[-1])
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: reserved.append(5))
+    assert (process_peak(gpu, compiled=True), process_peak(gpu, compiled=False)) == (7, 1)
+    assert process_peak(cpu, compiled=True) > 1000
+    assert (graph_memory(gpu), graph_memory(cpu)) == (4, 0)
+
+
+@requires_gpu
+def test_a_replayed_graph_holds_memory_that_is_not_allocated() -> None:
+    gpu = torch.device("cuda")
+    x, before = torch.ones(2**20, device=gpu), graph_memory(gpu)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        (x + 1).sum()
+    assert graph_memory(gpu) - before >= x.nbytes
+    assert peak_of(graph.replay, gpu) == 0

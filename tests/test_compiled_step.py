@@ -1,20 +1,27 @@
 """Compiled training steps: one graph per kind of task, the numbers of eager steps, and resume."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from support.gpu import requires_gpu
 from support.model_cases import SPECS, distinct_for, models_for
 from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, run_job, settings
 from torch import nn
+from torch.torch_version import TorchVersion
 
 from attnlab.config.run_identity import run_folder
+from attnlab.learn import compiled_step
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.compiled_step import OwnGradients
-from attnlab.run import build_runtime
+from attnlab.run import build_runtime, train_run
+from attnlab.run.earlier_jobs import free_earlier_jobs
+from attnlab.run.run_folder import RunError
 
 ONE_OF_EACH_KIND = ["scan", "lra_retrieval", "wikitext103_masked"]
 """a causal language model's step is the masked one's"""
@@ -85,6 +92,71 @@ def test_without_a_compiler_a_run_says_so_before_it_trains(
     message = capsys.readouterr().err
     assert "trainer.compile=true, but torch cannot compile here (No working C++ compiler found)" in message
     assert not (run_folder(raw) / "last.ckpt").exists()
+
+
+def test_a_torch_that_is_too_old_for_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA graphs need inductor's graph partition; a CPU does not."""
+    monkeypatch.setattr(build_runtime.torch, "compile", lambda function: function)
+    monkeypatch.setattr(build_runtime.torch, "zeros", lambda *_, **__: nn.Parameter(torch.ones(1)))
+    for version, device in (("2.8.0+cu128", "cpu"), ("2.9.0+cu128", "cuda"), ("2.13.0", "cuda")):
+        monkeypatch.setattr(build_runtime.torch, "__version__", TorchVersion(version))
+        build_runtime.require_compilation(torch.device(device))
+    monkeypatch.setattr(build_runtime.torch, "__version__", TorchVersion("2.8.0+cu128"))
+    with pytest.raises(RunError, match=r"needs torch 2\.9 or newer on a GPU, and this is 2\.8\.0"):
+        build_runtime.require_compilation(torch.device("cuda"))
+
+
+def test_graphs_that_a_gpu_recorded_are_dropped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped = []
+    monkeypatch.setattr(torch.compiler, "reset", lambda: dropped.append(True))
+    compiled_step.compiled(lambda x: (x,), torch.device("cpu"))
+    compiled_step.drop_graphs()
+    assert not dropped
+    compiled_step.compiled(lambda x: (x,), torch.device("cuda", 0))
+    compiled_step.drop_graphs()
+    compiled_step.drop_graphs()
+    assert dropped == [True]
+
+
+@requires_gpu
+@pytest.mark.slow
+def test_a_gpu_has_no_memory_of_an_earlier_job(tmp_path: Path) -> None:
+    """Two compiled runs; what is allocated when the second begins is what was before the first."""
+    found = []
+    for seed in (0, 1):
+        free_earlier_jobs()
+        found.append(torch.cuda.memory_reserved())
+        compiled_run = (*SMALL_SCAN, "model=linear", "train.max_steps=3", "trainer.compile=true", "trainer.device=cuda")
+        assert run_job(config_of(tmp_path, *compiled_run, f"seed={seed}"), quiet=True) == 0
+    free_earlier_jobs()
+    assert torch.cuda.memory_reserved() <= found[1] + 2**21
+
+
+def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the collector, which may come at any time; a network stands for all that its run refers to."""
+    networks, alive = [], []
+    make, begin = train_run.make_network, train_run.open_runtime
+
+    def made(*given: object) -> nn.Module:
+        network = make(*given)
+        networks.append(weakref.ref(network))
+        return network
+
+    def begun(*given: object) -> object:
+        alive.extend(network() is not None for network in networks)
+        return begin(*given)
+
+    monkeypatch.setattr(train_run, "make_network", made)
+    monkeypatch.setattr(train_run, "open_runtime", begun)
+    monkeypatch.setattr(train_run, "record_result", lambda run: run.folder.write_result({"metrics": {}}) or {})
+    gc.disable()
+    try:
+        for seed in (0, 1):
+            raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", "train.max_steps=2", f"seed={seed}")
+            assert run_job(raw, quiet=True) == 0
+    finally:
+        gc.enable()
+    assert alive == [False]
 
 
 def test_own_gradients_are_added_to_in_place() -> None:

@@ -128,7 +128,7 @@ def test_stacked_language_models_equal_single_ones(task: str) -> None:
             return objective(self.network, LanguageBatch(**fields))
 
     stacked, _ = stack_module_state(networks)
-    fields = {name: torch.stack([vars(batch)[name] for batch in batches]) for name in vars(batches[0])}
+    fields = {name: torch.stack([vars(batch)[name] for batch in batches]) for name in batches[0].tensors()}
     fields["scored"][1, :, 0] = False
 
     def member(parameters: dict[str, Tensor], given: dict[str, Tensor]) -> Tensor:

@@ -17,7 +17,7 @@ from torch.func import vmap
 
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_weights
 from attnlab.config.schema import Optim
-from attnlab.launch.device_errors import too_large
+from attnlab.launch.device_errors import needs_less_at_once
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.optimizers import make_optimizer
 from attnlab.run.build_runtime import choose_device
@@ -98,7 +98,7 @@ def test_a_pack_beyond_the_limit_works_or_is_halved(gpu: torch.device) -> None:
         found = vmap(lambda q, k, v: fused_softmax(q, k, v, None, False))(*given)
         torch.autograd.grad(found.sum(), given)
     except RuntimeError as error:
-        assert too_large(error)
+        assert needs_less_at_once(error)
     assert float(torch.ones(3, device=gpu).sum()) == 3
 
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from support.model_cases import distinct_for, network_of
+from support.gpu import requires_gpu
+from support.model_cases import SPECS, distinct_for, network_of
 from support.tensors import masks
 from torch import Tensor, nn
 
-from attnlab.attention.base import State
+from attnlab.attention.base import State, TooLong
 from attnlab.data.batch import SequenceBatch
 from attnlab.learn import greedy_decoding
 from attnlab.learn.example_scores import sequence_scores
@@ -123,6 +124,40 @@ class Scripted(EncoderDecoder):
         logits[torch.arange(len(rows)), self.second[rows, state.position]] = 1
         logits[torch.arange(len(rows)), self.first[rows, state.position]] = 2
         return logits, DecodeState(state.position + 1, state.layers)
+
+
+class Short(Scripted):
+    """Has no position after the fourth token."""
+
+    def step(self, tokens: Tensor, state: DecodeState) -> tuple[Tensor, DecodeState]:
+        if state.position == 4:
+            raise TooLong("a sequence of 5 positions")
+        return super().step(tokens, state)
+
+
+def test_rows_that_have_ended_may_pass_the_longest_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted now and then, as on a GPU, they go on to where positions end; rows that still write may not."""
+    monkeypatch.setitem(greedy_decoding.CHECK_EVERY, "cpu", 8)
+    scripts = [[2, 3], [4], [5, 6, 7]]
+    inputs = torch.arange(3)[:, None]
+    found = greedy(Short(scripts, [[5] * 20] * 3), inputs, inputs >= 0, 9, END)
+    assert found.tokens.tolist() == [script + [END] * (9 - len(script)) for script in scripts]
+    with pytest.raises(TooLong, match="5 positions"):
+        greedy(Short([[2] * 5, [4], [5]], [[5] * 20] * 3), inputs, inputs >= 0, 9, END)
+
+
+@requires_gpu
+def test_rows_that_have_ended_may_pass_the_longest_position_on_a_gpu() -> None:
+    """There rows are counted every eight tokens."""
+    longest = SPECS["scan"].max_output_length
+    network = network_of("linear", "scan", tied_output=False, positions="learned").to("cuda")
+    inputs = torch.randint(7, (3, 5), device="cuda")
+    oracle = torch.tensor([0, longest, 3], device="cuda")
+    with torch.no_grad():
+        found = greedy(network, inputs, inputs >= 0, longest + 30, END, oracle)
+        assert found.lengths.tolist() == oracle.tolist()
+        with pytest.raises(TooLong, match="learned"):
+            greedy(network, inputs, inputs >= 0, longest + 30, END, oracle + 1)
 
 
 CASES = {  # target without its end, what is written, what is written where the end is forbidden: right, right by oracle

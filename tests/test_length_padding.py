@@ -46,7 +46,7 @@ def test_a_padded_batch_is_the_same_examples() -> None:
     assert longer.widths == (50, 80)
     assert torch.equal(longer.input_lengths, batch.input_lengths)
     assert (longer.inputs[~longer.input_mask] == 9).all() and (longer.targets[~longer.target_mask] == 9).all()
-    assert all(torch.equal(value, vars(batch)[name]) for name, value in vars(longer.trimmed()).items())
+    assert all(torch.equal(value, vars(batch)[name]) for name, value in longer.trimmed().tensors().items())
     assert batch.padded(batch.widths, 9) is batch
     with pytest.raises(ValueError, match="cannot be padded"):
         batch.padded((1, 80), 9)

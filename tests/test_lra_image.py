@@ -106,7 +106,7 @@ def test_the_spec_and_the_batches(small: Folders) -> None:
     assert spec.metrics == ("accuracy",)
     batch = train.batch(np.array([4, 0, 4]))
     assert batch.index.tolist() == [4, 0, 4]
-    assert {str(tensor.dtype) for tensor in vars(batch).values()} == {"torch.int64"}
+    assert {str(tensor.dtype) for tensor in batch.tensors().values()} == {"torch.int64"}
     np.testing.assert_array_equal(batch.inputs[1].numpy().reshape(32, 32), train.pictures(np.array([0]))[0])
     assert 0 <= int(batch.inputs.min()) <= int(batch.inputs.max()) < spec.pad_id
     assert len(set(train.identities())) == len(train) == 27

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from support.gpu import requires_gpu
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, folder_of, run_job, run_pack, stop_after
 from support.tiny_data import TINY, raw_of
 from torch import Tensor
@@ -13,8 +15,10 @@ from torch.nn.functional import linear
 
 from attnlab.config.job_config import job_config
 from attnlab.config.run_identity import run_folder
+from attnlab.config.schema import Optim
 from attnlab.launch.pack import trainer
 from attnlab.launch.pack.network_stack import NetworkStack
+from attnlab.launch.pack.optimizer_groups import OptimizerGroups
 from attnlab.launch.pack.packed_module import PackedModule
 from attnlab.launch.pack.pending_run import pending_runs
 from attnlab.learn.loss_monitor import LossMonitor
@@ -87,27 +91,52 @@ def untested(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 DROPOUT = (*SMALL_SCAN, "train.max_steps=8", "train.checkpoint_every=3", "model=vanilla", "task.length_cutoff=40")
-PAIR = [
+TRIO = [
     (*DROPOUT, "seed=1", "backbone.dropout=0.1"),
     (*DROPOUT, "seed=2", "backbone.dropout=0.3", "optim.schedule=cosine"),
+    # shares the parameter group of the first
+    (*DROPOUT, "seed=3", "backbone.dropout=0.1", "optim.clip_norm=0.5"),
 ]
 
 
 @pytest.mark.usefixtures("untested")
 def test_a_pack_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped between two checkpoints, with dropout, whose random state goes on."""
-    assert run_pack(configs(tmp_path / "whole", PAIR)) == [0, 0]
+    assert run_pack(configs(tmp_path / "whole", TRIO)) == [0, 0, 0]
     with monkeypatch.context() as during:
         stop_after(5, during)
-        assert run_pack(configs(tmp_path / "parts", PAIR)) == [130, 130]
-    assert RunFolder(folder_of(tmp_path / "parts", *PAIR[0])).status()["state"] == "stopped"
-    assert run_pack(configs(tmp_path / "parts", PAIR)) == [0, 0]
-    for run in PAIR:
+        assert run_pack(configs(tmp_path / "parts", TRIO)) == [130] * 3
+    assert RunFolder(folder_of(tmp_path / "parts", *TRIO[0])).status()["state"] == "stopped"
+    assert run_pack(configs(tmp_path / "parts", TRIO)) == [0, 0, 0]
+    for run in TRIO:
         whole, parts = (folder_of(tmp_path / name, *run) for name in ("whole", "parts"))
         assert (whole / "metrics.csv").read_text() == (parts / "metrics.csv").read_text()
         one, other = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (whole, parts))
         assert one["global_step"] == 8
         torch.testing.assert_close(one["optimizer_states"], other["optimizer_states"], rtol=0, atol=0)
+        torch.testing.assert_close(one["state_dict"], other["state_dict"], rtol=0, atol=0)
+
+
+def test_runs_with_equal_optimisers_share_a_group() -> None:
+    """Limits of gradients are no part of an optimiser; torch counts parameters group by group."""
+    one, other = Optim(lr=0.1, clip_norm=1.0), Optim(lr=0.1, schedule="cosine")
+    groups = OptimizerGroups([one, other, replace(one, clip_norm=None), replace(one, clip_value=0.5)])
+    assert groups.rows == [[0, 2, 3], [1]] and groups.optims == [one, other]
+    assert groups.places == [(0, 0), (1, 3), (0, 1), (0, 2)]
+
+
+@requires_gpu
+@pytest.mark.usefixtures("untested")
+def test_a_pack_on_a_gpu_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its random state and its optimiser groups."""
+    runs = [(*run, "trainer.device=cuda") for run in TRIO]
+    assert run_pack(configs(tmp_path / "whole", runs)) == [0, 0, 0]
+    with monkeypatch.context() as during:
+        stop_after(5, during)
+        assert run_pack(configs(tmp_path / "parts", runs)) == [130] * 3
+    assert run_pack(configs(tmp_path / "parts", runs)) == [0, 0, 0]
+    for run in runs:
+        one, other = (torch.load(folder_of(tmp_path / name, *run) / "last.ckpt") for name in ("whole", "parts"))
         torch.testing.assert_close(one["state_dict"], other["state_dict"], rtol=0, atol=0)
 
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from support.tensors import draw
 
-from attnlab.attention.core.prefix_sums import GROUP, sums_before
+from attnlab.attention.core.prefix_sums import AT_ONCE, sums_before
 
 
-@pytest.mark.parametrize("length", [1, 2, GROUP, GROUP + 1, GROUP**2 + 2])
+@pytest.mark.parametrize("length", [1, 2, AT_ONCE, AT_ONCE + 1, AT_ONCE**2 + 2])
 def test_sums_are_of_the_matrices_before(length: int) -> None:
     x = draw(2, length, 3, 2)
     found = sums_before(x)

@@ -132,6 +132,7 @@ def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
     [
         MemoryError("Unable to allocate 1.86 TiB for an array"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000000000000 bytes."),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         RuntimeError("CUDA error: out of memory"),
         torch.OutOfMemoryError("Tried to allocate 2.00 GiB."),
@@ -140,7 +141,8 @@ def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
 def test_what_does_not_fit_into_memory_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(error, "runs/seed0") == 1
     said = capsys.readouterr().err
-    assert f"it does not fit into memory ({error}); make it smaller: train.batch_size" in said
+    assert f"it does not fit into memory ({error}); train.max_tokens=4096 takes each batch in pieces" in said
+    assert "or make it smaller: train.batch_size" in said
     assert "Traceback" not in said
 
 
@@ -149,7 +151,7 @@ def test_what_does_not_fit_into_memory_is_a_sentence(error: Exception, capsys: p
     [
         (
             "CUDA error: invalid configuration argument\nCUDA kernel errors might be reported elsewhere.",
-            "it is more than a kernel of the GPU takes (CUDA error: invalid configuration argument); make it smaller:",
+            "it is more than a kernel of the GPU takes (CUDA error: invalid configuration argument); train.max_tokens",
         ),
         (
             "cumsum_cuda_kernel does not have a deterministic implementation, but you set ...",

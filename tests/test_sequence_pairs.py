@@ -17,7 +17,7 @@ def test_a_batch_is_trimmed_to_its_longest(sequences: list[list[int]], data: st.
     numbers = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=6))
     batch = pairs.batch(np.array(numbers))
     assert batch.index.tolist() == numbers
-    assert {tensor.dtype for tensor in vars(batch).values()} == {torch.int64}
+    assert {tensor.dtype for tensor in batch.tensors().values()} == {torch.int64}
     assert batch.inputs.shape == (len(numbers), max(len(sequences[number]) for number in numbers))
     targets = [row[mask].tolist() for row, mask in zip(batch.targets, batch.target_mask, strict=True)]
     assert targets == [sequences[::-1][number] for number in numbers]

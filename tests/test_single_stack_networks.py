@@ -14,6 +14,8 @@ from attnlab.data.batch import LanguageBatch
 from attnlab.learn.objectives import hide_tokens
 from attnlab.nn.build_network import build_network
 from attnlab.nn.classifier import ClassHead, SequenceEncoder
+from attnlab.nn.dropout import Dropout
+from attnlab.nn.linear_map import LinearMap
 from attnlab.nn.output_head import Output
 
 LENGTHS = [5, 2, 3]
@@ -91,7 +93,8 @@ def test_pooling_reads_the_right_positions(pooling: str) -> None:
     x, mask = tokens(3, 5), masks(LENGTHS, 5)
     pooled, _ = encoder(x, mask)
     ((real, layers),) = seen
-    assert layers.shape[1] == (6 if pooling == "class_token" else 5)
+    assert real.shape[1] == (6 if pooling == "class_token" else 5)
+    assert layers.shape[1] == (5 if pooling == "mean" else 1), "the last feed-forward part computes what is read"
     assert real.sum(1).tolist() == [length + (pooling == "class_token") for length in LENGTHS]
     wanted = [row[: len(row) if pooling != "mean" else int(n)] for row, n in zip(layers, LENGTHS, strict=True)]
     expected = torch.stack([row.mean(0) if pooling == "mean" else row[0] for row in wanted])
@@ -100,9 +103,9 @@ def test_pooling_reads_the_right_positions(pooling: str) -> None:
 
 def test_heads_are_as_deep_as_asked() -> None:
     network = network_of("linear", "lra_retrieval", d_classifier=None)
-    assert [type(part) for part in network.head] == [nn.Dropout, nn.Linear]
+    assert [type(part) for part in network.head] == [Dropout, LinearMap]
     assert network.head[-1].in_features == 4 * 8
-    assert [type(part) for part in ClassHead(8, 5, 3, 0.0)] == [nn.Linear, nn.ReLU, nn.Dropout, nn.Linear]
+    assert [type(part) for part in ClassHead(8, 5, 3, 0.0)] == [LinearMap, nn.ReLU, Dropout, LinearMap]
 
 
 def test_a_pair_is_both_vectors_their_product_and_difference() -> None:

@@ -16,6 +16,7 @@ from attnlab.learn.lightning_trainer import make_trainer
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
 from benchmarks.harness.model_flops import flops_per_position
+from benchmarks.harness.peak_memory import process_peak
 from benchmarks.harness.timing import settle
 from benchmarks.harness.workload import Workload, make_workload
 
@@ -35,8 +36,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Turn:
-    """Measurements of one turn: seconds, seconds spent waiting for the data loader, real tokens and positions."""
+    """Measurements of one turn: seconds, seconds spent waiting for the data loader, real tokens and positions; and the
+    peak memory of the process so far.
+    """
 
+    peak_bytes: int
     seconds: float
     waited: float
     real: int
@@ -88,15 +92,17 @@ class Turns(pl.Callback):
 
     def __init__(self, line: Connection, job: Job, stream: Stream, flops: float) -> None:
         self.line, self.job, self.stream, self.flops = line, job, stream, flops
+        self.compiled = stream.workload.config.trainer.compile
         self.left, self.started = WARM_UP_STEPS, time.perf_counter()
 
     def on_train_batch_start(self, trainer: pl.Trainer, *args: object) -> None:
         if self.left == 0:
             settle()
-            self.line.send(Turn(time.perf_counter() - self.started, *self.stream.taken()))
+            peak = process_peak(self.job.device, self.compiled)
+            self.line.send(Turn(peak, time.perf_counter() - self.started, *self.stream.taken()))
             threads = self.line.recv()
             if threads == 0:
-                self.line.send(Account(memory_use.peak_memory_bytes(self.job.device), self.flops))
+                self.line.send(Account(peak, self.flops))
                 trainer.should_stop = True
             else:
                 torch.set_num_threads(threads)

@@ -21,11 +21,31 @@ _DEFAULT = {_MMAP_THRESHOLD: 32 * 2**20, _TRIM_THRESHOLD: 64 * 2**20, _MMAP_MAX:
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
+def process_peak(device: torch.device, compiled: bool) -> int:
+    """Returns the peak memory of this process in bytes since the last reset.
+
+    On a GPU what torch's allocator gave out; with compiled steps what it reserved, since a CUDA graph computes in
+    memory that is reserved as it is recorded and is not given out when it is replayed.
+    """
+    if compiled and device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    return memory_use.peak_memory_bytes(device)
+
+
+def graph_memory(device: torch.device) -> int:
+    """Returns the bytes that CUDA graphs hold: reserved, and neither given out nor free for other uses."""
+    if device.type != "cuda":
+        return 0
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
 def peak_of(run: Callable[[], object], device: torch.device) -> float:
     """Returns the most that torch's allocator gives out during a call, in bytes, beyond what is in use before it.
 
-    On the CPU from the profiler's events. Resident memory would count gaps in the heap, too, which depend on the calls
-    before; a matrix product's own buffers are not counted.
+    On a GPU nothing while a CUDA graph is replayed (see `graph_memory`). On the CPU from the profiler's events:
+    resident memory would count gaps in the heap, too, which depend on the calls before; a matrix product's own buffers
+    are not counted.
     """
     if device.type == "cuda":
         before = torch.cuda.memory_allocated(device)

@@ -10,7 +10,7 @@ import argparse
 import csv
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -26,30 +26,42 @@ MARKERS = ("<!-- results: written by `python -m benchmarks.harness.tables --writ
 Row = Mapping[str, object]
 
 
-def show(name: str, title: str, rows: Sequence[Row], environment: Row, folder: Path = RESULTS) -> Path | None:
-    """Print a table and write `<folder>/<name>-<time>.csv`; returns the file, None without rows.
+def show(name: str, title: str, rows: Iterable[Row], environment: Row, folder: Path = RESULTS) -> Path | None:
+    """Write rows to `<folder>/<name>-<time>.csv`, each as it comes, and print them as a table; returns the file, None
+    without rows.
 
     Args:
-        rows: each with the same columns; names carry their units.
+        rows: each with the same columns; names carry their units. Rows that are measured on the way (an iterator) are
+            printed as lines too: a benchmark that is stopped has shown and written what it has measured.
         environment: from `environment.begin`; every csv row holds it too.
     """
-    if not rows:
+    file, shown = folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.csv", list[Row]()
+    for row in rows:
+        if not isinstance(rows, Sequence):
+            print(", ".join(f"{column} {cell(value)}" for column, value in row.items() if value != ""), flush=True)
+        write(file, {**row, **{key: environment[key] for key in ENVIRONMENT}, "title": title}, first=not shown)
+        shown.append(row)
+    if not shown:
         print(f"{title}: nothing to show")
         return None
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
-    for column in rows[0]:
-        table.add_column(column, justify="right" if is_number(rows[0][column]) else "left")
-    for row in rows:
+    for column in shown[0]:
+        table.add_column(column, justify="right" if is_number(shown[0][column]) else "left")
+    for row in shown:
         table.add_row(*map(cell, row.values()))
     table_console().print(table)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.csv"
-    with file.open("w", newline="") as out:
-        writer = csv.DictWriter(out, [*rows[0], *ENVIRONMENT, "title"])
-        writer.writeheader()
-        writer.writerows({**row, **environment, "title": title} for row in rows)
     print(f"written to {os.path.relpath(file)}\n", flush=True)
     return file
+
+
+def write(file: Path, row: Row, first: bool) -> None:
+    """Write a row at the end of a csv; the first one begins the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w" if first else "a", newline="") as out:
+        writer = csv.DictWriter(out, list(row))
+        if first:
+            writer.writeheader()
+        writer.writerow(row)
 
 
 def is_number(value: object) -> bool:

@@ -5,12 +5,14 @@ B ..., and a ratio is the median over the turns of time A / time B of the same t
 runs. Figures are medians. On a GPU a time lasts until it has nothing left to do.
 """
 
+import math
 import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import scipy.stats
 import torch
 
 SAMPLE_SECONDS = 0.005
@@ -37,9 +39,37 @@ class Timings:
         low, _, high = statistics.quantiles(self.ratios(name, baseline), n=4, method="inclusive")
         return f"{low:.3f} to {high:.3f}"
 
+    def interval(self, name: str, baseline: str) -> "Interval":
+        """Returns the 95 % interval of `ratio`."""
+        return median_interval(self.ratios(name, baseline))
+
     def ratios(self, name: str, baseline: str) -> list[float]:
         """Returns the ratio of each turn, in order."""
         return [a / b for a, b in zip(self.seconds[name], self.seconds[baseline], strict=True)]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Interval of a median; both ends are nan if there are too few values."""
+
+    low: float
+    high: float
+
+    def text(self, form: Callable[[float], str] = "{:.3f}".format) -> str:
+        """Returns both ends as text, `-` without ends."""
+        return "-" if math.isnan(self.low) else f"{form(self.low)} to {form(self.high)}"
+
+
+def median_interval(values: Sequence[float]) -> Interval:
+    """Returns the 95 % interval of the median, from two of the sorted values (scipy.stats.quantile_test).
+
+    Its coverage is at least 95 % whatever the distribution, outliers of a busy machine included, as long as the turns
+    are independent. Below six values no pair of them covers so much.
+    """
+    if len(values) < 6:
+        return Interval(math.nan, math.nan)
+    found = scipy.stats.quantile_test(values, p=0.5).confidence_interval(0.95)
+    return Interval(float(found.low), float(found.high))
 
 
 def interleaved(

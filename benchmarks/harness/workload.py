@@ -140,8 +140,13 @@ def stepper(workload: Workload, waits: bool = True) -> Callable[[], torch.Tensor
         waits: gathers a batch for every step; otherwise every step takes the first batch.
     """
     batches = workload.batches(workload.order)
+    return step_of_batches(workload, batches if waits else repeat(next(batches)))
+
+
+def step_of_batches(workload: Workload, batches: Iterator[Batch]) -> Callable[[], torch.Tensor]:
+    """Returns a function that does one training step on the next of these batches."""
     module = TrainingModule(workload.config, workload.network, workload.prepared.spec)
-    return step_of(module, workload, batches if waits else repeat(next(batches)))
+    return step_of(module, workload, batches)
 
 
 def step_of(module: LightningModule, workload: Workload, batches: Iterator[Batch]) -> Callable[[], torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Marker of tests that need a GPU: `pytest -m "not slow" tests/test_gpu_*.py` runs them where there is one."""
+"""Mark of tests that need a GPU."""
 
 import pytest
 import torch

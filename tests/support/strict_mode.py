@@ -43,7 +43,7 @@ def _float_sum(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> bool:
 
 
 def _key_for_every_number(x: Tensor, dim: int, index: Tensor, source: Tensor) -> bool:
-    return index.shape[-1] > 1
+    return index.shape[dim] > 1 and index.shape[-1] > 1
 
 
 SOMETIMES: dict[str, Callable[..., bool]] = {

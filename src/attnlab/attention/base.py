@@ -23,12 +23,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.core.constructor_arguments import check_when_made
+from attnlab.attention.core.observation import Observation
 from attnlab.attention.core.orthogonality_loss import orthogonality_loss
 from attnlab.attention.core.padding import queries_and_source, without_padding
+from attnlab.attention.core.projected_heads import heads_of, projected_heads
 from attnlab.attention.core.renamed_methods import refuse_former_names
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.config.schema import OrthoForm, OrthoValues, Width
 from attnlab.config.user_error import UserError
+from attnlab.nn.linear_map import LinearMap
 
 Initialization = Literal["xavier", "torch"]
 
@@ -50,18 +53,6 @@ class State:
 
 
 StateT = TypeVar("StateT", bound=State)
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Arguments and output (B, H, N, C) of one call of `attend`, for an observer."""
-
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    mask: Tensor | None
-    causal: bool
-    out: Tensor
 
 
 class AttentionOptions(TypedDict, total=False):
@@ -138,9 +129,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     def make_projections(self, d_model: int, bias: bool) -> None:
         """Make the projections from and to the residual stream; a mechanism with other ones overrides this."""
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (
-            nn.Linear(d_model, d_model, bias=bias) for _ in range(4)
-        )
+        maps = (LinearMap(d_model, d_model, bias=bias) for _ in range(4))
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = maps
 
     @abstractmethod
     def attend(
@@ -161,8 +151,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         """
         self._require("cross" if memory is not None else "causal" if causal else "bidirectional")
         x, source = queries_and_source(self.d_model, x, memory, mask)
-        q = self.queries(x)
-        k, v = self.keys_values(source)
+        q, k, v = self.queries_keys_values(x, source)
         out = self.attend(q, k, v, mask, causal)
         if self.observer is not None:
             self.observer(Observation(q, k, v, mask, causal, out))
@@ -181,7 +170,18 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M C"]]:
         """Projected keys and values, split into heads."""
-        return self.split_heads(self.k_proj(source)), self.split_heads(self.v_proj(source))
+        k, v = projected_heads(source, (self.k_proj, self.v_proj), self.n_heads)
+        return k, v
+
+    def queries_keys_values(
+        self, x: Float[Tensor, "B N E"], source: Memory
+    ) -> tuple[Float[Tensor, "B P N Q"], Float[Tensor, "B S M K"], Float[Tensor, "B V M C"]]:
+        """`queries` of x and `keys_values` of the source; one matrix product where nothing else is defined."""
+        own = type(self)
+        if x is source and own.queries is Attention.queries and own.keys_values is Attention.keys_values:
+            q, k, v = projected_heads(x, (self.q_proj, self.k_proj, self.v_proj), self.n_heads)
+            return q, k, v
+        return self.queries(x), *self.keys_values(source)
 
     def no_keys_values(self, batch: int) -> tuple[Float[Tensor, "B H 0 K"], Float[Tensor, "B #H 0 C"]]:
         """Keys and values of length 0, for the state before the first position."""
@@ -211,7 +211,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     def split_heads(self, x: Float[Tensor, "B N HD"]) -> Float[Tensor, "B H N D"]:
         """Heads as an axis before the positions."""
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        return heads_of(x, self.n_heads)[0]
 
     def join_heads(self, x: Float[Tensor, "B H N D"]) -> Float[Tensor, "B N HD"]:
         """Concatenation of the heads: inverse of `split_heads`."""
@@ -230,7 +230,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         return 0
 
     def redraw(self, generator: torch.Generator) -> None:
-        """Redraw random features or hashes, between optimiser steps; does nothing without them."""
+        """Redraw random features or hashes, between optimiser steps, by a CPU generator; nothing without them."""
 
     def weights(
         self,

@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.linear_core import chunks
 from attnlab.attention.core.real_lengths import real_lengths
@@ -85,7 +86,7 @@ class BigBird(Attention):
         self.register_buffer("coefficients", _draw(n_heads))
 
     def redraw(self, generator: torch.Generator) -> None:
-        self.coefficients.copy_(_draw(len(self.coefficients), generator))
+        fill_from_host(self.coefficients, _draw(len(self.coefficients), generator))
 
     @property
     def full_length(self) -> int:

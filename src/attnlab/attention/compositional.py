@@ -29,13 +29,14 @@ from typing import Literal, Unpack
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.softmax_core import CachedAttention, fused_softmax, scaled_dot_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
 from attnlab.config.schema import Count, Probability
+from attnlab.nn.linear_map import LinearMap
 
 
 class CompositionalAttention(CachedAttention):
@@ -67,15 +68,15 @@ class CompositionalAttention(CachedAttention):
         self.retrievals = retrievals
         super().__init__(d_model, n_heads, **options)
         self.scorer, self.retrieval_width, self.dropout = scorer, retrieval_width, dropout
-        self.retrieval_query_proj = nn.Linear(d_model, n_heads * retrieval_width)
+        self.retrieval_query_proj = LinearMap(d_model, n_heads * retrieval_width)
         if scorer == "dot":
-            self.retrieval_key_proj = nn.Linear(self.head_width, retrieval_width)
+            self.retrieval_key_proj = LinearMap(self.head_width, retrieval_width)
         else:
-            self.score_proj = nn.Linear(retrieval_width + self.head_width, 1)
+            self.score_proj = LinearMap(retrieval_width + self.head_width, 1)
 
     def make_projections(self, d_model: int, bias: bool) -> None:
-        self.q_proj, self.k_proj, self.out_proj = (nn.Linear(d_model, d_model, bias=bias) for _ in range(3))
-        self.v_proj = nn.Linear(d_model, self.retrievals * self.head_width, bias=bias)
+        self.q_proj, self.k_proj, self.out_proj = (LinearMap(d_model, d_model, bias=bias) for _ in range(3))
+        self.v_proj = LinearMap(d_model, self.retrievals * self.head_width, bias=bias)
 
     def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B S M D"], Float[Tensor, "B 1 M RD"]]:
         """Keys of every search, and the values of all retrievals, which the searches share."""

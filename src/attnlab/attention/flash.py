@@ -27,10 +27,12 @@ from attnlab.attention.base import Attention, AttentionOptions, State, StateT
 from attnlab.attention.core.linear_core import bidirectional_sums, chunks, key_value_sum
 from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
-from attnlab.attention.core.softmax_core import CachedAttention, KeyValueState, dropped, kept
+from attnlab.attention.core.softmax_core import CachedAttention, KeyValueState, kept
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
 from attnlab.config.schema import Count, Probability
+from attnlab.nn.dropout import dropped
+from attnlab.nn.linear_map import LinearMap
 
 
 class GatedAttentionOptions(AttentionOptions, total=False):
@@ -79,9 +81,9 @@ class GatedAttentionUnit(Attention[StateT]):
         self.position_bias = make_distance_bias(position_bias, reach, query_width)
 
     def make_projections(self, d_model: int, bias: bool) -> None:
-        self.z_proj = nn.Linear(d_model, self.query_width, bias=bias)
-        self.u_proj, self.v_proj = (nn.Linear(d_model, self.value_width, bias=bias) for _ in range(2))
-        self.out_proj = nn.Linear(self.value_width, d_model, bias=bias)
+        self.z_proj = LinearMap(d_model, self.query_width, bias=bias)
+        self.u_proj, self.v_proj = (LinearMap(d_model, self.value_width, bias=bias) for _ in range(2))
+        self.out_proj = LinearMap(self.value_width, d_model, bias=bias)
 
     def attend(
         self,

@@ -27,6 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.softmax_core import fused_softmax
@@ -82,8 +83,8 @@ class Informer(Attention):
         self.register_buffer("draws", torch.randint(2**DRAW_BITS, (n_heads, LONGEST_LOG * factor)))
 
     def redraw(self, generator: torch.Generator) -> None:
-        drawn = torch.randint(2**DRAW_BITS, self.draws.shape, generator=generator, device=generator.device)
-        self.draws.copy_(drawn)
+        drawn = torch.randint(2**DRAW_BITS, self.draws.shape, generator=generator, device="cpu")
+        fill_from_host(self.draws, drawn)
 
     def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         length = q.shape[2]

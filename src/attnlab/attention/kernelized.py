@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from attnlab.attention.base import AttentionOptions
-from attnlab.attention.core.softmax_core import CachedAttention, dropped, kept
+from attnlab.attention.core.softmax_core import CachedAttention, kept
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.config.schema import Probability
+from attnlab.nn.dropout import dropped
 
 
 class KernelizedAttention(CachedAttention):

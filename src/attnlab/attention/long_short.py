@@ -24,10 +24,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, State
-from attnlab.attention.core.softmax_core import dropped, softmax_weights
+from attnlab.attention.core.softmax_core import softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Memory, Queries, ScoreHook
 from attnlab.config.schema import Count, Probability
+from attnlab.nn.dropout import dropped
+from attnlab.nn.linear_map import LinearMap
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class LongShortAttention(Attention[LongShortState]):
 
     def make_projections(self, d_model: int, bias: bool) -> None:
         super().make_projections(d_model, bias)
-        self.p_proj = nn.Linear(d_model, self.n_heads * self.rank, bias=False)
+        self.p_proj = LinearMap(d_model, self.n_heads * self.rank, bias=False)
 
     def keys_values(self, source: Memory) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M D"]]:
         """Keys, concatenated with the logits of P, and values."""

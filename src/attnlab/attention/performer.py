@@ -39,6 +39,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions, LinearState
 from attnlab.attention.core.tensor_types import KeyMask, Keys, Memory, Queries
 from attnlab.config.schema import Count, NonNegative
@@ -138,8 +139,8 @@ class Performer(FeatureMapAttention):
         Args:
             generator: a CPU generator, so that W is the same on every device.
         """
-        with torch.no_grad():
-            self.projection.copy_(draw_projection(self.n_features, self.head_width, self.orthogonal, generator))
+        drawn = draw_projection(self.n_features, self.head_width, self.orthogonal, generator)
+        fill_from_host(self.projection, drawn)
 
     def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
         projected = self._projected(q)

@@ -25,15 +25,17 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.real_lengths import real_lengths
-from attnlab.attention.core.softmax_core import dropped
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.config.schema import Count, Probability
+from attnlab.nn.dropout import dropped
+from attnlab.nn.linear_map import LinearMap
 
 # Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.
 EPS = 1e-6
@@ -89,10 +91,10 @@ class Reformer(Attention):
         self.register_buffer("rotations", torch.randn(n_hashes, self.head_width, n_buckets // 2))
 
     def make_projections(self, d_model: int, bias: bool) -> None:
-        self.qk_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model, bias=bias) for _ in range(3))
+        self.qk_proj, self.v_proj, self.out_proj = (LinearMap(d_model, d_model, bias=bias) for _ in range(3))
 
     def redraw(self, generator: torch.Generator) -> None:
-        self.rotations.copy_(torch.randn(self.rotations.shape, generator=generator, device=generator.device))
+        fill_from_host(self.rotations, torch.randn(self.rotations.shape, generator=generator, device="cpu"))
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N D"]:
         return self.split_heads(self.qk_proj(x))

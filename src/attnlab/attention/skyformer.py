@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
+from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
 from attnlab.attention.core.real_lengths import real_lengths
@@ -73,8 +74,8 @@ class Skyformer(Attention):
         self.register_buffer("draws", torch.randint(2**RANDOM_BITS, (2, n_landmarks // 2)))
 
     def redraw(self, generator: torch.Generator) -> None:
-        size = self.draws.shape
-        self.draws.copy_(torch.randint(2**RANDOM_BITS, size, generator=generator, device=generator.device))
+        drawn = torch.randint(2**RANDOM_BITS, self.draws.shape, generator=generator, device="cpu")
+        fill_from_host(self.draws, drawn)
 
     def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
         dtype, scale = v.dtype, q.shape[-1] ** -0.25

@@ -14,7 +14,6 @@ from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.score_position import RelativePositions
 from attnlab.attention.core.softmax_core import (
     CachedAttention,
-    dropped,
     fused_softmax,
     kept,
     scaled_dot_weights,
@@ -22,6 +21,7 @@ from attnlab.attention.core.softmax_core import (
 )
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.config.schema import Probability
+from attnlab.nn.dropout import dropped
 
 
 class SoftmaxAttention(CachedAttention):

@@ -16,13 +16,15 @@ is not defined for keys after the query. Not cross: there is no distance between
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.attention.base import Initialization
-from attnlab.attention.core.softmax_core import CachedAttention, Rate, dropped, kept, softmax_weights
+from attnlab.attention.core.softmax_core import CachedAttention, kept, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Memory, ScoreHook, Values
 from attnlab.config.schema import Probability
+from attnlab.nn.dropout import Rate, dropped
+from attnlab.nn.linear_map import LinearMap
 
 EPS = 1e-6
 
@@ -55,8 +57,8 @@ class ThresholdRelativeAttention(CachedAttention):
         self.dropout = dropout
 
     def make_projections(self, d_model: int, bias: bool) -> None:
-        self.q_proj, self.k_proj, self.v_proj = (nn.Linear(d_model, d_model, bias=bias) for _ in range(3))
-        self.gate_proj, self.out_proj = nn.Linear(d_model, self.n_heads), nn.Linear(d_model, d_model)
+        self.q_proj, self.k_proj, self.v_proj = (LinearMap(d_model, d_model, bias=bias) for _ in range(3))
+        self.gate_proj, self.out_proj = LinearMap(d_model, self.n_heads), LinearMap(d_model, d_model)
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N Q"]:
         """Normalised queries, with the gate's logit as the last column."""
@@ -113,8 +115,9 @@ class ThresholdRelativeAttention(CachedAttention):
         survives = (scores > 0) & kept(scores, mask, causal)
         # Number of survivors from key j to the end of the row; in integers, since float sums have no
         # deterministic kernel on a GPU.
-        up_to = survives.cumsum(-1, dtype=torch.int32)
-        counts = (up_to[..., -1:] - up_to + survives).to(scores.dtype)
+        survivors = survives.int()
+        up_to = survivors.cumsum(-1, dtype=torch.int32)
+        counts = (up_to[..., -1:] - up_to + survivors).to(scores.dtype)
         return softmax_weights(dropped(scores + counts * gate, dropout), survives)
 
     def _normalized(self, heads: Float[Tensor, "B H N D"]) -> Float[Tensor, "B H N D"]:

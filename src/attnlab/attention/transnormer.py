@@ -31,7 +31,7 @@ from attnlab.attention.core.linear_core import (
     mask_keys,
 )
 from attnlab.attention.core.score_position import Lrpe
-from attnlab.attention.core.softmax_core import dropped, fused_softmax, kept, softmax_weights
+from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import (
     Attended,
@@ -45,6 +45,7 @@ from attnlab.attention.core.tensor_types import (
     SelfValues,
 )
 from attnlab.config.schema import Count, Normalization, Probability
+from attnlab.nn.dropout import dropped
 
 LrpeKind = Literal["none", "rotary", "householder_rotary"]
 

@@ -5,35 +5,21 @@ Padding masks are boolean: True = a real position, and the real positions come f
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Num, UInt8
 from torch import Tensor
 
+from attnlab.data.batch_cutting import rows_of_pieces
+from attnlab.data.batch_gathering import index_tensors
+
 
 def length_mask(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B N"]:
     """Padding mask: True at the first `lengths[b]` of `size` positions of row b."""
     return torch.arange(size, device=lengths.device) < lengths[:, None]
-
-
-def cuts(sizes: Sequence[Sequence[int]], max_tokens: int) -> list[tuple[int, int]]:
-    """Cuts a list of examples into pieces of at most `max_tokens` padded tokens.
-
-    Args:
-        sizes: lengths of the sequences of each example.
-
-    Returns:
-        first example and end of each piece; a longer example is a piece by itself.
-    """
-    starts, longest = [0], [0] * len(sizes[0])
-    for number, lengths in enumerate(sizes):
-        longest = [max(pair) for pair in zip(longest, lengths, strict=True)]
-        if number > starts[-1] and (number + 1 - starts[-1]) * sum(longest) > max_tokens:
-            starts.append(number)
-            longest = list(lengths)
-    return list(zip(starts, [*starts[1:], len(sizes)], strict=True))
 
 
 @dataclass(kw_only=True)
@@ -47,16 +33,22 @@ class Batch:
     """for each sequence of an example the field of its lengths, and the fields of its padded tables [B, length]"""
 
     index: Int[Tensor, " B"]
+    host_extents: Int[np.ndarray, "B sequences"] | None = None
+    """`extents` on the host, where the training stream knows them: reading them from a GPU would wait for it"""
+
+    def tensors(self) -> dict[str, Any]:
+        """The fields that are tensors, by name: all but `host_extents`."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "host_extents"}
 
     def to(self, device: torch.device | str) -> Self:
         """The batch with every tensor on `device`; the batch itself if it is there already."""
         if self.index.device == torch.device(device):
             return self
-        return type(self)(**{f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)})
+        return replace(self, **{name: x.to(device, non_blocking=True) for name, x in self.tensors().items()})
 
     def pin_memory(self) -> Self:
         """The batch in page-locked memory (called by torch's DataLoader)."""
-        return type(self)(**{f.name: getattr(self, f.name).pin_memory() for f in fields(self)})
+        return replace(self, **{name: tensor.pin_memory() for name, tensor in self.tensors().items()})
 
     def __len__(self) -> int:
         return len(self.index)
@@ -73,30 +65,42 @@ class Batch:
 
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> Self:
         """Some examples of the batch, with the same padding."""
-        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        return type(self)(**{name: tensor[rows] for name, tensor in self.tensors().items()})
+
+    def known_extents(self) -> Int[np.ndarray, "B sequences"]:
+        """`extents` on the host; waits for the device only if `host_extents` is None."""
+        if self.host_extents is not None:
+            return self.host_extents
+        return torch.stack(self.extents, 1).cpu().numpy() if self.sequences else np.ones((len(self), 1), np.int64)
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Padded length of each sequence; known without waiting for the device."""
         return tuple(getattr(self, names[0]).shape[1] for names in self.sequences.values())
 
-    def pieces(self, max_tokens: int | None) -> list[Self]:
+    def pieces(self, max_tokens: int | None, members: int = 1) -> list[Self]:
         """The batch, or pieces of at most `max_tokens` padded tokens each (a longer example is a piece by itself).
 
         Examples of similar size share a piece, so that padding is small.
+
+        Args:
+            members: runs of a pack, whose examples are concatenated in the batch. The limit holds for each of them, and
+                every piece has the same number of examples of each.
         """
-        if max_tokens is None or (self.sequences and len(self) * sum(self.widths) <= max_tokens):
+        if max_tokens is None or (self.sequences and len(self) // members * sum(self.widths) <= max_tokens):
             return [self]
-        extents = torch.stack(self.extents)
-        if len(self) * int(extents.amax(1).sum()) <= max_tokens:
+        extents = self.known_extents()
+        parts = rows_of_pieces(extents, members, max_tokens)
+        if len(parts) == 1:
             return [self]
-        order = extents.sum(0).argsort(stable=True)
-        found = cuts(extents[:, order].T.tolist(), max_tokens)
-        return [self.select(order[start:end]).trimmed() for start, end in found]
+        # one copy to the device for all pieces
+        [rows] = index_tensors(self.index, np.concatenate(parts))
+        moved = zip(parts, rows.split(list(map(len, parts))), strict=True)
+        return [replace(self.select(there), host_extents=extents[here]).trimmed() for here, there in moved]
 
     def trimmed(self) -> Self:
         """The batch without the positions that are padding in every example."""
-        return self._resized([int(lengths.max()) for lengths in self.extents[: len(self.sequences)]], 0)
+        return self._resized(self.known_extents().max(0).tolist()[: len(self.sequences)], 0)
 
     def padded(self, sizes: Sequence[int], pad_id: int) -> Self:
         """The batch with every sequence padded to its length in `sizes`; no loss or metric counts the padding.
@@ -114,7 +118,7 @@ class Batch:
 
     def _resized(self, sizes: Sequence[int], pad_id: int) -> Self:
         """The batch with the tables of every sequence cut or padded; new positions are not scored."""
-        resized = {}
+        resized: dict[str, Any] = {}
         for names, size in zip(self.sequences.values(), sizes, strict=True):
             for name in names:
                 table, more = getattr(self, name), size - getattr(self, name).shape[1]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from attnlab.data.batch import Batch, cuts
+from attnlab.data.batch import Batch
+from attnlab.data.batch_cutting import cuts
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import Examples
 

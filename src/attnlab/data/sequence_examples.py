@@ -1,10 +1,9 @@
 """Base class of subsets whose examples are stored token sequences."""
 
 import hashlib
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from attnlab.data.batch import Batch
 from attnlab.data.batch_gathering import take_rows
@@ -30,7 +29,7 @@ class SequenceExamples(Examples):
         sequences = self.batch_type.sequences
         stored = [self.stored(name) for (name,) in sequences.values()]
         index, *found = gather_rows(numbers, self.pad_id, *stored)
-        columns: dict[str, Tensor] = {"index": index}
+        columns: dict[str, Any] = {"index": index}
         for (lengths, (name,)), (table, sizes) in zip(sequences.items(), found, strict=True):
             columns |= {name: table, lengths: sizes}
         if "answers" in self.held:

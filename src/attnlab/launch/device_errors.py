@@ -15,9 +15,21 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or _says(error, NO_MEMORY)
 
 
-def too_large(error: BaseException) -> bool:
+def needs_less_at_once(error: BaseException) -> bool:
     """Whether less data at once would do: it lacks memory, or is more than one call of a kernel takes."""
     return lacks_memory(error) or _says(error, TOO_LARGE)
+
+
+def too_large(error: BaseException) -> str | None:
+    """The sentence on what is too large, after its subject: why, and what helps; None for another error."""
+    if not needs_less_at_once(error):
+        return None
+    said = next(iter(str(error).splitlines()), type(error).__name__)
+    return (
+        f"{'does not fit into memory' if lacks_memory(error) else 'is more than a kernel of the GPU takes'} ({said}); "
+        "train.max_tokens=4096 takes each batch in pieces of so many tokens, with the same gradient; or make it "
+        "smaller: train.batch_size, train.eval_batch_size, backbone.*, or the lengths and sizes of task.*"
+    )
 
 
 def without_determinism(error: BaseException) -> str | None:

@@ -77,13 +77,10 @@ def exit_code(error: BaseException, name: str) -> int:
     if isinstance(error, Stopped):
         print(f"\nstopped: {name}; repeat the command to go on", file=sys.stderr)
         return 128 + error.signum
-    from attnlab.launch.device_errors import lacks_memory, too_large, without_determinism
+    from attnlab.launch.device_errors import too_large, without_determinism
 
-    if too_large(error):
-        smaller = "make it smaller: train.batch_size, train.max_tokens, backbone.*, or the lengths and sizes of task.*"
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        what = "it does not fit into memory" if lacks_memory(error) else "it is more than a kernel of the GPU takes"
-        return _failed(name, f"{what} ({said}); {smaller}")
+    if said := too_large(error):
+        return _failed(name, f"it {said}")
     if operation := without_determinism(error):
         return _failed(
             name,

@@ -49,23 +49,31 @@ class StepCallback(Callback, ABC, Generic[ModuleT]):
 
 
 def random_states() -> dict[str, Any]:
-    """Random states of torch, CUDA, numpy and Python, as plain types: checkpoints are read with weights_only=True."""
+    """Random states of torch, numpy, Python and the current GPU, as plain types: checkpoints are read with
+    weights_only=True.
+
+    `cuda` is a list of one state, or empty without a GPU. Other GPUs have no part in a run, and may be missing where it
+    is resumed.
+    """
     # numpy's types also have the form that only another argument gives
     state = cast(tuple[str, np.ndarray, int, int, float], np.random.get_state())
     kind, keys, position, has_gauss, gauss = state
     return {
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [],
         "numpy": [kind, keys.tolist(), position, has_gauss, gauss],
         "python": random.getstate(),
     }
 
 
 def restore_random_states(states: dict[str, Any]) -> None:
-    """Puts random states back; CUDA's only where there is a GPU."""
+    """Puts random states back, the GPU's on the current one, and only where there is one.
+
+    Earlier checkpoints list the states of all GPUs that were visible; a run used the first.
+    """
     torch.set_rng_state(states["torch"])
     if states["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(states["cuda"])
+        torch.cuda.set_rng_state(states["cuda"][0])
     kind, keys, *rest = states["numpy"]
     np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
     version, words, gauss = states["python"]

@@ -14,6 +14,11 @@ from torch import Tensor
 GRAPHS = 1024
 """limit of graphs a function and process: shapes x settings of a sweep's jobs; jobs share equal graphs"""
 
+FIRST_ON_A_GPU = "2.9"
+"""the first torch that leaves an operator out of a CUDA graph and records the rest (inductor's `graph_partition`, off
+by default in 2.7 and 2.8). The chunked cross-entropy, which waits for the GPU, needs it: by their sources, torch 2.7
+has no tag for such operators, and 2.8 gives up CUDA graphs for every step that has one"""
+
 SAFE_ON_A_CPU = {"cpp.simdlen": 1}
 """options of inductor: no explicit vector instructions. With them torch 2.13 writes sums of rows to wrong addresses,
 even outside the buffer, if their number is no multiple of the vector
@@ -47,6 +52,7 @@ def compiled(
         return build()
     if device.type != "cuda":
         return build(options=SAFE_ON_A_CPU)
+    _recording.add(device)
     graph = build(mode="reduce-overhead")
 
     def step(*given: object) -> Tensors:
@@ -55,6 +61,19 @@ def compiled(
         return cast(Tensors, tuple(x.clone() for x in graph(*given)))
 
     return step
+
+
+_recording: set[torch.device] = set()
+"""GPUs of which this process records CUDA graphs"""
+
+
+def drop_graphs() -> None:
+    """Drops all compiled steps of this process if a GPU records CUDA graphs of them, which hold the memory of the
+    network and the batches that they were recorded with. Steps on a CPU hold no memory, and stay.
+    """
+    if _recording:
+        _recording.clear()
+        torch.compiler.reset()
 
 
 class OwnGradients:

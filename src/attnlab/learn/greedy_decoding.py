@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from attnlab.attention.base import TooLong
 from attnlab.nn.encoder_decoder import EncoderDecoder
 
 # When fewer than this share of rows is unfinished, finished rows leave the batch; not at every step, because selecting
@@ -45,6 +46,9 @@ def greedy(
     Args:
         oracle_lengths: with it, the end token is never chosen and row b stops after oracle_lengths[b] tokens.
         least: row b is decoded for at least this many tokens, and reads its end tokens (see `Decoded.named`).
+
+    Raises:
+        TooLong: a row that has not ended reaches the longest sequence that the network can write.
     """
     oracle, rows = oracle_lengths is not None, torch.arange(len(inputs), device=inputs.device)
     none = torch.zeros_like(rows) if least is None else least
@@ -63,7 +67,13 @@ def greedy(
                 kept = writing.nonzero()[:, 0]
                 state = state.select(kept)
                 read, rows, unended, writing = (x[kept] for x in (read, rows, unended, writing))
-        logits, state = network.step(read, state)
+        try:
+            logits, state = network.step(read, state)
+        except TooLong:
+            # rows that have ended go on until the next count, perhaps beyond the longest sequence
+            if writing.any():
+                raise
+            break
         free = logits.argmax(-1)
         logits[:, end_id] = -torch.inf
         other = logits.argmax(-1)

@@ -41,7 +41,10 @@ def over_pieces(
         objective: returns loss and penalty of a piece: numbers, or one number for each run of a pack.
         weights: for each piece, how many items its loss is a mean over; of the shape of the loss.
     """
-    found = [checkpoint(objective, piece, use_reentrant=False) for piece in pieces]
+    # `checkpoint` restores the random state of the devices of its tensor arguments, and sees no tensor inside a batch.
+    found = [
+        checkpoint(lambda batch, index: objective(batch), piece, piece.index, use_reentrant=False) for piece in pieces
+    ]
     loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
     penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True))
     return loss / sum(weights[1:], weights[0]).clamp(min=1), penalty / sum(map(len, pieces))
@@ -80,8 +83,9 @@ def _sequence_loss(end_id: int) -> Objective:
         read = F.pad(batch.targets[:, :-1], (1, 0), value=end_id)
         mask = batch.target_mask
         logits, penalty = network(batch.inputs, batch.input_mask, read, mask)
-        # All positions along one axis: the loss of more axes has no deterministic kernel on a GPU.
-        each = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view_as(mask)
+        # The numbers of F.cross_entropy, which has no deterministic kernel on a GPU for targets of two axes.
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        each = -F.log_softmax(logits.transpose(1, 2), dim=1, dtype=wide).gather(1, batch.targets[:, None])[:, 0]
         # Filled, not multiplied: padding is never a target, so its loss may be infinite.
         return each.masked_fill(~mask, 0).sum() / mask.sum(), penalty
 

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 
 import torch
@@ -24,12 +25,16 @@ class TrainStream(IterableDataset):
     def __init__(self, examples: Examples, order: Order, first: int, round_lengths: bool = False) -> None:
         self.examples, self.order, self.first = examples, order, first
         self.buckets = LengthBuckets(examples) if round_lengths else None
+        self.extents = examples.extents()
 
     def __iter__(self) -> Iterator[Batch]:
         worker = torch.utils.data.get_worker_info()
         offset, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
         for number in count(self.first + offset, stride):
-            batch = self.examples.batch(self.order[number])
+            numbers = self.order[number]
+            batch = self.examples.batch(numbers)
+            if self.extents is not None:
+                batch = replace(batch, host_extents=self.extents[numbers])
             yield batch if self.buckets is None else self.buckets(batch)
 
 

@@ -7,8 +7,10 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
 from attnlab.data.batch import Pictures
+from attnlab.nn.dropout import Dropout
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.layer_stack import LayerStack, mean_penalty
+from attnlab.nn.linear_map import LinearMap
 from attnlab.nn.output_head import Network
 
 Pooling = Literal["mean", "first", "class_token"]
@@ -19,13 +21,13 @@ class ImageQuestionClassifier(Network):
 
     def __init__(self, embedding: ImageQuestionEmbedding, encoder: LayerStack, n_classes: int, width: int) -> None:
         super().__init__()
-        self.embedding, self.encoder, self.output = embedding, encoder, nn.Linear(width, n_classes)
+        self.embedding, self.encoder, self.output = embedding, encoder, LinearMap(width, n_classes)
 
     def forward(
         self, images: Pictures, questions: UInt8[Tensor, "B question"]
     ) -> tuple[Float[Tensor, "B classes"], Float[Tensor, ""]]:
         """Class logits and the mean unweighted penalty."""
-        x, penalties = self.encoder(self.embedding(images, questions), None, False)
+        x, penalties = self.encoder(self.embedding(images, questions), None, False, needed=1)
         return self.output(x[:, 0]), mean_penalty(penalties, x)
 
 
@@ -51,7 +53,7 @@ class SequenceEncoder(nn.Module):
         if self.pooling == "class_token":
             x = torch.cat((self.class_token.expand(len(x), -1, -1).to(x.dtype), x), dim=1)
             mask = torch.cat((mask.new_ones(len(mask), 1), mask), dim=1)
-        x, penalties = self.encoder(x, mask, False)
+        x, penalties = self.encoder(x, mask, False, needed=None if self.pooling == "mean" else 1)
         if self.pooling != "mean":
             return x[:, 0], penalties
         # in float32 at least: half precision loses too many digits in sums over thousands of positions
@@ -69,8 +71,8 @@ class ClassHead(nn.Sequential):
     """
 
     def __init__(self, width: int, hidden: int | None, n_classes: int, dropout: float) -> None:
-        inner = [] if hidden is None else [nn.Linear(width, hidden), nn.ReLU()]
-        super().__init__(*inner, nn.Dropout(dropout), nn.Linear(hidden or width, n_classes))
+        inner = [] if hidden is None else [LinearMap(width, hidden), nn.ReLU()]
+        super().__init__(*inner, Dropout(dropout), LinearMap(hidden or width, n_classes))
 
 
 class PooledClassifier(Network):

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from attnlab.config.schema import Embedding, Positions
 from attnlab.data.batch import Pictures
 from attnlab.nn.absolute_positions import LearnedPositions, patch_positions, sinusoidal
+from attnlab.nn.dropout import Dropout
+from attnlab.nn.linear_map import LinearMap, linear
 
 
 class TokenEmbedding(nn.Module):
@@ -35,7 +37,7 @@ class TokenEmbedding(nn.Module):
         self.table = nn.Embedding(vocabulary, width)
         self.token_scale = math.sqrt(width) if variant.startswith("upscale") else 1.0
         self.position_scale = width**-0.5 if variant == "downscale_positions" else 1.0
-        self.absolute, self.dropout = positions == "sinusoidal", nn.Dropout(dropout)
+        self.absolute, self.dropout = positions == "sinusoidal", Dropout(dropout)
         self.learned = LearnedPositions(longest, width) if positions == "learned" else None
         if variant == "downscale_positions":
             nn.init.kaiming_normal_(self.table.weight)
@@ -79,20 +81,28 @@ class ImageQuestionEmbedding(nn.Module):
         super().__init__()
         half = width // 2
         self.patches = nn.Conv2d(image_shape[2], half, kernel_size=patch, stride=patch)
-        self.question = nn.Linear(question_size, half)
+        self.question = LinearMap(question_size, half)
         self.class_token = nn.Parameter(torch.randn(1, 1, half))
-        self.mapping = nn.Linear(2 * half, width)
-        self.absolute, self.dropout = absolute, nn.Dropout(dropout)
+        self.mapping = LinearMap(2 * half, width)
+        self.absolute, self.dropout = absolute, Dropout(dropout)
         self.n_tokens = 1 + (image_shape[0] // patch) * (image_shape[1] // patch)
 
     def forward(self, images: Pictures, questions: UInt8[Tensor, "B question"]) -> Float[Tensor, "B N E"]:
         """Class token first, then the patches row by row."""
         dtype = self.class_token.dtype
-        # bytes become numbers from 0 to 1; a task that scales its pictures otherwise gives numbers
-        x = images.permute(0, 3, 1, 2).to(dtype)
-        x = self.patches(x if images.is_floating_point() else x / 255).flatten(2).transpose(1, 2)
+        x = self._of_patches(images, dtype)
         if self.absolute:
             x = x + patch_positions(x.shape[1], x.shape[2], x)
         x = torch.cat((self.class_token.expand(len(x), -1, -1).to(x.dtype), x), dim=1)
         question = self.question(questions.to(dtype))[:, None].expand(-1, x.shape[1], -1)
         return self.dropout(self.mapping(torch.cat((x, question), dim=-1)))
+
+    def _of_patches(self, images: Pictures, dtype: torch.dtype) -> Float[Tensor, "B patches half"]:
+        """The convolution `patches`, whose windows do not overlap, as one matrix product over the patches."""
+        size = self.patches.kernel_size[0]
+        windows = images.unflatten(2, (-1, size)).unflatten(1, (-1, size)).transpose(2, 3)
+        x = windows.flatten(3).flatten(1, 2).to(dtype)
+        # bytes become numbers from 0 to 1; a task that scales its pictures otherwise gives numbers
+        x = x if images.is_floating_point() else x.div_(255)
+        # rows, columns, channels, as in the pictures
+        return linear(x, self.patches.weight.permute(0, 2, 3, 1).flatten(1), self.patches.bias)

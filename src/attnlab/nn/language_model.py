@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.layer_stack import DecodeState, LayerStack, mean_penalty
+from attnlab.nn.linear_map import LinearMap
 from attnlab.nn.output_head import Network, Output
 
 
@@ -46,7 +47,7 @@ class MaskedLanguageModel(Network):
     ) -> None:
         super().__init__()
         self.embedding, self.encoder, self.output = embedding, encoder, output
-        self.dense, self.norm = nn.Linear(width, width), norm
+        self.dense, self.norm = LinearMap(width, width), norm
 
     def forward(
         self, tokens: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]

@@ -42,11 +42,16 @@ class LayerStack(nn.Module):
         causal: bool,
         memory: Float[Tensor, "B M E"] | None = None,
         memory_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> tuple[Float[Tensor, "B N E"], list[Float[Tensor, ""]]]:
-        """The output of the last layer, and the penalties of the attentions that have one."""
-        penalties = []
-        for index in self.applications:
-            x, more = self.layers[index](x, mask, causal, memory, memory_mask)
+        needed: int | None = None,
+    ) -> tuple[Float[Tensor, "B R E"], list[Float[Tensor, ""]]]:
+        """The output of the last layer, and the penalties of the attentions that have one.
+
+        Args:
+            needed: number of first positions that are returned; None = all.
+        """
+        penalties, last = [], len(self.applications) - 1
+        for number, index in enumerate(self.applications):
+            x, more = self.layers[index](x, mask, causal, memory, memory_mask, needed if number == last else None)
             penalties += more
         return self.norm(x), penalties
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.nn.embedding import TokenEmbedding
+from attnlab.nn.linear_map import LinearMap, linear
 
 
 class Output(nn.Module):
@@ -24,7 +24,7 @@ class Output(nn.Module):
         self, width: int, vocabulary: int, tied: TokenEmbedding | None, xavier: bool, never: Sequence[int] = ()
     ) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, vocabulary)
+        self.linear = LinearMap(width, vocabulary)
         never_mask = torch.zeros(vocabulary, dtype=torch.bool)
         never_mask[list(never)] = True
         self.register_buffer("never_mask", never_mask, persistent=False)
@@ -47,7 +47,7 @@ class Output(nn.Module):
 
     def forward(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N V"]:
         """Logits at every position."""
-        return F.linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias)
 
 
 class Network(nn.Module):

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
 from attnlab.config.schema import Backbone
+from attnlab.nn.dropout import Dropout
+from attnlab.nn.linear_map import LinearMap
 
 
 def make_norm(kind: Literal["layer_norm", "rms_norm"], width: int) -> nn.Module:
@@ -25,10 +27,10 @@ class FeedForward(nn.Module):
         super().__init__()
         activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "glu": F.silu}
         self.activation = activations[backbone.feed_forward]
-        self.inner = nn.Linear(backbone.d_model, backbone.d_feed_forward)
-        self.gate = nn.Linear(backbone.d_model, backbone.d_feed_forward) if backbone.feed_forward == "glu" else None
-        self.outer = nn.Linear(backbone.d_feed_forward, backbone.d_model)
-        self.dropout = nn.Dropout(backbone.dropout)
+        self.inner = LinearMap(backbone.d_model, backbone.d_feed_forward)
+        self.gate = LinearMap(backbone.d_model, backbone.d_feed_forward) if backbone.feed_forward == "glu" else None
+        self.outer = LinearMap(backbone.d_feed_forward, backbone.d_model)
+        self.dropout = Dropout(backbone.dropout)
         if backbone.initialization == "xavier":
             gain = nn.init.calculate_gain("relu") if backbone.feed_forward == "relu" else 1.0
             nn.init.xavier_uniform_(self.inner.weight, gain=gain)
@@ -50,7 +52,7 @@ class Residual(nn.Module):
     def __init__(self, backbone: Backbone, dropout: float) -> None:
         super().__init__()
         self.norm, self.pre = make_norm(backbone.layer_norm, backbone.d_model), backbone.norm_placement == "pre"
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, part: Callable[[Tensor], tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
         """The new x, and the second result of the part (a penalty or a state)."""
@@ -127,15 +129,20 @@ class Layer(nn.Module):
         causal: bool,
         memory: Float[Tensor, "B M E"] | None = None,
         memory_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> tuple[Float[Tensor, "B N E"], list[Float[Tensor, ""]]]:
-        """The new x, and the penalties of the attentions that have one."""
+        needed: int | None = None,
+    ) -> tuple[Float[Tensor, "B R E"], list[Float[Tensor, ""]]]:
+        """The new x, and the penalties of the attentions that have one.
+
+        Args:
+            needed: only the first positions are read later; the feed-forward part leaves out the others.
+        """
         x, penalty = self.around_attention(x, lambda y: self.attention(y, None, mask, causal))
         penalties = [penalty] if self.attention.orthogonality else []
         cross = self.cross
         if cross is not None:
             x, penalty = self.around_cross(x, lambda y: cross(y, memory, memory_mask, False))
             penalties += [penalty] if cross.orthogonality else []
-        return self._fed_forward(x), penalties
+        return self._fed_forward(x[:, :needed]), penalties
 
     def init_state(self, batch: int, memory: Tensor | None = None, memory_mask: Tensor | None = None) -> tuple:
         """States of self-attention and cross-attention before the first position."""

@@ -15,6 +15,7 @@ from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn import memory_use
+from attnlab.learn.compiled_step import FIRST_ON_A_GPU
 from attnlab.nn.build_network import build_network
 from attnlab.nn.output_head import Network
 from attnlab.run.run_folder import RunError
@@ -79,8 +80,14 @@ def require_compilation(device: torch.device) -> None:
     """Check that torch can compile here, with a function of one line, before data is prepared.
 
     Raises:
-        RunError: no working compiler.
+        RunError: no working compiler, or a torch that is too old for a GPU.
     """
+    if device.type == "cuda" and torch.__version__ < FIRST_ON_A_GPU:
+        raise RunError(
+            f"trainer.compile=true needs torch {FIRST_ON_A_GPU} or newer on a GPU, and this is {torch.__version__}: "
+            "older ones cannot leave parts of a step out of a CUDA graph; install a newer torch, or write "
+            "trainer.compile=false"
+        )
     try:
         torch.compile(lambda x: x + 1)(torch.zeros(1, device=device))
     except Exception as error:

@@ -24,6 +24,7 @@ from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
 from attnlab.run import provenance
 from attnlab.run.build_runtime import choose_device, make_network, place_data, prepared_task, require_compilation
+from attnlab.run.earlier_jobs import free_earlier_jobs
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import final_test
 from attnlab.run.finished_run import finished_result
@@ -67,6 +68,7 @@ def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[
 
 
 def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest) -> dict[str, Any]:
+    free_earlier_jobs()
     run = open_run(job, folder, open_runtime(job.typed), reporter, stop)
     reporter.say(size_line(run.network, run.device))
     failed = True

@@ -1,8 +1,8 @@
 """Torch's fused softmax attention: the kernels that a GPU may use, and batches that are too large for one call.
 
 cuDNN's kernel, torch's first choice on Hopper GPUs, is off for the whole process: it makes a plan for every new length,
-and so for every token in decoding, and torch 2.11 to 2.13 can get NaN gradients from it with a mask (pytorch issue
-196678). Torch's other fused kernels have neither problem.
+and so for every token in decoding, and since torch 2.11 it can give NaN gradients with a mask (pytorch issue 196678).
+Torch's other fused kernels have neither problem.
 """
 
 import torch

@@ -39,7 +39,6 @@ PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
 FeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid", "elu", "identity"]
 
 FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
-    # In place: the gradient of elu needs its input, not its result.
     "one_plus_elu": lambda x: F.elu(x).add_(1.0),
     "relu": F.relu,
     "squared_relu": lambda x: F.relu(x).square(),
@@ -62,7 +61,7 @@ def with_ones(v: Float[Tensor, "B H M D"]) -> Float[Tensor, "B H M D+1"]:
 
 def key_value_sum(k: Float[Tensor, "*rest M F"], v: Float[Tensor, "*rest M C"]) -> Float[Tensor, "*rest F C"]:
     """S = sum over keys of phi(k_j) v_j^T, of whole sequences or of every chunk."""
-    # Not k^T v: its gradient for k would be transposed in memory, which makes gradients of feature maps slow.
+    # As the transpose of V^T K: so the gradient of k has its memory in order, and the maps before it pass over it fast.
     return (v.transpose(-1, -2) @ k).transpose(-1, -2)
 
 
@@ -184,9 +183,13 @@ class FeatureMapAttention(Attention[LinearState]):
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
-            (q, k), v = self.features(q, k, mask), self._summed(v)
-            out = causal_sums(q, k, v, self.chunk_size) if causal else bidirectional_sums(q, k, v)
-            return self.cast_output(self._divided(out, q), dtype)
+            q, k = self.features(q, k, mask)
+            if causal:
+                out = self._divided(causal_sums(q, k, self._summed(v), self.chunk_size), q)
+            else:
+                out = bidirectional_sums(q, k, v)
+                out = out * self.divisor(q @ k.sum(2)[..., None], q).reciprocal() if self.denominator else out
+            return self.cast_output(out, dtype)
 
     def weights(
         self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool, score_hook: ScoreHook | None = None

@@ -1,15 +1,17 @@
 """Sums over all earlier chunks, as products with triangular matrices.
 
-`torch.cumsum` has no deterministic kernel on a GPU. The products are also faster on a CPU.
+`torch.cumsum` has no deterministic kernel on a GPU. On a CPU the products are not slower.
 """
+
+import math
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-GROUP = 32
-"""chunks that one product sums; groups of more chunks are summed first"""
+AT_ONCE = 32
+"""limit of chunks in one product; more are summed in groups first, of about the root of their number"""
 
 
 def sums_before(x: Float[Tensor, "*rest T F C"]) -> Float[Tensor, "*rest T F C"]:
@@ -22,10 +24,11 @@ def sums_before(x: Float[Tensor, "*rest T F C"]) -> Float[Tensor, "*rest T F C"]
 
 def _rows_before(x: Float[Tensor, "*rest T K"]) -> Float[Tensor, "*rest T K"]:
     length = x.shape[-2]
-    if length <= GROUP:
+    if length <= AT_ONCE:
         return _earlier(length, x) @ x
-    groups = F.pad(x, (0, 0, 0, -length % GROUP)).unflatten(-2, (-1, GROUP))
-    sums = _earlier(GROUP, x) @ groups + _rows_before(groups.sum(-2))[..., None, :]
+    size = math.isqrt(length - 1) + 1
+    groups = F.pad(x, (0, 0, 0, -length % size)).unflatten(-2, (-1, size))
+    sums = _earlier(size, x) @ groups + _rows_before(groups.sum(-2))[..., None, :]
     return sums.flatten(-3, -2)[..., :length, :]
 
 

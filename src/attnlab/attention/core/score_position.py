@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.core.tensor_types import Queries
+from attnlab.nn.linear_map import LinearMap
 
 DistanceBias = Literal["table", "rotary"]
 
@@ -49,7 +50,7 @@ class RelativePositions(nn.Module):
         self.d_model, self.head_width = d_model, d_model // n_heads
         self.content_bias = nn.Parameter(torch.zeros(n_heads, 1, self.head_width))
         self.position_bias = nn.Parameter(torch.zeros(n_heads, 1, self.head_width))
-        self.position_proj = nn.Linear(d_model, d_model, bias=False)
+        self.position_proj = LinearMap(d_model, d_model, bias=False)
         if initialization == "xavier":
             nn.init.xavier_uniform_(self.position_proj.weight)
 

@@ -3,25 +3,14 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, State
 from attnlab.attention.core.fused_kernels import fused_attention
+from attnlab.attention.core.padding import all_true
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
-
-Rate = float | Float[Tensor, ""]
-"""dropout rate; a tensor in a pack of runs with different rates"""
-
-
-def dropped(x: Float[Tensor, "*rest"], rate: Rate, training: bool = True) -> Float[Tensor, "*rest"]:
-    """Dropout with a rate that may be a tensor; x itself outside training."""
-    if not isinstance(rate, Tensor):
-        return F.dropout(x, rate, training)
-    if not training:
-        return x
-    return x * (torch.rand_like(x) >= rate) / (1 - rate).to(x.dtype)
+from attnlab.nn.dropout import Rate, dropped
 
 
 def fused_softmax(
@@ -46,26 +35,38 @@ def softmax_attention(
     causal: bool,
     dropout: Rate,
 ) -> Float[Tensor, "*heads N C"]:
-    """`fused_softmax` with any mask; computes weights itself for a dropout rate that is a tensor."""
-    if not isinstance(dropout, Tensor):
+    """`fused_softmax` with any mask; with dropout on a CPU, and for a rate that is a tensor, from explicit weights.
+
+    torch has no fused kernel with dropout on a CPU: it computes the weights too, with slower masks and dropout.
+    """
+    if not isinstance(dropout, Tensor) and (q.device.type != "cpu" or not dropout):
         return fused_attention(q, k, v, keep, causal, dropout)
-    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
-    seen = torch.ones_like(scores, dtype=torch.bool)
-    seen = seen.tril() if causal else seen
-    return dropped(softmax_weights(scores, seen if keep is None else seen & keep), dropout) @ v
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+        keep = seen if keep is None else seen & keep
+    weights = scores.softmax(-1) if keep is None else softmax_weights(scores, keep)
+    return dropped(weights, dropout) @ v
 
 
-def kept(scores: Float[Tensor, "B H N M"], mask: KeyMask | None, causal: bool) -> Bool[Tensor, "#B 1 N M"]:
+def kept(scores: Float[Tensor, "B H N M"], mask: KeyMask | None, causal: bool) -> Bool[Tensor, "#B 1 #N M"]:
     """Which keys each query may see."""
-    keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
-    keep = (keep.tril() if causal else keep)[None, None]
-    return keep if mask is None else keep & mask[:, None, None, :]
+    real = None if mask is None else mask[:, None, None, :]
+    if not causal and real is not None:
+        return real
+    keep = torch.ones(scores.shape[-2:] if causal else scores.shape[-1:], dtype=torch.bool, device=scores.device)
+    keep = (keep.tril() if causal else keep[None])[None, None]
+    return keep if real is None else keep & real
 
 
 def softmax_weights(scores: Float[Tensor, "*rest M"], keep: Bool[Tensor, "*#rest M"]) -> Float[Tensor, "*rest M"]:
     """Softmax over kept keys; zeros for a query without any."""
-    # The smallest number instead of -inf, then zeros: a query without any key gives 0, not NaN.
-    return scores.masked_fill(~keep, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~keep, 0.0)
+    seeing = keep.any(-1, keepdim=True)
+    # A query without any key sees all of them at first, so that it gives 0, not NaN. The sum with 0 or -inf has no
+    # backward pass, and has the shape of `keep`, which is often smaller.
+    bias = torch.zeros(keep.shape, dtype=scores.dtype, device=keep.device).masked_fill_(~keep & seeing, -torch.inf)
+    weights = (scores + bias).softmax(-1)
+    return weights if all_true(seeing) else weights * seeing
 
 
 def scaled_dot_weights(

@@ -15,6 +15,7 @@ from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
 from attnlab.launch.pack.member import PackMember
 from attnlab.launch.pack.network_stack import NetworkStack
+from attnlab.launch.pack.optimizer_groups import OptimizerGroups
 from attnlab.launch.pack.packed_module import PackedModule
 from attnlab.learn.atomic_write import IDENTITY, save_together
 from attnlab.learn.callbacks import RandomState, Saving
@@ -59,6 +60,7 @@ class PackCheckpoints(CheckpointIO):
 
     def __init__(self, members: Sequence[PackMember], stack: NetworkStack, saved: Sequence[dict[str, Any]]) -> None:
         self.members, self.stack, self.saved = list(members), stack, list(saved)
+        self.groups = OptimizerGroups([member.run.config.optim for member in members])
         self.current: dict[str, Any] = {}
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
@@ -84,15 +86,15 @@ class PackCheckpoints(CheckpointIO):
 
     def _optimizer_state(self, row: int) -> dict[str, Any]:
         """State of an optimiser for the network of one run, with moments for every parameter."""
-        together = self.current["optimizer_states"][0]
-        state = together["state"].get(row, {})
+        together, place = self.current["optimizer_states"][0], self.groups.places[row]
+        state = together["state"].get(place.parameter, {})
         parts = {name: self.stack.parts(value) for name, value in state.items() if value.ndim}
         numbers = range(len(self.stack.names))
         own = {
             number: {name: parts[name][number].clone() if name in parts else state[name].clone() for name in state}
             for number in numbers
         }
-        group = together["param_groups"][row] | {"params": list(numbers)}
+        group = together["param_groups"][place.group] | {"params": list(numbers)}
         return {"state": own if state else {}, "param_groups": [group]}
 
     def _schedule_states(self, row: int, config: Config) -> list[dict[str, Any]]:
@@ -100,7 +102,8 @@ class PackCheckpoints(CheckpointIO):
         if schedule_of(config.optim, steps_of(config.train)) is None:
             return []
         [together] = self.current["lr_schedulers"]
-        return [{key: [value[row]] if isinstance(value, list) else value for key, value in together.items()}]
+        group = self.groups.places[row].group
+        return [{key: [value[group]] if isinstance(value, list) else value for key, value in together.items()}]
 
     def _random_state(self, member: PackMember) -> dict[str, Any]:
         """Random states for the run alone, from its seed and step, and the states of the pack."""
@@ -109,23 +112,26 @@ class PackCheckpoints(CheckpointIO):
         [number] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
         alone: dict[str, Any] = {"torch": torch.Generator().manual_seed(int(number)).get_state()}
         if together["cuda"]:
-            device = member.run.device
-            own = torch.Generator(device).manual_seed(int(number)).get_state()
-            alone["cuda"] = [own for _ in together["cuda"]]
+            alone["cuda"] = [torch.Generator(member.run.device).manual_seed(int(number)).get_state()]
         return together | alone | {TOGETHER: {"runs": _names(self.members)} | together}
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         """Joins the checkpoints of the runs for Lightning; the stack already holds the weights."""
-        states = [saved["optimizer_states"][0] for saved in self.saved]
-        own = {row: self._joined(state["state"]) for row, state in enumerate(states)}
-        groups = [state["param_groups"][0] | {"params": [row]} for row, state in enumerate(states)]
+        states, places = [saved["optimizer_states"][0] for saved in self.saved], self.groups.places
+        own = {place.parameter: self._joined(state["state"]) for place, state in zip(places, states, strict=True)}
+        groups = [
+            states[rows[0]]["param_groups"][0] | {"params": [places[row].parameter for row in rows]}
+            for rows in self.groups.rows
+        ]
         random = [saved["callbacks"][RandomState.__qualname__].get(TOGETHER) for saved in self.saved]
         names = _names(self.members)
         same = all(each is not None and each["runs"] == names for each in random)
         return {key: self.saved[0][key] for key in COMMON} | {
             "state_dict": {},
             "optimizer_states": [{"state": {k: v for k, v in own.items() if v}, "param_groups": groups}],
-            "lr_schedulers": _joined_schedules([saved["lr_schedulers"] for saved in self.saved], groups),
+            "lr_schedulers": _joined_schedules(
+                [self.saved[rows[0]]["lr_schedulers"] for rows in self.groups.rows], groups
+            ),
             # If the pack has changed, its random states start from a seed again.
             "callbacks": {RandomState.__qualname__: random[0]} if same else {},
         }
@@ -152,7 +158,7 @@ def _names(members: Sequence[PackMember]) -> list[str]:
 
 
 def _joined_schedules(states: Sequence[list], groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """State of all schedules; a run without a schedule keeps its learning rate."""
+    """State of the schedules of all groups; a group without a schedule keeps its learning rate."""
     first = next((state[0] for state in states if state), None)
     if first is None:
         return []

@@ -3,22 +3,9 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from attnlab.attention.core.softmax_core import dropped
-
-
-class RatedDropout(nn.Module):
-    """nn.Dropout with a tensor as rate, so that each member of a stack has its own rate."""
-
-    rate: Tensor
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.register_buffer("rate", torch.tensor(rate), persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return dropped(x, self.rate, self.training)
+from attnlab.nn.dropout import Dropout
 
 
 def different_rates(template: nn.Module, networks: Sequence[nn.Module]) -> dict[str, list[float]]:
@@ -38,12 +25,12 @@ def different_rates(template: nn.Module, networks: Sequence[nn.Module]) -> dict[
         rates = [float(getattr(network.get_submodule(path), name)) for network in networks]
         if len(set(rates)) == 1:
             continue
-        if name == "p":
+        if name == "p" and not isinstance(module, Dropout):
+            # torch's own takes no tensor as rate
             parent, _, child = path.rpartition(".")
-            setattr(template.get_submodule(parent), child, RatedDropout(rates[0]))
-            found[f"{path}.rate"] = rates
-        else:
-            del module.dropout
-            module.register_buffer("dropout", torch.tensor(rates[0]), persistent=False)
-            found[f"{path}.dropout"] = rates
+            module = Dropout(module.p)
+            setattr(template.get_submodule(parent), child, module)
+        delattr(module, name)
+        module.register_buffer(name, torch.tensor(rates[0]), persistent=False)
+        found[f"{path}.{name}"] = rates
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from attnlab.launch.device_errors import too_large
+from attnlab.launch.device_errors import needs_less_at_once
 from attnlab.launch.pack.pending_run import PendingRun
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.training_module import TrainingModule
@@ -70,7 +70,7 @@ class PackMember:
         try:
             yield
         except Exception as error:
-            if too_large(error):
+            if needs_less_at_once(error):
                 raise
             self.error = error
 

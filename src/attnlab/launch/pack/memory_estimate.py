@@ -9,7 +9,6 @@ from torch import Tensor
 from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import Examples
-from attnlab.launch.pack.microbatch import pieces
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn import memory_use
 from attnlab.learn.evaluator import precision_context
@@ -33,7 +32,7 @@ def most_members(config: Config, prepared: Prepared[Examples], order: BatchOrder
     numbers = order[0] if examples.lengths is None else np.argsort(examples.lengths, kind="stable")[-size:]
     with torch.random.fork_rng():
         stack = NetworkStack([make_network(config, prepared.spec).to(device)], objective_for(prepared.spec))
-        batch = pieces(examples.batch(np.sort(numbers)).to(device), 1, config.train.max_tokens)[-1]
+        batch = examples.batch(np.sort(numbers)).to(device).pieces(config.train.max_tokens)[-1]
 
         def losses() -> Tensor:
             with precision_context(config.train.precision, device):

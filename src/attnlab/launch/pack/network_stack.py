@@ -6,7 +6,7 @@ if it were alone. Together they are computed by `functional_call` of torch.func,
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -76,14 +76,14 @@ class NetworkStack:
         own = dict(zip(self.names, self.parts(flat), strict=True)) | dict(buffers)
         tensors = {f"network.{name}": value for name, value in own.items()}
 
-        def one(tensors: dict[str, Tensor], given: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        def one(tensors: dict[str, Tensor], given: dict[str, Any]) -> tuple[Tensor, Tensor]:
             return functional_call(self.computed, tensors, (kind(**given),))
 
         return vmap(one, randomness="different")(tensors, given)
 
     def given(self, batch: Batch) -> dict[str, Tensor]:
         """Fields of a batch of all members, one after another, with the shape [members, batch, ...]."""
-        return {f.name: getattr(batch, f.name).unflatten(0, (self.size, -1)) for f in fields(batch)}
+        return {name: tensor.unflatten(0, (self.size, -1)) for name, tensor in batch.tensors().items()}
 
     def of_batch(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Losses and penalties [members] of a batch of all members, one after another."""

@@ -11,8 +11,8 @@ from torch import Tensor
 from attnlab.config.training_steps import steps_of
 from attnlab.data.batch import Batch
 from attnlab.launch.pack.member import PackMember
-from attnlab.launch.pack.microbatch import pieces
 from attnlab.launch.pack.network_stack import NetworkStack
+from attnlab.launch.pack.optimizer_groups import OptimizerGroups
 from attnlab.learn.loss_monitor import StepLosses
 from attnlab.learn.objectives import over_pieces
 from attnlab.learn.optimizers import make_grouped, optimizer_options, with_schedule
@@ -51,6 +51,7 @@ class PackedModule(StepModule):
         ortho = torch.tensor(weights, dtype=stack.flat.dtype, device=stack.flat.device) if any(weights) else None
         super().__init__(first.config, first.prepared.spec, stack.losses, [stack.flat], ortho)
         self.members, self.stack = list(members), stack
+        self.groups = OptimizerGroups([member.run.config.optim for member in members])
         if self._own_gradients is not None:
             for tensor in (stack.flat, *stack.buffers.values()):
                 # otherwise a CUDA graph copies them before every step
@@ -84,7 +85,7 @@ class PackedModule(StepModule):
     def losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Losses and penalties [members] of a batch of all members, one after another."""
         size = self.stack.size
-        parts = pieces(batch, size, self.config.train.max_tokens)
+        parts = batch.pieces(self.config.train.max_tokens, size)
         if len(parts) == 1:
             return self._whole(self.stack.flat, self.stack.buffers, type(batch), self.stack.given(batch))
         return over_pieces(self.stack.of_batch, parts, [part.counts.view(size, -1).sum(1) for part in parts])
@@ -119,12 +120,14 @@ class PackedModule(StepModule):
         if self.clip_norm is not None:
             gradients.mul_((self.clip_norm / (norms[:, None] + 1e-6)).clamp(max=1.0))
         self.metrics["train/gradient_norm"] = norms
-        self.metrics["train/lr"] = torch.tensor([g["lr"] for g in optimizer.param_groups], dtype=torch.float64)
+        rates = [optimizer.param_groups[place.group]["lr"] for place in self.groups.places]
+        self.metrics["train/lr"] = torch.tensor(rates, dtype=torch.float64)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig | OptimizerConfig:
-        options = [member.run.config.optim for member in self.members]
+        options = self.groups.optims
         groups = [
-            {"params": [row], **optimizer_options(optim)} for row, optim in zip(self.stack.rows, options, strict=True)
+            {"params": [self.stack.rows[row] for row in rows], **optimizer_options(optim)}
+            for rows, optim in zip(self.groups.rows, options, strict=True)
         ]
         optimizer = make_grouped(options[0], groups, fused=True)
         return with_schedule(optimizer, options, steps_of(self.config.train))

@@ -1,14 +1,12 @@
 """Trainer of a pack: training and final test of runs that share device and data."""
 
-import gc
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from attnlab.config.training_steps import steps_of
-from attnlab.launch.device_errors import lacks_memory, too_large
+from attnlab.launch.device_errors import lacks_memory, needs_less_at_once, too_large
 from attnlab.launch.pack.checkpoint import PackCheckpoints, PackSaving
 from attnlab.launch.pack.member import ForMembers, MemberReporter, PackMember, SharedTime
 from attnlab.launch.pack.memory_estimate import most_members
@@ -19,6 +17,7 @@ from attnlab.learn.objectives import objective_for
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter, TrainProgress
 from attnlab.run.build_runtime import seed_everything
+from attnlab.run.earlier_jobs import free_earlier_jobs
 from attnlab.run.fit import batch_order, train, with_steps
 from attnlab.run.read_checkpoints import read_checkpoint
 from attnlab.run.run_context import RunContext
@@ -35,30 +34,30 @@ class PackTrainer:
 
     def __init__(self, first: PendingRun, stop: StopRequest) -> None:
         self.stop, self.reporter = stop, Reporter(first.config.trainer.progress)
+        free_earlier_jobs()
         self.runtime = open_runtime(first.config)
         self.config = with_steps(first.config, self.runtime.prepared)
 
     def most(self) -> int:
         """Returns how many runs fit into memory."""
-        self._free()
         prepared = self.runtime.prepared
         return most_members(self.config, prepared, batch_order(self.config, prepared), self.runtime.device)
 
     def train(self, runs: Sequence[PendingRun]) -> None:
         """Train and test runs that are at the same step; if they are too large together, in halves."""
-        reason, said = "do not fit into memory", ""
+        reason, alone = "do not fit into memory", ""
         try:
             self._train(runs)
         except Exception as error:
-            if not too_large(error):
+            if not (said := too_large(error)):
                 raise
-            said = next(iter(str(error).splitlines()), type(error).__name__)
+            alone = f"one run alone {said}"
             reason = reason if lacks_memory(error) else "are more than a kernel of the GPU takes"
         # After the except block: until its end, the error holds what the attempt has allocated.
-        self._free()
+        free_earlier_jobs()
         left = not_ended(runs)
         if left and len(runs) == 1:
-            end_all(left, RunError(f"one run alone is too large ({said}); lower train.batch_size"))
+            end_all(left, RunError(alone))
             return
         half = (len(left) + 1) // 2
         if left:
@@ -70,14 +69,6 @@ class PackTrainer:
             for first in range(0, len(group), half):
                 self.train(group[first : first + half])
 
-    def _free(self) -> None:
-        """Free memory of earlier packs, compiled steps included: a later pack has another shape."""
-        gc.collect()
-        if self.runtime.device.type == "cuda":
-            if self.config.trainer.compile:
-                torch._dynamo.reset()
-            torch.cuda.empty_cache()
-
     def _train(self, runs: Sequence[PendingRun]) -> None:
         clock = SharedTime()
         members: list[PackMember] = []
@@ -86,14 +77,14 @@ class PackTrainer:
                 try:
                     members.append(PackMember(run, self._open(run), clock))
                 except Exception as error:
-                    if too_large(error):
+                    if needs_less_at_once(error):
                         raise
                     run.end(error)
             if members:
                 self._fit(members, clock)
                 self._test(members)
         except Exception as error:
-            if too_large(error):
+            if needs_less_at_once(error):
                 for member in members:
                     if not member.active:
                         member.pending.end(member.error)

@@ -1,0 +1,169 @@
+"""SCAN training step against the step of Csordas et al. 2021's published code, in turns in one process.
+
+The published step is a baseline of our own after their code (benchmarks/harness/published_network.py): batch 256, width
+128, 3 + 3 layers, float32. All contestants take one step each in turn (A B C A B C ...), without Lightning:
+
+published  on batches of the task's own order
+same       our step of `--model` on the same batches: the ratio is of the two times of one batch
+bucketed   our step with train.bucket_window. A window of so many batches holds the same examples sorted by length, so
+           the ratio is of the times of whole windows: the same examples, each read once by both
+
+A ratio is a median over the batches or windows, with its 95 % interval (from six on). Padding is part of the time: the
+published code has no bucketed batches. Bucketing changes what is trained (order of the examples).
+
+    python -m benchmarks.published_step
+    python -m benchmarks.published_step --model linear_l2_ortho --threads 1
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
+
+import numpy as np
+
+from attnlab.config.schema import Config
+from attnlab.data.batch import Batch
+from attnlab.data.batch_order import Order
+from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.published_network import PublishedNetwork, PublishedSizes, published_stepper
+from benchmarks.harness.tables import Row, show
+from benchmarks.harness.timing import Timings, median_interval, progress, settle
+from benchmarks.harness.workload import Workload, make_workload, step_of_batches
+
+PUBLISHED, SAME, BUCKETED = "published", "same", "bucketed"
+WARM = 2
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Seconds of every step: for each contestant a list of windows, each a list of steps in the order of batches."""
+
+    seconds: Mapping[str, Sequence[Sequence[float]]]
+
+    @property
+    def steps(self) -> Timings:
+        """The steps of all windows, for contestants on the same batches."""
+        return Timings({name: list(chain(*windows)) for name, windows in self.seconds.items()})
+
+    @property
+    def sums(self) -> Timings:
+        """Whole windows, for contestants that read the same examples in a window."""
+        return Timings({name: list(map(sum, windows)) for name, windows in self.seconds.items()})
+
+
+def sizes_of(config: Config) -> PublishedSizes:
+    """The published sizes, with the sizes of a configuration where it has others (small networks of tests)."""
+    own = config.backbone
+    return PublishedSizes(
+        width=own.d_model,
+        heads=own.n_heads,
+        layers=own.n_layers,
+        feed_forward=own.d_feed_forward,
+        dropout=own.dropout,
+        lr=config.optim.lr,
+        clip_norm=config.optim.clip_norm,
+    )
+
+
+def from_the_start(workload: Workload, warm: int = WARM) -> Iterator[Batch]:
+    """Batches from number 0 on, after the first ones for steps that are not measured."""
+    order = workload.order
+    return chain(islice(workload.batches(order), warm), workload.batches(order))
+
+
+def require_same_examples(plain: Order, bucketed: Order, first: int, window: int) -> None:
+    """Raises SystemExit unless a window of both orders holds the same examples."""
+    numbers = range(first, first + window)
+    read = [np.sort(np.concatenate([order[number] for number in numbers])) for order in (plain, bucketed)]
+    if not np.array_equal(*read):
+        raise SystemExit(f"batches {first} to {numbers[-1]} hold other examples with train.bucket_window={window}")
+
+
+def in_turns(
+    runs: Mapping[str, Callable[[], object]], window: int, seconds: float, before: Callable[[int], None], least: int = 6
+) -> Windows:
+    """Times one step of each contestant in turn until `seconds` have passed, in whole windows, at least `least`.
+
+    Args:
+        window: steps of a window.
+        before: called with the number of the first batch of every window, untimed.
+    """
+    for name, run in runs.items():
+        progress(f"starting {name}")
+        for _ in range(WARM):
+            run()
+    found: dict[str, list[list[float]]] = {name: [] for name in runs}
+    started, number = time.perf_counter(), 0
+    while number < least or time.perf_counter() - started < seconds:
+        before(number * window)
+        for name in runs:
+            found[name].append([])
+        for _ in range(window):
+            for name, run in runs.items():
+                settle()
+                begun = time.perf_counter()
+                run()
+                settle()
+                found[name][-1].append(time.perf_counter() - begun)
+            progress(f"window {number + 1}, {time.perf_counter() - started:.0f} s")
+        number += 1
+    progress(None)
+    return Windows(found)
+
+
+def rows_of(found: Windows, window: int, batch: int, model: str) -> list[Row]:
+    """Returns a row per contestant."""
+    steps, sums = found.steps, found.sums
+    rows = []
+    for name, kind, times in ((PUBLISHED, "", steps), (SAME, "steps", steps), (BUCKETED, "windows", sums)):
+        faster = times.ratios(PUBLISHED, name)
+        rows.append(
+            {
+                "step": "Csordas et al. 2021" if name == PUBLISHED else model,
+                "batches": f"train.bucket_window={window}" if name == BUCKETED else "as published",
+                "batch": batch,
+                "ms a step": 1000 * sums.median(name) / window,
+                "examples/s": batch * window / sums.median(name),
+                "times as fast": times.ratio(PUBLISHED, name),
+                "95 % interval": "" if name == PUBLISHED else median_interval(faster).text(),
+                "of": f"{len(faster)} {kind}" if kind else "",
+            }
+        )
+    return rows
+
+
+def measure(model: str, window: int, overrides: Sequence[str], seconds: float) -> tuple[Config, list[Row]]:
+    """Returns the configuration of the compared step, and a row per contestant."""
+    plain = make_workload("scan", model, overrides)
+    bucketed = make_workload("scan", model, [*overrides, f"train.bucket_window={window}"], prepared=plain.prepared)
+    sizes = sizes_of(plain.config)
+    network = PublishedNetwork(plain.prepared.spec, sizes)
+    runs = {
+        PUBLISHED: published_stepper(network, sizes, from_the_start(plain)),
+        SAME: step_of_batches(plain, from_the_start(plain)),
+        BUCKETED: step_of_batches(bucketed, from_the_start(bucketed)),
+    }
+    orders = plain.order, bucketed.order
+    found = in_turns(runs, window, seconds, lambda first: require_same_examples(*orders, first, window))
+    return plain.config, rows_of(found, window, plain.config.train.batch_size, model)
+
+
+def main() -> None:
+    options = parser(__doc__, seconds=240)
+    options.add_argument("--model", default="vanilla", help="of our step (default: %(default)s, the same function)")
+    options.add_argument("--window", type=int, default=32, help="train.bucket_window (default: %(default)s)")
+    options.add_argument("overrides", nargs="*", metavar="key=value", help="settings of both, as for train.py")
+    given = options.parse_args()
+    environment = begin(given.threads)
+    config, rows = measure(given.model, given.window, given.overrides, given.seconds)
+    published = replace(PublishedSizes(), longest=0) == replace(sizes_of(config), longest=0)
+    words = f" ({' '.join(given.overrides)})" if given.overrides else ""
+    show("published_step", f"SCAN step against the published one{words}", rows, environment)
+    if not published:
+        named = ", ".join(f.name for f in fields(PublishedSizes) if f.name != "longest")
+        print(f"not the published sizes ({named}): this says nothing about the target")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Cuts of a batch into pieces of few padded tokens, from lengths on the host alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+
+def cuts(sizes: Sequence[Sequence[int]], max_tokens: int) -> list[tuple[int, int]]:
+    """Cuts a list of examples into pieces of at most `max_tokens` padded tokens.
+
+    Args:
+        sizes: lengths of the sequences of each example.
+
+    Returns:
+        first example and end of each piece; a longer example is a piece by itself.
+    """
+    starts, longest = [0], [0] * len(sizes[0])
+    for number, lengths in enumerate(sizes):
+        longest = [max(pair) for pair in zip(longest, lengths, strict=True)]
+        if number > starts[-1] and (number + 1 - starts[-1]) * sum(longest) > max_tokens:
+            starts.append(number)
+            longest = list(lengths)
+    return list(zip(starts, [*starts[1:], len(sizes)], strict=True))
+
+
+def rows_of_pieces(
+    extents: Int[np.ndarray, "B sequences"], members: int, max_tokens: int
+) -> list[Int[np.ndarray, " K"]]:
+    """Rows of each piece of a batch, examples of similar size together; one piece if the batch has few tokens.
+
+    The limit holds for each of the `members` equal parts of the batch: the examples of every part are sorted by size,
+    and all parts are cut at the same positions.
+    """
+    parts = extents.reshape(members, -1, extents.shape[1])
+    order = parts.sum(2).argsort(axis=1, kind="stable")
+    largest = np.take_along_axis(parts, order[:, :, None], axis=1).max(0)
+    rows = order + np.arange(members)[:, None] * order.shape[1]
+    return [rows[:, start:end].ravel() for start, end in cuts(largest.tolist(), max_tokens)]

@@ -1,0 +1,112 @@
+"""Tests of dropout: shares, draws, gradients, packs and compiled steps."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.func import vmap
+
+from attnlab.nn.dropout import Dropout, dropped
+
+SHAPE = (300, 401)
+"""a number of values that is no multiple of the four numbers of a word"""
+
+
+def assert_share(zeros: Tensor, rate: float) -> None:
+    """The share of zeros is the rate, within five standard errors."""
+    error = math.sqrt(rate * (1 - rate) / zeros.numel())
+    assert abs(zeros.double().mean().item() - rate) < 5 * error + 2**-17
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_share_of_zeros_and_size_of_kept_values(rate: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    out = dropped(torch.ones(SHAPE, dtype=dtype), rate)
+    zeros = (out == 0).flatten()
+    for number_in_word in range(4):
+        assert_share(zeros[number_in_word::4], rate)
+    # Numbers of one word, and of one word after another, are independent.
+    for distance in (1, 2, 3, 4):
+        assert_share(zeros[:-distance] & zeros[distance:], rate**2)
+    expected = torch.tensor(1 / (1 - rate), dtype=torch.float64).to(dtype)
+    torch.testing.assert_close(out[out != 0].unique(), expected[None], rtol=1.01 * 2**-17 / (1 - rate), atol=0)
+    assert out.dtype == dtype
+
+
+def test_the_mean_is_exact_for_a_rate_that_is_rounded() -> None:
+    rate = 3.4 * 2**-16
+    out = dropped(torch.ones(64, 2**16), rate)
+    zeros = int((out == 0).sum())
+    # three of 2^16 draws are dropped, and the others are larger by the inverse of that share
+    assert abs(zeros - 3 * 64) < 5 * math.sqrt(3 * 64)
+    assert out.max().item() == pytest.approx(2**16 / (2**16 - 3), rel=1e-6)
+
+
+def test_without_dropout_x_itself_is_returned_and_nothing_is_drawn() -> None:
+    x, before = torch.randn(5, 7), torch.get_rng_state()
+    assert dropped(x, 0.0) is x and dropped(x, 0.3, training=False) is x
+    assert Dropout(0.3).eval()(x) is x
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_extreme_rates_and_wrong_ones() -> None:
+    assert torch.equal(dropped(torch.ones(9), 1.0), torch.zeros(9))
+    assert dropped(torch.ones(0, 3), 0.5).shape == (0, 3)
+    with pytest.raises(ValueError, match="dropout probability"):
+        Dropout(1.5)
+
+
+def test_draws_come_from_the_default_generator_and_are_repeated_from_its_state() -> None:
+    module, x = Dropout(0.4), torch.ones(SHAPE)
+    torch.manual_seed(3)
+    first, state = module(x), torch.get_rng_state()
+    second = module(x)
+    assert not torch.equal(first, second)
+    torch.set_rng_state(state)
+    assert torch.equal(module(x), second)
+    torch.manual_seed(3)
+    assert torch.equal(module(x), first)
+
+
+def test_the_gradient_has_the_factors_of_the_output() -> None:
+    x = torch.randn(SHAPE, requires_grad=True)
+    out = dropped(x, 0.3)
+    grad = torch.randn(SHAPE)
+    out.backward(grad)
+    factors = (out / x).detach()
+    torch.testing.assert_close(x.grad, grad * factors)
+    assert ((x.grad == 0) == (out == 0)).all()
+
+
+def test_members_of_a_pack_draw_differently_and_have_their_own_rates(recwarn: pytest.WarningsRecorder) -> None:
+    torch.manual_seed(0)
+    x, rates = torch.ones(3, *SHAPE), torch.tensor([0.0, 0.3, 1.0])
+    same = vmap(dropped, (0, None), randomness="different")(x, 0.3)
+    assert not torch.equal(same[0], same[1])
+    assert_share(same == 0, 0.3)
+    own = vmap(dropped, randomness="different")(x, rates)
+    assert torch.equal(own[0], x[0]) and not own[2].any()
+    assert_share(own[1] == 0, 0.3)
+    # a slow way round, once a member, would be announced by torch
+    assert not [one for one in recwarn if "performance drop" in str(one.message)]
+
+
+@pytest.mark.slow
+def test_compiled_draws_have_the_same_shares() -> None:
+    compiled = torch.compile(dropped, fullgraph=True, options={"cpp.simdlen": 1})
+    out = compiled(torch.ones(SHAPE), 0.3)
+    for number_in_word in range(4):
+        assert_share((out == 0).flatten()[number_in_word::4], 0.3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_on_a_gpu_dropout_is_the_fused_one_of_torch() -> None:
+    x = torch.ones(SHAPE, device="cuda")
+    torch.manual_seed(0)
+    out = dropped(x, 0.3)
+    torch.manual_seed(0)
+    assert torch.equal(out, F.dropout(x, 0.3))
+    assert_share((dropped(x, torch.tensor(0.3, device="cuda")) == 0).cpu(), 0.3)

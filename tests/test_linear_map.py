@@ -1,0 +1,128 @@
+"""Tests of linear maps: products by oneDNN, joined projections and their heads."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from attnlab.attention.base import Attention
+from attnlab.attention.core.projected_heads import heads_of, projected_heads
+from attnlab.attention.softmax import SoftmaxAttention
+from attnlab.nn import linear_map
+from attnlab.nn.linear_map import LinearMap, joined, linear
+
+needs_one_dnn = pytest.mark.skipif(
+    not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")),
+    reason="torch without oneDNN",
+)
+
+
+@pytest.fixture
+def one_dnn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Products by oneDNN on any processor and of any size; one entry a product."""
+    calls = []
+    product = linear_map._product
+
+    def counted(*given: Tensor | None) -> Tensor:
+        calls.append(1)
+        return product(*given)
+
+    monkeypatch.setattr(linear_map, "_faster_here", lambda: True)
+    monkeypatch.setattr(linear_map, "FEWEST_PRODUCTS", 0)
+    monkeypatch.setattr(linear_map, "_product", counted)
+    return calls
+
+
+def results(function: object, x: Tensor, weight: Tensor, bias: Tensor | None, grad: Tensor) -> list[Tensor]:
+    """The result of a linear map and its gradients."""
+    given = [one.detach().requires_grad_() for one in (x, weight, bias) if one is not None]
+    out = function(*given)
+    out.backward(grad)
+    return [out.detach(), *(one.grad for one in given)]
+
+
+@needs_one_dnn
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("shape", [(7, 5), (3, 7, 5), (2, 3, 7, 5)])
+@pytest.mark.parametrize("width", [4, 9])
+def test_products_and_gradients_are_those_of_torch(
+    one_dnn: list[int], shape: tuple[int, ...], width: int, with_bias: bool
+) -> None:
+    x, weight, grad = torch.randn(shape), torch.randn(width, shape[-1]), torch.randn(*shape[:-1], width)
+    bias = torch.randn(width) if with_bias else None
+    # a gradient whose rows do not lie in order, as it comes from heads
+    grad = grad.transpose(0, -1).contiguous().transpose(0, -1)
+    torch.testing.assert_close(results(linear, x, weight, bias, grad), results(F.linear, x, weight, bias, grad))
+    assert len(one_dnn) == 3
+
+
+@needs_one_dnn
+def test_frozen_weights_get_no_product(one_dnn: list[int]) -> None:
+    layer, x = LinearMap(5, 4).requires_grad_(False), torch.randn(6, 5, requires_grad=True)
+    layer(x).sum().backward()
+    assert len(one_dnn) == 2
+    torch.testing.assert_close(x.grad, layer.weight.sum(0).expand(6, 5))
+
+
+@needs_one_dnn
+def test_members_of_a_pack_have_their_own_weights(one_dnn: list[int]) -> None:
+    layer, x = LinearMap(5, 4), torch.randn(3, 6, 5)
+    weights = {"weight": torch.randn(3, 4, 5, requires_grad=True), "bias": torch.randn(3, 4)}
+    out = vmap(lambda own, x: functional_call(layer, own, (x,)))(weights, x)
+    torch.testing.assert_close(out, x @ weights["weight"].transpose(1, 2) + weights["bias"][:, None])
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    torch.testing.assert_close(weights["weight"].grad, grad.transpose(1, 2) @ x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_number_formats_are_left_to_torch(one_dnn: list[int], dtype: torch.dtype) -> None:
+    x, weight = torch.randn(6, 5, dtype=dtype), torch.randn(4, 5, dtype=dtype)
+    assert torch.equal(linear(x, weight), F.linear(x, weight))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(x.float(), weight.float()).dtype == torch.bfloat16
+    assert not one_dnn
+
+
+def test_joined_projections_equal_single_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_map, "FEWEST_POSITIONS", 0)
+    maps, x = [LinearMap(6, width, bias=True).double() for width in (6, 6, 6)], torch.randn(2, 5, 6).double()
+    together = joined(x, maps)
+    assert together is not None
+    torch.testing.assert_close(together, torch.cat([one(x) for one in maps], dim=-1))
+    for heads, one in zip(projected_heads(x, maps, 3), maps, strict=True):
+        torch.testing.assert_close(heads, one(x).unflatten(-1, (3, 2)).transpose(1, 2))
+    assert joined(x, [*maps, LinearMap(6, 6, bias=False).double()]) is None
+    maps[1].register_forward_hook(lambda *given: None)
+    assert joined(x, maps) is None
+
+
+def test_few_positions_are_projected_one_by_one() -> None:
+    maps = [LinearMap(4, 4), LinearMap(4, 4)]
+    assert joined(torch.randn(2, linear_map.FEWEST_POSITIONS // 2 - 1, 4), maps) is None
+    assert joined(torch.randn(2, linear_map.FEWEST_POSITIONS // 2, 4), maps) is not None
+
+
+def test_gradient_through_heads() -> None:
+    x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: heads_of(x, 4, 3), x)
+    with torch.no_grad():
+        for copied, view in zip(heads_of(x, 4, 3), x.chunk(3, -1), strict=True):
+            assert torch.equal(copied, view.unflatten(-1, (4, 2)).transpose(1, 2)) and copied.is_contiguous()
+
+
+def test_another_class_in_the_place_of_a_projection_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_map, "FEWEST_POSITIONS", 0)
+
+    class Doubled(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return 2 * super().forward(x)
+
+    attention: Attention = SoftmaxAttention(8, 2)
+    plain = attention.queries(torch.ones(1, 3, 8))
+    doubled = Doubled(8, 8)
+    doubled.load_state_dict(attention.q_proj.state_dict())
+    attention.q_proj = doubled
+    x = torch.ones(1, 3, 8)
+    torch.testing.assert_close(attention.queries_keys_values(x, x)[0], 2 * plain)
