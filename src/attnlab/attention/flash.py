@@ -208,17 +208,15 @@ class Flash(GatedAttentionUnit[ChunkState]):
         self.chunk_size = chunk_size
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        # Zero values remove padded keys from both parts. Sums are added in place: no gradient needs them.
         length, size = v.shape[2], min(self.chunk_size, v.shape[2])
-        # Zero values remove padded keys from both parts.
         v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
         (q, q_linear), (k, k_linear) = _pairs(q, 0), _pairs(k, 0)
-        k_linear = k_linear / self.chunk_size
         near = self._within(chunks(q, size), chunks(k, size), chunks(v, size), causal)
-        # In place: no gradient needs either sum.
         if not causal:
-            return bidirectional_sums(q_linear, k_linear, v).add_(near.flatten(2, 3)[:, :, :length])
-        before = sums_before(key_value_sum(chunks(k_linear, size), chunks(v, size)))
-        return (chunks(q_linear, size) @ before).add_(near).flatten(2, 3)[:, :, :length]
+            return bidirectional_sums(q_linear, k_linear / self.chunk_size, v).add_(near.flatten(2, 3)[:, :, :length])
+        sums = sums_before(key_value_sum(chunks(k_linear / self.chunk_size, size), chunks(v, size)))
+        return (chunks(q_linear, size) @ sums).add_(near).flatten(2, 3)[:, :, :length]
 
     def _within(self, q: Tensor, k: Tensor, v: Tensor, causal: bool, first_query: int = 0) -> Tensor:
         scores = q @ k.transpose(-1, -2) / self.chunk_size
