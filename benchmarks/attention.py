@@ -3,7 +3,7 @@
 Every mechanism of `conf/model/*.yaml` is measured once, under the name of its first model. `attend` is timed: from
 projected queries, keys and values to the outputs of the heads, with feature map and normalisation.
 Forward is without gradients; forward + backward with the gradients of queries, keys and values. No padding, no
-dropout, float32, models as initialised.
+dropout, float32, models as initialised; tensors are laid out in memory as the network's projections make them.
 
 On a GPU the kernels of flash-linear-attention take part if they are installed (`pip install 'attnlab[fast]'`); they
 multiply in TensorFloat-32, the others do not.
@@ -131,6 +131,7 @@ def growth_table(found: Findings, names: Sequence[str], lengths: Sequence[int]) 
             pairs = [(value(name, 2 * n), value(name, n)) for n in lengths if 2 * n in lengths]
             factors = [later / earlier for later, earlier in pairs if earlier > 0 and not math.isnan(later)]
             row[f"{column}, largest 2N / N"] = max(factors) if factors else "-"
+        row["longest N"] = max((n for n in lengths if not math.isnan(found.kept_seconds(name, n))), default="-")
         rows.append(row)
     return rows
 

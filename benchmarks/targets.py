@@ -17,6 +17,7 @@ from benchmarks.harness.tables import ENVIRONMENT, RESULTS, cell, show
 
 H200 = "H200"
 CLEVR_STEPS = 459_300
+GROWING = ("attnlab transnormer", "attnlab flash")
 LINEAR = ("linear", "performer", "transnormer_t2")
 
 
@@ -125,6 +126,30 @@ def decoding(results: Results) -> Found | None:
     return Found(f"last / first: {text}", all(0.8 <= ratio <= 1.2 for ratio in ratios.values()), rows[0])
 
 
+def growth(results: Results) -> Found | None:
+    """Largest factor of time and memory from a length to its double, for TransNormer and FLASH in both modes."""
+    rows = [row for mode in ("bidirectional", "causal") for row in results.newest(f"attention_{mode}_growth", CPU)]
+    rows = [row for row in rows if row["form"].startswith(GROWING) and row.get("longest N") == "16384"]
+    largest = {
+        (row["form"], part): float(row[f"{part}, largest 2N / N"]) for row in rows for part in ("time", "memory")
+    }
+    if not largest:
+        return None
+    form, part = worst = max(largest, key=lambda key: largest[key])
+    found = f"{largest[worst]:.2f} at most ({part} of {form.removeprefix('attnlab ')}, of {len(rows)} forms)"
+    met = largest[worst] <= 2.3
+    # four attentions of TransNormer and FLASH, each in two modes
+    return Found(found, met if len(rows) >= 10 or not met else None, rows[0])
+
+
+def published_performer(results: Results) -> Found | None:
+    """Smallest ratio of our bidirectional Performer to performer-pytorch's, forward and with gradients."""
+    rows = results.newest("attention_bidirectional_pairs", CPU)
+    rows = [r for r in rows if (r["ours"], r["yardstick"]) == ("attnlab performer", "performer, performer-pytorch")]
+    ratios = [float(x) for row in rows for key, x in row.items() if key.startswith("N=") and x not in ("", "-")]
+    return Found(f"{min(ratios):.2f} x at least", min(ratios) >= 1, rows[0]) if ratios else None
+
+
 def at_most(name: str, column: str, limit: float, **wanted: str) -> Callable[[Results], Found | None]:
     """Seconds of one row."""
 
@@ -168,6 +193,8 @@ TARGETS = (
     Target("orthogonality loss in a step, every task, H200", "at most +5 %", ortho("ortho_tasks", "task", H200, 12)),
     Target("orthogonality loss, lengths to 16,384, H200", "at most +5 %", ortho("ortho_lengths", "N", H200, 9)),
     Target("decoding 736 tokens of PCFG SET, linear mechanisms", "within 20 %", decoding),
+    Target("from N to 2N, up to 16,384, TransNormer and FLASH, time and memory, CPU", "at most 2.3", growth),
+    Target("bidirectional Performer against performer-pytorch, CPU", "1 x", published_performer),
     Target("python train.py --help", "at most 1.5 s", at_most("startup", "seconds", 1.5, started=HELP)),
     Target("a config error", "at most 1.5 s", at_most("startup", "seconds", 1.5, started=WRONG)),
     Target("a run of one step on SCAN", "at most 12 s", at_most("startup_runs", "one run s", 12, task="scan")),

@@ -55,6 +55,17 @@ def test_flops_of_products_and_of_fused_attention() -> None:
     assert counted(lambda: F.scaled_dot_product_attention(q, k, v).sum().backward()) == forward + 5 * forward // 2
 
 
+def test_peak_memory_is_of_tensors_that_live_at_once() -> None:
+    def run() -> None:
+        a = torch.ones(1000)
+        b = a * 2
+        del a
+        torch.ones(500).add_(b.sum())
+
+    # and numbers of a few bytes
+    assert 8000 <= peak_of(run, torch.device("cpu")) < 8100
+
+
 def test_data_sheets_by_name_and_format() -> None:
     assert data_sheet("NVIDIA H200", "32-true", tf32=False) == 67e12
     assert data_sheet("NVIDIA H100 80GB HBM3", "bf16-mixed", tf32=False) == 989e12
@@ -126,13 +137,19 @@ def test_targets_take_the_newest_result_on_their_machine(tmp_path: Path) -> None
     write(tmp_path, "ortho_lengths-20260101-000000", {"N": 64, "adds %": 2.0}, {"N": 128, "adds %": 6.5})
     rows = [{"model": model, "ms a step": 400, "batch": 256} for model in ("vanilla", "linear_l2_ortho")]
     write(tmp_path, "train_step_scan-20260101-000000", *rows, title="Training step, scan")
+    factors = {"time, largest 2N / N": 2.1, "memory, largest 2N / N": 2.4, "longest N": 16384}
+    write(tmp_path, "attention_causal_growth-20260101-000000", {"form": "attnlab flash", **factors})
+    pair = {"ours": "attnlab performer", "yardstick": "performer, performer-pytorch", "N=64": 1.2, "N=128": "-"}
+    write(tmp_path, "attention_bidirectional_pairs-20260101-000000", pair)
     found = {row["measure"]: row for row in summary(tmp_path) if row["met"] != "open"}
-    five, sixteen, minutes, step, ortho = found.values()
+    five, sixteen, minutes, step, ortho, growth, performer = found.values()
     assert (five["measured"], five["met"]) == ("3.40 x", "yes")
     assert sixteen["met"] == "yes"
     assert minutes["measured"].startswith("11.5 minutes") and minutes["met"] == "yes"
     assert step["measured"] == "vanilla 400 ms, linear_l2_ortho 400 ms" and step["met"] == "yes"
     assert ortho["met"] == "no" and "N 128" in ortho["measured"]
+    assert growth["met"] == "no" and growth["measured"].startswith("2.40 at most (memory of flash")
+    assert performer["met"] == "yes" and performer["measured"] == "1.20 x at least"
 
 
 def test_targets_of_compared_steps(tmp_path: Path) -> None:

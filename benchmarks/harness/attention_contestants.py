@@ -30,7 +30,8 @@ class Shape:
 class Contestant:
     """One form of attention in one mode.
 
-    inputs: fresh leaf tensors for a number of positions.
+    inputs: fresh leaf tensors for a number of positions, laid out in memory as projections make them: heads after
+        positions.
     form: the output of those.
     """
 
@@ -48,12 +49,15 @@ class Contestant:
         return run
 
     def forward_backward(self, tensors: Sequence[Tensor]) -> Callable[[], object]:
-        """A call and the gradients with respect to its inputs."""
+        """A call and the gradients with respect to its inputs, from a gradient laid out as the output projection's."""
+        with torch.no_grad():
+            batch, heads, length, width = self.form(tensors).shape
+        upstream = _heads(batch, heads, length, width, tensors[0].device)
 
         def run() -> None:
             for x in tensors:
                 x.grad = None
-            self.form(tensors).sum().backward()
+            self.form(tensors).backward(upstream)
 
         return run
 
@@ -94,10 +98,15 @@ def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) 
 
 def _baseline(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:
     def inputs(length: int) -> list[Tensor]:
-        size = (shape.batch, shape.heads, length, shape.width)
-        return [torch.randn(size, device=shape.device, requires_grad=True) for _ in range(3)]
+        sizes = shape.batch, shape.heads, length, shape.width
+        return [_heads(*sizes, shape.device).requires_grad_() for _ in range(3)]
 
     return Contestant(name, inputs, lambda tensors: form(*tensors, causal))
+
+
+def _heads(batch: int, heads: int, length: int, width: int, device: torch.device) -> Tensor:
+    """Normal numbers [B, H, N, D], with heads after positions in memory."""
+    return torch.randn(batch, length, heads, width, device=device).transpose(1, 2)
 
 
 def _mechanism(name: str, mechanism: Attention, causal: bool, shape: Shape) -> Contestant:
@@ -107,6 +116,6 @@ def _mechanism(name: str, mechanism: Attention, causal: bool, shape: Shape) -> C
         x = torch.randn(shape.batch, length, shape.heads * shape.width, device=shape.device)
         with torch.no_grad():
             made = mechanism.queries(x), *mechanism.keys_values(x)
-        return [t.contiguous().requires_grad_() for t in made]
+        return [t.requires_grad_() for t in made]
 
     return Contestant(name, inputs, lambda tensors: mechanism.attend(*tensors, None, causal))

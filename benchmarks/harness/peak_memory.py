@@ -1,17 +1,24 @@
-"""Peak memory of a call, on the CPU and on a GPU."""
+"""Peak memory of a call, on the CPU and on a GPU, and glibc's allocator."""
 
 import contextlib
 import ctypes
-import math
-import re
+import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from itertools import accumulate
 
 import torch
+from torch.autograd.profiler import profile
 
 from attnlab.learn import memory_use
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of mallopt(3)
+# Options of mallopt(3).
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+_KEPT = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1}
+_DEFAULT = {_MMAP_THRESHOLD: 32 * 2**20, _TRIM_THRESHOLD: 64 * 2**20, _MMAP_MAX: 65_536}
+"""glibc raises both thresholds so far once tensors of 32 MiB have been freed"""
+
+# Otherwise the profiler reports to stderr that it starts and stops.
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
 def process_peak(device: torch.device, compiled: bool) -> int:
@@ -34,47 +41,41 @@ def graph_memory(device: torch.device) -> int:
 
 
 def peak_of(run: Callable[[], object], device: torch.device) -> float:
-    """Returns the peak memory of a call in bytes, less the memory in use before it.
+    """Returns the most that torch's allocator gives out during a call, in bytes, beyond what is in use before it.
 
-    GPU: what torch's allocator gave out, which is nothing while a CUDA graph is replayed (see `graph_memory`). CPU,
-    Linux: resident memory; freed memory is given back first and the kernel's record of the peak is reset. nan
-    elsewhere.
+    On a GPU nothing while a CUDA graph is replayed (see `graph_memory`). On the CPU from the profiler's events:
+    resident memory would count gaps in the heap, too, which depend on the calls before; a matrix product's own buffers
+    are not counted.
     """
-    try:
-        before = _in_use(device)
-    except (OSError, TypeError):
-        return math.nan
-    memory_use.reset_peak_memory(device)
-    run()
     if device.type == "cuda":
+        before = torch.cuda.memory_allocated(device)
+        memory_use.reset_peak_memory(device)
+        run()
         torch.cuda.synchronize(device)
-    return max(memory_use.peak_memory_bytes(device) - before, 0)
-
-
-def _in_use(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.memory_allocated(device)
-    ctypes.CDLL("libc.so.6").malloc_trim(0)
-    return int(re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+        return max(memory_use.peak_memory_bytes(device) - before, 0)
+    with profile(profile_memory=True) as found:
+        run()
+    events = [event for event in found.kineto_results.events() if event.name() == "[memory]"]
+    changes = (event.nbytes() for event in sorted(events, key=lambda event: event.start_ns()))
+    return max(accumulate(changes, initial=0))
 
 
 @contextlib.contextmanager
 def memory_kept() -> Iterator[None]:
     """Lets glibc keep freed memory for the next call; does nothing without glibc.
 
-    By default it gives back tensors above 32 MiB, and fetching them page by page at every call can take longer than
-    what is computed with them: times jump at the length at which a form's tensors pass that size.
+    By default it gives back tensors from 32 MiB on, and fetching them page by page at every call can take longer than
+    what is computed with them: times jump at the length at which a form's tensors reach that size.
     """
     try:
         set_option = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
         yield
         return
-    for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1)):
+    for option, value in _KEPT.items():
         set_option(option, value)
     try:
         yield
     finally:
-        # The defaults of mallopt(3).
-        for option, value in ((_M_MMAP_MAX, 65536), (_M_TRIM_THRESHOLD, 128 * 1024)):
+        for option, value in _DEFAULT.items():
             set_option(option, value)

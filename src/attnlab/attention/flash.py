@@ -24,7 +24,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, State, StateT
-from attnlab.attention.core.linear_core import chunks, key_value_sum
+from attnlab.attention.core.linear_core import bidirectional_sums, chunks, key_value_sum
+from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
 from attnlab.attention.core.softmax_core import CachedAttention, KeyValueState, kept
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
@@ -207,14 +208,15 @@ class Flash(GatedAttentionUnit[ChunkState]):
         self.chunk_size = chunk_size
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        # Zero values remove padded keys from both parts. Sums are added in place: no gradient needs them.
         length, size = v.shape[2], min(self.chunk_size, v.shape[2])
-        # Zero values remove padded keys from both parts.
         v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
-        q, q_linear, k, k_linear, v = (chunks(x, size) for x in (*_pairs(q, 0), *_pairs(k, 0), v))
-        sums = key_value_sum(k_linear, v) / self.chunk_size
-        # Shifted rather than subtracted, as in linear_core.
-        seen = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2) if causal else sums.sum(2, keepdim=True)
-        return (self._within(q, k, v, causal) + q_linear @ seen).flatten(2, 3)[:, :, :length]
+        (q, q_linear), (k, k_linear) = _pairs(q, 0), _pairs(k, 0)
+        near = self._within(chunks(q, size), chunks(k, size), chunks(v, size), causal)
+        if not causal:
+            return bidirectional_sums(q_linear, k_linear / self.chunk_size, v).add_(near.flatten(2, 3)[:, :, :length])
+        sums = sums_before(key_value_sum(chunks(k_linear / self.chunk_size, size), chunks(v, size)))
+        return (chunks(q_linear, size) @ sums).add_(near).flatten(2, 3)[:, :, :length]
 
     def _within(self, q: Tensor, k: Tensor, v: Tensor, causal: bool, first_query: int = 0) -> Tensor:
         scores = q @ k.transpose(-1, -2) / self.chunk_size
@@ -244,5 +246,5 @@ class Flash(GatedAttentionUnit[ChunkState]):
 
 
 def _pairs(x: Tensor, first: int) -> tuple[Tensor, ...]:
-    """Queries or keys of the quadratic and of the linear part, with rotary positions."""
-    return tuple(rotated_halves(part, first) for part in x.chunk(2, dim=-1))
+    """Queries or keys of the quadratic and of the linear part, with rotary positions, whose sines are computed once."""
+    return rotated_halves(x.unflatten(-1, (2, -1)).transpose(-2, -3), first).unbind(-3)

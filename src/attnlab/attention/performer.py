@@ -146,21 +146,22 @@ class Performer(FeatureMapAttention):
         projected = self._projected(q)
         if self.kernel == "relu":
             return F.relu(projected) + self.feature_eps
-        return self._exponential(projected - self._half_square(q) - self._shift(projected, -1))
+        return self._exponential(projected - (self._row_exponent(q) + self._shift(projected, -1)))
 
     def key_map(self, k: Keys, mask: KeyMask | None) -> Float[Tensor, "B H M F"]:
         if self.kernel == "relu":
             return self.query_map(k)
         projected = self._projected(k)
-        exponents = projected - self._half_square(k)
         if self.key_stabilizer == "none":
-            return self._exponential(exponents.clamp(max=MAX_EXPONENT))
-        if mask is None:
-            return self._exponential(exponents - self._shift(projected, (-2, -1)))
-        padding = ~mask[:, None, :, None]
-        shift = self._shift(projected.masked_fill(padding, torch.finfo(projected.dtype).min), (-2, -1))
+            largest = MAX_EXPONENT - self._half_log_features
+            # In place: no gradient needs the former values. hardtanh is clamp, with a gradient in one pass.
+            return self._exponential(F.hardtanh_(projected.sub_(self._row_exponent(k)), -math.inf, largest))
+        padding = None if mask is None else ~mask[:, None, :, None]
+        lowest = torch.finfo(projected.dtype).min
+        real = projected if padding is None else projected.masked_fill(padding, lowest)
+        exponents = projected - (self._row_exponent(k) + self._shift(real, (-2, -1)))
         # Filled again: without a real key the shift is the smallest number.
-        return self._exponential((exponents - shift).masked_fill(padding, 0.0))
+        return self._exponential(exponents if padding is None else exponents.masked_fill(padding, 0.0))
 
     @property
     def _input_scale(self) -> float:
@@ -175,12 +176,18 @@ class Performer(FeatureMapAttention):
         """The largest entry of W x~ along some dimensions."""
         return (projected.detach() if self.detach_stabilizer else projected).amax(dim, keepdim=True)
 
-    def _half_square(self, x: Tensor) -> Tensor:
-        """|x~|^2 / 2"""
-        return x.square().sum(-1, keepdim=True) * (0.5 * self.head_width ** (-1.0 if self.scaled_twice else -0.5))
+    @property
+    def _half_log_features(self) -> float:
+        """ln sqrt(F)"""
+        return 0.5 * math.log(self.n_features)
+
+    def _row_exponent(self, x: Tensor) -> Tensor:
+        """|x~|^2 / 2 + ln sqrt(F): the division by sqrt(F) costs nothing here, and a pass over all features later."""
+        factor = 0.5 * self.head_width ** (-1.0 if self.scaled_twice else -0.5)
+        return x.square().sum(-1, keepdim=True) * factor + self._half_log_features
 
     def _exponential(self, exponents: Tensor) -> Tensor:
-        return (exponents.exp() + self.feature_eps) * self.n_features**-0.5
+        return exponents.exp() + self.feature_eps * self.n_features**-0.5
 
     def divisor(self, total: Float[Tensor, "B H N 1"], q: Float[Tensor, "B H N F"]) -> Float[Tensor, "B H N 1"]:
         total = total + self.eps * q.sum(-1, keepdim=True)

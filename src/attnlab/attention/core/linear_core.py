@@ -72,17 +72,19 @@ def bidirectional_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H M F"],
 
 def causal_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: SelfValues, chunk_size: int) -> Attended:
     """Query i against keys up to i, in chunks of `chunk_size` positions."""
+    # In place where no gradient needs the former values: with long sequences memory traffic takes most of the time.
     length = q.shape[2]
     if length <= chunk_size:
-        return (q @ k.transpose(-1, -2)).tril() @ v
+        return (q @ k.transpose(-1, -2)).tril_() @ v
     q, k, v = (chunks(x, chunk_size) for x in (q, k, v))
-    out = (q @ k.transpose(-1, -2)).tril() @ v + q @ sums_before(key_value_sum(k, v))
+    out = (q @ sums_before(key_value_sum(k, v))).add_((q @ k.transpose(-1, -2)).tril_() @ v)
     return out.flatten(2, 3)[:, :, :length]
 
 
 def chunks(x: Tensor, size: int) -> Tensor:
-    """[B, H, N, C] as [B, H, N / size, size, C], padded with zeros, which change no sum."""
-    return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
+    """[B, H, N, C] as [B, H, N / size, size, C], padded with zeros, which change no sum; a view without padding."""
+    x = F.pad(x, (0, 0, 0, -x.shape[2] % size)) if x.shape[2] % size else x
+    return x.unflatten(2, (-1, size))
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class FeatureMapAttention(Attention[LinearState]):
 
     def query_features(self, q: Queries, first: int = 0) -> Float[Tensor, "B H N F"]:
         """Features of queries: scaled, mapped, normalised, with positional encoding."""
-        q = q * self.scale
+        q = q if self.scale == 1.0 else q * self.scale
         return self.with_positions(
             self.query_map(self.q_norm(q)) if self.norm_first else self.q_norm(self.query_map(q)), first
         )
