@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.core.mask_forms import factors_of
 from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
@@ -51,7 +52,7 @@ FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
 
 def mask_keys(k: Float[Tensor, "B H M F"], mask: KeyMask | None) -> Float[Tensor, "B H M F"]:
     """Features of keys, 0 at padding: masked after the feature map, because phi(0) is not 0."""
-    return k if mask is None else k * mask[:, None, :, None]
+    return k if mask is None else k * factors_of(mask, k.dtype)
 
 
 def with_ones(v: Float[Tensor, "B H M D"]) -> Float[Tensor, "B H M D+1"]:

@@ -2,7 +2,8 @@
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_batchedtensor
+
+from attnlab.attention.core.mask_forms import padding_of
 
 
 def queries_and_source(d_model: int, x: Tensor, memory: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -38,16 +39,7 @@ def without_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
         found = f"{_kind(mask)} of shape {tuple(mask.shape)}"
         raise ValueError(f"mask: expected bool (True = a real position) of shape {tuple(x.shape[:2])}, found {found}")
-    return x.masked_fill(~mask[:, :, None], 0.0)
-
-
-def all_true(x: Tensor) -> bool:
-    """Whether all values of a small tensor in host memory are true; False where this would wait for a device.
-
-    False, too, under vmap and while a step is compiled: code must not branch on values there.
-    """
-    readable = x.device.type == "cpu" and not torch.compiler.is_compiling() and not is_batchedtensor(x)
-    return readable and bool(x.all())
+    return x.masked_fill(padding_of(mask), 0.0)
 
 
 def _kind(x: Tensor) -> str:

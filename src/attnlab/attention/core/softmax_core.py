@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnlab.attention.base import Attention, State
 from attnlab.attention.core.fused_kernels import fused_attention
-from attnlab.attention.core.padding import all_true
+from attnlab.attention.core.mask_forms import bias_of, keys_of, without_any_key
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
 from attnlab.nn.dropout import Rate, dropped
 
@@ -23,7 +23,7 @@ def fused_softmax(
 ) -> Float[Tensor, "*heads N C"]:
     """softmax(q k^T / sqrt(D)) v by torch's fused kernels; the first axes are B, H."""
     # Masks are prefixes: a real query never sees padded keys, so the fused causal kernel needs no mask.
-    keep = None if mask is None or causal else mask[:, None, None, :]
+    keep = None if mask is None or causal else keys_of(mask)
     return softmax_attention(q, k, v, keep, causal, dropout)
 
 
@@ -51,7 +51,7 @@ def softmax_attention(
 
 def kept(scores: Float[Tensor, "B H N M"], mask: KeyMask | None, causal: bool) -> Bool[Tensor, "#B 1 #N M"]:
     """Which keys each query may see."""
-    real = None if mask is None else mask[:, None, None, :]
+    real = None if mask is None else keys_of(mask)
     if not causal and real is not None:
         return real
     keep = torch.ones(scores.shape[-2:] if causal else scores.shape[-1:], dtype=torch.bool, device=scores.device)
@@ -61,12 +61,10 @@ def kept(scores: Float[Tensor, "B H N M"], mask: KeyMask | None, causal: bool) -
 
 def softmax_weights(scores: Float[Tensor, "*rest M"], keep: Bool[Tensor, "*#rest M"]) -> Float[Tensor, "*rest M"]:
     """Softmax over kept keys; zeros for a query without any."""
-    seeing = keep.any(-1, keepdim=True)
-    # A query without any key sees all of them at first, so that it gives 0, not NaN. The sum with 0 or -inf has no
-    # backward pass, and has the shape of `keep`, which is often smaller.
-    bias = torch.zeros(keep.shape, dtype=scores.dtype, device=keep.device).masked_fill_(~keep & seeing, -torch.inf)
-    weights = (scores + bias).softmax(-1)
-    return weights if all_true(seeing) else weights * seeing
+    # A query without any key sees all of them at first, so that it gives 0, not NaN. The bias has the shape of `keep`,
+    # which is often smaller than the scores, and needs no backward pass.
+    weights, blind = (scores + bias_of(keep, scores.dtype)).softmax(-1), without_any_key(keep)
+    return weights if blind is None else weights.masked_fill(blind, 0.0)
 
 
 def scaled_dot_weights(
