@@ -29,6 +29,7 @@ SHORT = (
 )
 FULL = (
     "startup --seconds 60",
+    "sweep",
     "report_latency --seconds 60",
     "orthogonality_loss --seconds 30",
     "attention --seconds 20",
@@ -46,6 +47,7 @@ FULL = (
 # Options appended to the options of a line: every benchmark becomes quick and still measures everything.
 SMALLEST = {
     "startup": "--seconds 0 --jobs 2",
+    "sweep": "--jobs 2 --steps 1",
     "report_latency": "--seconds 0 --folders 5",
     "orthogonality_loss": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
     "attention": "--seconds 0 --lengths 64 --models linear,vanilla --batch 1",

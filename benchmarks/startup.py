@@ -1,7 +1,7 @@
 """Seconds until the command line answers, of a whole one-step run, and of one more job in a sweep.
 
-1. Help, a config error, a bare import; beside Python itself and torch. Every command is a new process, in turns, with
-   the files in the cache of the system (the first turn is not counted).
+1. Help, a config error, a bare import; beside Python itself, torch, and the imports of a run. Every command is a new
+   process, in turns, with the files in the cache of the system (the first turn is not counted).
 2. Whole runs of one step (`debug=smoke`, logger=csv, trainer=cpu), each into an empty folder: start, data, one step,
    the test on all of SCAN's test sets, result.
 3. One more job of a serial sweep: (seconds of a sweep of N one-step jobs - seconds of the same sweep of one) / (N - 1).
@@ -29,6 +29,7 @@ COMMANDS = {
     "python train.py --help": ["train.py", "--help"],
     "python train.py model=linar (config error)": ["train.py", "model=linar"],
     "python -c 'import torch'": ["-c", "import torch"],
+    "all that a run imports": ["-c", "import attnlab.run.train_run"],
 }
 ONE_STEP = ("model=linear_l2_ortho", "debug=smoke", "train.max_steps=1", "logger=csv", "trainer=cpu")
 TASKS = {
@@ -52,18 +53,22 @@ def answers(seconds: float) -> list[dict[str, object]]:
     ]
 
 
-def whole(task: str, jobs: int, threads: int) -> float:
-    """Returns the seconds of a sweep of one-step jobs (one job: a single run) into an empty folder."""
+def command_seconds(words: Sequence[str]) -> float:
+    """Returns the seconds of `python train.py` with these words, into an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
-        sweep = ["-m", f"seed={','.join(map(str, range(jobs)))}"] if jobs > 1 else []
-        words = [*TASKS[task], *ONE_STEP, f"trainer.threads={threads}", f"paths.runs={folder}"]
-        line = [sys.executable, "train.py", *sweep, *words]
+        line = [sys.executable, "train.py", *words, f"paths.runs={folder}"]
         begun = time.perf_counter()
         done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
         taken = time.perf_counter() - begun
     if done.returncode:
         raise RuntimeError(f"{' '.join(line)} failed:\n{done.stderr[-2000:]}")
     return taken
+
+
+def whole(task: str, jobs: int, threads: int) -> float:
+    """Returns the seconds of a serial sweep of one-step jobs (one job: a single run)."""
+    sweep = ["-m", "hydra/launcher=basic", f"seed={','.join(map(str, range(jobs)))}"] if jobs > 1 else []
+    return command_seconds([*sweep, *TASKS[task], *ONE_STEP, f"trainer.threads={threads}"])
 
 
 def runs(jobs: int, turns: int, threads: int) -> list[dict[str, object]]:

@@ -160,6 +160,15 @@ def at_most(name: str, column: str, limit: float, **wanted: str) -> Callable[[Re
     return find
 
 
+def sweep(results: Results) -> Found | None:
+    """A sweep of quickstart runs in processes against one run after the other."""
+    row = results.last("sweep", CPU, jobs="12 at once", cores="2", words="")
+    if row is None:
+        return None
+    faster = float(row["times as fast"])
+    return Found(f"{faster:.2f} x", faster >= 1.7, row)
+
+
 HELP, WRONG = "python train.py --help", "python train.py model=linar (config error)"
 TARGETS = (
     Target("SCAN, published width, H200: 5 packed seeds against 5 compiled runs in a row", "3.3 x", packed(5, 3.3)),
@@ -189,6 +198,7 @@ TARGETS = (
     Target("python train.py --help", "at most 1.5 s", at_most("startup", "seconds", 1.5, started=HELP)),
     Target("a config error", "at most 1.5 s", at_most("startup", "seconds", 1.5, started=WRONG)),
     Target("a run of one step on SCAN", "at most 12 s", at_most("startup_runs", "one run s", 12, task="scan")),
+    Target("12 quickstart runs in a sweep, two CPU cores, against one after the other", "1.7 x", sweep),
     Target(
         "one more job of a sweep, flip-flop (overhead alone)",
         "at most 1 s",

@@ -30,6 +30,7 @@ import torch
 from attnlab.launch.train_cli import train_main
 from attnlab.learn import memory_use
 from benchmarks.harness.environment import begin, parser
+from benchmarks.harness.peak_memory import process_peak
 from benchmarks.harness.tables import Row, show
 from benchmarks.harness.workload import COMPILED
 
@@ -176,7 +177,7 @@ def measure(given: Namespace, compiled: bool) -> Row:
         "ms a step of all": 1000 * seconds,
         "over steps": second_half(watch.points)[1] // given.members,
         "steps/s of all": given.members / seconds,
-        "peak memory GB": peak_memory(given.device) / 1e9,
+        "peak memory GB": process_peak(given.device, compiled=True) / 1e9,
         "loss": sum(losses) / len(losses),
         "ended": "finished" if code == 0 else "stopped",
     }
@@ -190,13 +191,6 @@ def forget_memory(device: torch.device) -> None:
         torch.cuda.init()
         torch.cuda.empty_cache()
     memory_use.reset_peak_memory(device)
-
-
-def peak_memory(device: torch.device) -> int:
-    """Returns the peak memory in bytes: reserved by torch on a GPU, resident on a CPU."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_reserved(device)
-    return memory_use.peak_memory_bytes(device)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Launchers `packed` (with a stand-in for the training) and `joblib`: options, exit codes, signals."""
+"""Launchers: their options, packing with a stand-in for the training, and sweeps in real processes."""
 
 import json
 import os
@@ -6,7 +6,6 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,9 +20,10 @@ from attnlab.config.launcher_validation import not_installed
 from attnlab.config.sweep import check_command
 from attnlab.launch import console_summary
 from attnlab.launch import run_jobs as jobs_module
-from attnlab.launch.joblib_workers import Worker, joblib_words, run_with_workers
 from attnlab.launch.run_jobs import Jobs
 from attnlab.launch.train_cli import flag_value, train_main
+from attnlab.launch.usable_cores import usable_cores
+from attnlab.launch.worker_process import Worker
 from attnlab.learn.training_progress import Reporter
 
 Calls = list[tuple[str, list[tuple[str, int]]]]
@@ -86,7 +86,7 @@ def test_what_fits_no_pack_runs_as_without_packing(
 
 def test_globs_run_what_was_checked(calls: Calls, tmp_path: Path) -> None:
     words = ["model=glob(*then*)", "task=glob(*,exclude=[f*,g*,l*,m*,p*,w*])"]
-    assert train_main(["-m", *settings(tmp_path, *words)]) == 0
+    assert train_main(["-m", "hydra/launcher=basic", *settings(tmp_path, *words)]) == 0
     models = ["linear_then_vanilla", "linear_then_vanilla", "vanilla_then_linear", "vanilla_then_linear"]
     assert calls == [("alone", [(model, 0)]) for model in models]
 
@@ -114,10 +114,13 @@ def test_a_signal_stops_the_rest_of_the_sweep(calls: Calls, tmp_path: Path, monk
         ("-m hydra/launcher=packd", "hydra/launcher=packd: no such choice; nearest: packed"),
         ("-m hydra/launcher=packed hydra.launcher.max_packd=4", "unknown key; nearest: hydra.launcher.max_packed"),
         ("-m hydra/launcher=packed hydra.launcher.max_packed=0", "max_packed=0: expected a whole number >= 1 or null"),
-        ("-m hydra.launcher.max_packed=4", "an option of hydra/launcher=packed, and basic was chosen"),
+        ("-m hydra.launcher.max_packed=4", "an option of hydra/launcher=packed, which was not chosen"),
+        ("-m hydra/launcher=basic hydra.launcher.max_packed=4", "=packed, and basic was chosen"),
+        ("-m hydra/launcher=joblib hydra.launcher.timeout=5", "timeout=5: unknown key; allowed here: n_jobs"),
+        ("-m hydra.launcher.n_jobs=0", "n_jobs=0: expected the number of processes, or -1 for one on each core"),
         ("-m hydra/launcher=slurm", "hydra/launcher=slurm: no such choice; nearest: submitit_slurm"),
         ("-m hydra/launcher=submitit_slurm hydra.launcher.timeout=5", "nearest: hydra.launcher.timeout_min"),
-        ("-m hydra.launcher.processes=4", "hydra/launcher=basic has no options"),
+        ("-m hydra/launcher=basic hydra.launcher.processes=4", "hydra/launcher=basic has no options"),
     ],
 )
 def test_wrong_words_about_launchers(words: str, problem: str) -> None:
@@ -136,21 +139,14 @@ def test_one_run_needs_no_launcher(
 
 
 def test_a_launcher_of_a_missing_package_says_what_brings_it() -> None:
-    said = not_installed(Item("hydra/launcher=joblib", "hydra/launcher", ("joblib",)))
-    assert said == "hydra/launcher=joblib: hydra-joblib-launcher is not installed; pip install -e '.[sweep]' brings it"
+    said = not_installed(Item("hydra/launcher=submitit_slurm", "hydra/launcher", ("submitit_slurm",)))
+    assert str(said).endswith(": hydra-submitit-launcher is not installed; pip install -e '.[sweep]' brings it")
     assert not_installed(Item("hydra/launcher=packd", "hydra/launcher", ("packd",))) is None
 
 
 def test_flags_may_stand_between_words() -> None:
     assert flags_first(["task=scan", "-m", "seed=0,1"]) == ["-m", "task=scan", "seed=0,1"]
     assert flags_first(["task=scan", "--cfg", "job", "seed=0"]) == ["--cfg", "job", "task=scan", "seed=0"]
-
-
-def test_joblib_takes_no_more_processes_than_jobs() -> None:
-    pytest.importorskip("joblib")
-    options = {"n_jobs": 8, "batch_size": "auto"}
-    assert joblib_words(options, 3) == ["hydra.launcher.n_jobs=3", "hydra.launcher.batch_size=1"]
-    assert joblib_words(options | {"batch_size": 2}, 30) == ["hydra.launcher.n_jobs=8"]
 
 
 def test_a_worker_gets_no_jobs_but_its_own() -> None:
@@ -175,20 +171,6 @@ def test_a_worker_begins_nothing_after_a_signal() -> None:
     assert began == [0, 1, 143]
 
 
-def test_a_signal_without_workers_ends_the_sweep_at_once() -> None:
-    with pytest.raises(SystemExit) as stopped:
-        run_with_workers(lambda: os.kill(os.getpid(), signal.SIGTERM))
-    assert stopped.value.code == 143
-
-
-def test_a_killed_worker_is_a_failure_with_advice(capsys: pytest.CaptureFixture[str]) -> None:
-    def run() -> None:
-        raise BrokenProcessPool
-
-    assert run_with_workers(run) == 1
-    assert "hydra.launcher.n_jobs" in capsys.readouterr().err
-
-
 def test_lines_beside_other_processes_carry_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = Reporter("auto", "[2/3]")
     assert reporter.style == "lines"
@@ -196,36 +178,41 @@ def test_lines_beside_other_processes_carry_a_name(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "[2/3] training 1/2\n"
 
 
-JOBLIB = ("-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model=linear", "seed=0,1,2")
+AT_ONCE = ("-m", "model=linear", "seed=0,1,2")
 
 
 @pytest.mark.slow
-def test_joblib_runs_jobs_in_processes(tmp_path: Path) -> None:
-    pytest.importorskip("joblib")
+def test_jobs_run_in_processes_without_being_asked(tmp_path: Path) -> None:
     small = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
     failing = folder_of(tmp_path, *small, "model=linear", "seed=1")
     failing.parent.mkdir(parents=True)
     failing.write_text("in the way of a run folder")
-    first = run_command("train.py", *JOBLIB, *settings(tmp_path, *small))
+    first = run_command("train.py", *AT_ONCE, *settings(tmp_path, *small))
     assert first.returncode == 1, first.stderr
+    if usable_cores() > 1:
+        assert first.stderr.startswith("no GPU here: jobs run in ")
     assert "2 finished, 1 not" in first.stdout and "[2/3] finished" not in first.stderr
     failing.unlink()
-    second = run_command("train.py", *JOBLIB, *settings(tmp_path, *small))
+    second = run_command("train.py", *AT_ONCE, *settings(tmp_path, *small), "hydra.launcher.n_jobs=2")
     assert second.returncode == 0, second.stderr
-    results = [json.loads(file.read_text()) for file in failing.parent.glob("seed*/result.json")]
-    assert len(results) == 3
-    for result in results:
-        assert (
-            "hydra.launcher.n_jobs=2 model=linear" in result["command"]
-            and "hydra.launcher.batch_size" not in result["command"]
-        )
+    assert "[1/3] seed=0, finished before" in second.stderr
+    files = sorted(failing.parent.glob("seed*/result.json"))
+    commands = [json.loads(file.read_text())["command"] for file in files]
+    assert ["n_jobs" in command for command in commands] == [False, True, False]
+    assert all(" -m model=linear " in command for command in commands)
+
+    alone = run_command("train.py", "model=linear", "seed=2", *settings(tmp_path / "alone", *small))
+    assert alone.returncode == 0, alone.stderr
+    other = folder_of(tmp_path / "alone", *small, "model=linear", "seed=2")
+    for name in ("metrics.csv", "config.yaml"):
+        one, two = ((folder / name).read_text() for folder in (files[2].parent, other))
+        assert one == two.replace(str(tmp_path / "alone"), str(tmp_path)), name
 
 
 @pytest.mark.slow
-def test_joblib_workers_save_when_the_sweep_is_stopped(tmp_path: Path) -> None:
-    pytest.importorskip("joblib")
+def test_processes_save_when_the_sweep_is_stopped(tmp_path: Path) -> None:
     long = (*SMALL_SCAN, "train.max_steps=100000", "train.checkpoint_every=100000")
-    process = start_command("train.py", *JOBLIB, *settings(tmp_path, *long))
+    process = start_command("train.py", *AT_ONCE, *settings(tmp_path, *long), "hydra.launcher.n_jobs=2")
     folders = [folder_of(tmp_path, *long, "model=linear", f"seed={seed}") for seed in range(3)]
     for folder in folders[:2]:
         wait_for_step(folder / "metrics.csv", 3, process)

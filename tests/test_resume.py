@@ -85,7 +85,7 @@ def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_
 
 def test_a_stopped_sweep_starts_no_further_job(tmp_path: Path) -> None:
     overrides = (*SMALL_SCAN, "train.max_steps=100000", "model=linear")
-    process = start_command("train.py", "-m", "seed=0,1", *settings(tmp_path, *overrides))
+    process = start_command("train.py", "-m", "hydra/launcher=basic", "seed=0,1", *settings(tmp_path, *overrides))
     wait_for_step(folder_of(tmp_path, *overrides, "seed=0") / "metrics.csv", 2, process)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)

@@ -13,7 +13,6 @@ import pytest
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, run_pack
 
 from attnlab.config.run_identity import run_folder
-from attnlab.launch import joblib_workers
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.run_folder import RunFolder
@@ -152,21 +151,6 @@ def test_a_pack_stopped_while_it_opens_leaves_unopened_runs_alone(
     assert run_pack(raws) == [143] * 3
     folders = [run_folder(raw) for raw in raws]
     assert [(folder / "status.json").exists() for folder in folders] == [True, False, False]
-
-
-def test_a_sweep_in_processes_passes_a_notice_on_to_workers_and_then_to_its_starter(handlers: Callable) -> None:
-    seen: list[str] = []
-    handlers(signal.SIGUSR1, lambda *given: seen.append("starter"))
-    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-
-    class Child:
-        pid = worker.pid
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joblib_workers.multiprocessing, "active_children", lambda: [Child])
-        code = joblib_workers.run_with_workers(lambda: (os.kill(os.getpid(), signal.SIGUSR1), seen.append("workers")))
-    assert code == 128 + signal.SIGUSR1 and seen == ["workers", "starter"]
-    assert worker.wait(10) == -signal.SIGUSR1
 
 
 @pytest.mark.parametrize("script", [["train.py"], ["evaluate.py"], ["report.py"], ["-m", "attnlab.tasks"]])

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from attnlab.config.launcher_options import chosen_launcher, register
 from attnlab.config.own_conf import cached_per_folder, conf_folders, join_search_path
 from attnlab.config.shipped_files import CONF
 
@@ -43,6 +44,7 @@ def hydra_session(conf: Path = CONF) -> Iterator[Any]:
 
     running, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
     join_search_path()
+    register()
     try:
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             yield GlobalHydra.instance().config_loader()
@@ -61,14 +63,13 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
 
     node = compose("config", overrides=list(overrides), return_hydra_config=True)
     mode, params = node.hydra.mode, OmegaConf.select(node, "hydra.sweeper.params")
-    launcher = unresolved(node.hydra.launcher)
-    launcher.pop("_target_", None)
+    choices = node.hydra.runtime.choices
     settings = {
         "mode": None if mode is None else mode.name,
         "params": {} if params is None else OmegaConf.to_container(params, resolve=True),
-        "launcher": {"name": node.hydra.runtime.choices["hydra/launcher"], **launcher},
-        "sweeper": {"name": node.hydra.runtime.choices["hydra/sweeper"], **unresolved(node.hydra.sweeper)},
-        "choices": dict(node.hydra.runtime.choices),
+        "launcher": chosen_launcher(choices["hydra/launcher"], unresolved(node.hydra.launcher)),
+        "sweeper": {"name": choices["hydra/sweeper"], **unresolved(node.hydra.sweeper)},
+        "choices": dict(choices),
     }
     with open_dict(node):
         del node["hydra"]

@@ -9,6 +9,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.command_line_words import Item, Words
 from attnlab.config.compose import compose_node
+from attnlab.config.launcher_options import DEFAULT, GROUP
 from attnlab.config.message_text import choice, first_line
 from attnlab.config.nearest_word import nearest
 from attnlab.config.schema import Count
@@ -16,9 +17,8 @@ from attnlab.config.search import GROUP as SWEEPERS
 from attnlab.config.search import sweeper_problem
 from attnlab.config.type_check import conform, unknown_keys
 
-GROUP = "hydra/launcher"
 _SECTION = "hydra.launcher"
-_IN_EXTRA = ("joblib", "submitit_local", "submitit_slurm")
+_IN_EXTRA = ("submitit_local", "submitit_slurm")
 
 
 def not_installed(item: Item) -> str | None:
@@ -38,14 +38,16 @@ def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
     """
     group, _, key = item.key.replace(".", "/", 1).partition(".")
     by_name = _options_by_name(group) if group in (GROUP, SWEEPERS) else {}
-    name = next((word.values[0] for word in words if word.key == group and word.values), "basic")
+    chosen = next((word.values[0] for word in words if word.key == group and word.values), None)
+    name = chosen or (DEFAULT if group == GROUP else "basic")
     if not key or name not in by_name or key.partition(".")[0] in by_name[name]:
         return None
     value = {key: item.values[0] if item.values else None}
     if nearest(key, by_name[name]):
         return unknown_keys(value, by_name[name], group.replace("/", "."))[0]
     if owners := [other for other, options in by_name.items() if key in options]:
-        return f"{item.text}: an option of {group}={' or '.join(owners)}, and {name} was chosen"
+        found = f"and {chosen} was chosen" if chosen else "which was not chosen"
+        return f"{item.text}: an option of {group}={' or '.join(owners)}, {found}"
     if not by_name[name]:
         return f"{item.text}: {group}={name} has no options"
     return unknown_keys(value, by_name[name], group.replace("/", "."))[0]

@@ -9,6 +9,8 @@ from typing import Any
 
 from attnlab.config.capabilities import Unknown, signature_of
 from attnlab.config.command_line_words import Item
+from attnlab.config.launcher_options import DEFAULT
+from attnlab.config.launcher_options import GROUP as LAUNCHERS
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 
@@ -74,6 +76,9 @@ def read_search(
     if f"{_SECTION}.direction" in given and direction != _direction(minimize):
         problems.append(f"{_SECTION}.direction={direction}: this task's metric is one to {_direction(minimize)}")
     words: dict[str, str | int] = {f"{_SECTION}.direction": _direction(minimize)}
+    if launcher == DEFAULT:
+        # Hydra starts jobs one after the other with its own launcher.
+        words[LAUNCHERS] = "basic"
     # One trial after the other, each with the results of all earlier ones.
     words[f"{_SECTION}.n_jobs"] = 1
     if "seed" in (sweeper.get("sampler") or {}) and sweeper["sampler"]["seed"] is None:
@@ -121,7 +126,7 @@ def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _option_problems(sweeper: Mapping[str, Any], launcher: str) -> list[str]:
     problems = []
-    if launcher != "basic":
+    if launcher not in ("basic", DEFAULT):
         problems.append(f"hydra/launcher={launcher}: {GROUP}={OPTUNA} runs its jobs one after the other; leave it out")
     if sweeper.get("search_space") or sweeper.get("custom_search_space"):
         problems.append(f"{_SECTION}.search_space: write the search space as overrides, such as {_SECTION}.params")

@@ -15,6 +15,7 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import command_line, short_path, table_console
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
+from attnlab.learn.live_process import is_alive
 from attnlab.learn.metric_units import headlines, text, whole
 from attnlab.run.provenance import commit_text
 from attnlab.run.read_run_files import debug_note
@@ -102,6 +103,8 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
         status, result = run.status(), run.result()
     except (OSError, RunError) as error:
         return "refused", str(error)
+    if status["state"] == "running" and not is_alive(status):
+        return "interrupted", f"its process is gone; step {status.get('step', 0):,}"
     if status["state"] != "finished" or result is None:
         return status["state"], status.get("reason", "")
     metrics, names = result["metrics"], headlines(result["metrics"])

@@ -1,4 +1,4 @@
-"""Runs the jobs of one `python train.py`: one after the other, packed, or in processes that Hydra starts."""
+"""Runs the jobs of one `python train.py`: one after the other, packed, or in several processes."""
 
 import os
 import sys
@@ -14,12 +14,13 @@ from attnlab.config.compose import plain
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.pack_grouping import describe, packs, ranges
 from attnlab.config.sweep import Command
-from attnlab.launch.joblib_workers import Worker
+from attnlab.launch.process_plan import ProcessPlan, process_plan
 from attnlab.launch.run_job import note_former_name, run_job
+from attnlab.launch.worker_process import Task, Worker, say
 from attnlab.run.finished_run import is_finished
 
 _WORKER = Worker()
-"""state of this process if it runs jobs for another process"""
+"""state of this process if a launcher of Hydra has started it"""
 
 
 class Jobs:
@@ -44,7 +45,7 @@ class Jobs:
         return self.__dict__ | {"command": replace(self.command, jobs=[])}
 
     def run(self) -> int:
-        """Run the jobs in this process: the only one, one after the other, or packed; returns the exit code.
+        """Run the jobs: the only one, one after the other, packed, or in several processes; returns the exit code.
 
         Raises:
             SystemExit: a signal stopped a job; the rest of a sweep does not start.
@@ -54,10 +55,34 @@ class Jobs:
             self._count([run_job(command.jobs[0], quiet=False)])
         elif command.launcher["name"] == "packed":
             self._run_packed(command.launcher["max_packed"])
+        elif plan := process_plan(command.launcher, command.jobs):
+            self._run_in_processes(plan)
         else:
             for number in range(self.total):
                 self._run_here(number)
         return self.exit_code()
+
+    def _run_in_processes(self, plan: ProcessPlan) -> None:
+        """Run the jobs that are not finished in several processes."""
+        tasks = []
+        for number, job in enumerate(self.command.jobs):
+            if is_finished(job):
+                self._run_here(number)
+            else:
+                tasks.append(self._task(job, number, plan.threads))
+        if not tasks:
+            return
+        from attnlab.launch.worker_pool import WorkerPool
+
+        if line := plan.line(len(tasks)):
+            print(line, file=sys.stderr, flush=True)
+        pool = WorkerPool(tasks, plan.processes)
+        if code := pool.run():
+            raise SystemExit(code)
+        self.codes += pool.codes
+
+    def _task(self, job: JobConfig, number: int, threads: int | None = None) -> Task:
+        return Task(job, self._label([number]), self.names[number], threads)
 
     def _run_packed(self, max_packed: int | None) -> None:
         """Train jobs together where that is possible (`config.pack_grouping`), and the others one after the other.
@@ -75,26 +100,23 @@ class Jobs:
         """Run a job that Hydra has composed in a process of a launcher; returns its exit code.
 
         Raises:
-            SystemExit: a signal stopped it.
             ConfigError: it cannot run here.
         """
         from hydra.core.hydra_config import HydraConfig
 
-        # In a worker, sys.argv holds other arguments than the ones of the user.
+        # In that process, sys.argv holds other arguments than the ones of the user.
         sys.argv[1:] = self.argv
         number = HydraConfig.get().job.num
-        if os.getpid() == self.process:
-            return self._run_here(number)
         job = job_config(plain(config))
         if is_finished(job):
             # A worker imports torch before its first job, which takes seconds.
             self.say([number], f"{self.names[number]}, finished before")
             return 0
-        return _WORKER.run(lambda: self._run_in_worker(job, number), self.process, self.group)
+        return _WORKER.run(self._task(job, number).run, self.process, self.group)
 
     def say(self, numbers: Sequence[int], text: str) -> None:
         """Print a line about jobs, with their numbers from 1."""
-        print(f"{self._label(numbers)} {text}", file=sys.stderr, flush=True)
+        say(self._label(numbers), text)
 
     def exit_code(self) -> int:
         """Returns 0 if all jobs are finished; after a sweep, prints a table of its jobs."""
@@ -146,14 +168,6 @@ class Jobs:
             self.say(numbers, "failed: an unexpected error, above; repeat the command to go on")
             codes = [FAILED] * len(jobs)
         self._count(codes)
-
-    def _run_in_worker(self, job: JobConfig, number: int) -> int:
-        """Run a job in a worker; its number is printed before its lines, since several jobs write to the terminal."""
-        self.say([number], self.names[number])
-        code = run_job(job, quiet=True, label=self._label([number]), name=self.names[number])
-        if not code:
-            self.say([number], "finished")
-        return code
 
     def _note_device(self, device: str) -> None:
         """Print once that packing is meant for GPUs."""

@@ -22,8 +22,8 @@ from attnlab.config.train_help import help_text
 from attnlab.learn.success_threshold import success_problems
 from attnlab.run.warm_start_check import from_run_problems
 
-OWN_LAUNCHERS = ("basic", "packed")
-"""run jobs in this process; other launchers are plugins of Hydra"""
+OWN_LAUNCHERS = ("auto", "basic", "joblib", "packed")
+"""other launchers are plugins of Hydra"""
 
 
 @command(help_text, needs_words=False)
@@ -85,8 +85,8 @@ def _run(command: Command, argv: Sequence[str]) -> int:
 
         return run_with_hydra(jobs, argv)
     for word in filter(_is_for_hydra, argv):
-        print(f"note: {word} has no effect: the jobs run in this process, without Hydra", file=sys.stderr)
-    if not command.multirun and name != "basic":
+        print(f"note: {word} has no effect: the jobs run without Hydra", file=sys.stderr)
+    if not command.multirun and name not in ("auto", "basic"):
         print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
     return jobs.run()
 

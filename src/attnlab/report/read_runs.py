@@ -1,9 +1,7 @@
 """Reader of run folders for reports: the state of a run, the reason, its numbers. Needs no torch, writes nothing."""
 
 import glob
-import os
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -15,6 +13,7 @@ from attnlab.analysis.gradient_norm_variation import relative_sd
 from attnlab.config.capabilities import signature_of
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.run_identity import comparable, differences
+from attnlab.learn.live_process import is_alive
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 
@@ -184,7 +183,7 @@ def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping
         return "finished", ""
     if state == "finished":
         return "unreadable", "status.json says finished and there is no result.json"
-    if state == "running" and not _alive(status):
+    if state == "running" and not is_alive(status):
         return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
     if state in ("running", "failed", "stopped"):
         return state, reason or f"step {status.get('step', 0)}"
@@ -198,19 +197,6 @@ def declared_by(target: str, name: str) -> Any:
         return signature_of({"_target_": target}).attributes.get(name)
     except Exception:
         return None
-
-
-def _alive(status: Mapping[str, Any]) -> bool:
-    """Whether the process of a run may still run; on another machine this is unknown, and it counts as alive."""
-    if status.get("host") != socket.gethostname():
-        return True
-    try:
-        os.kill(status["pid"], 0)
-    except (KeyError, OverflowError, ProcessLookupError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def run_folders(pattern: str) -> list[Path]:

@@ -1,0 +1,96 @@
+"""Number of processes in which the jobs of a sweep run, and of the threads of each.
+
+Nothing here imports torch on a machine without a GPU.
+"""
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.job_config import JobConfig
+from attnlab.config.launcher_options import DEFAULT
+from attnlab.launch.usable_cores import usable_cores
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """How the jobs of a sweep run at once.
+
+    processes:  at least 2.
+    threads:    of a job without `trainer.threads`; None = as OMP_NUM_THREADS says.
+    cores:      that this process may use.
+    per_job:    smallest and largest number of threads of the jobs.
+    is_default: chosen by `hydra/launcher=auto`.
+    """
+
+    processes: int
+    threads: int | None
+    cores: int
+    per_job: tuple[int, int]
+    is_default: bool
+
+    def line(self, jobs: int) -> str:
+        """Line to print before the first of so many unfinished jobs; empty if there is nothing to say."""
+        processes, (least, most) = min(self.processes, jobs), self.per_job
+        threads = _count(most, "thread") if least == most else f"{least} to {most} threads"
+        cores = _count(self.cores, "core")
+        if self.is_default:
+            how = f"jobs run in {_count(processes, 'process')} on {cores}, {threads} each (hydra/launcher=joblib)"
+            return f"no GPU here: {how}; hydra/launcher=basic runs one after the other"
+        if processes * most > self.cores:
+            fitting = _count(max(1, self.cores // most), "process")
+            how = f"{_count(processes, 'process')} with {threads} each share {cores}"
+            return f"note: {how}, which is no faster than {fitting} and takes more memory (hydra.launcher.n_jobs)"
+        return ""
+
+
+def process_plan(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> ProcessPlan | None:
+    """The plan of a sweep; None if its jobs run in this process, one after the other.
+
+    It depends on all jobs, finished ones too: a run that is resumed has as many threads as before, and so equal bits.
+    """
+    is_default = launcher["name"] == DEFAULT
+    if launcher["name"] != "joblib" and not is_default:
+        return None
+    cores, given = usable_cores(), _threads_of_environment()
+    set_threads = {job.typed.trainer.threads or given for job in jobs}
+    fitting = max(1, cores // max(threads or 1 for threads in set_threads))
+    asked = -1 if is_default else launcher["n_jobs"]
+    wanted = asked if asked > 0 else max(1, fitting + 1 + asked)
+    processes = min(wanted, len({job.folder for job in jobs}))
+    if processes < 2 or (is_default and gpu_here()):
+        return None
+    threads = None if given else max(1, cores // processes)
+    each = {own or threads or 1 for own in set_threads}
+    return ProcessPlan(processes, threads, cores, (min(each), max(each)), is_default)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}{'es' if what.endswith('s') else 's'}"
+
+
+def _threads_of_environment() -> int | None:
+    """OMP_NUM_THREADS, of which torch reads the first number; None if it is not set."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdigit() and int(first) else None
+
+
+def gpu_driver_here() -> bool:
+    """Whether a driver is installed without which torch sees no GPU: CUDA's or ROCm's."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Path("/dev/kfd").exists()
+    return True
+
+
+def gpu_here() -> bool:
+    """Whether torch sees a GPU; imports torch only if a driver is installed."""
+    if not gpu_driver_here():
+        return False
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,136 @@
+"""Jobs of a sweep in several processes of this machine (`hydra/launcher=joblib`).
+
+Without a GPU, torch and attnlab are imported once, and the processes are forks of this one. A process runs one job
+after another, and reads data that they have in common once. If it is killed, its job has failed, and the others go on.
+Signals that stop a run (`learn.stop_signals`) are forwarded: every process saves its run, and no other begins.
+"""
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from types import FrameType
+from typing import Any, cast
+
+from attnlab.config.command_frame import FAILED
+from attnlab.launch.process_plan import gpu_driver_here
+from attnlab.launch.worker_process import TRAINING, Task, serve
+from attnlab.learn.stop_signals import handled_by, pass_on
+
+
+class WorkerPool:
+    """Processes that share the tasks of a sweep.
+
+    Args:
+        tasks: in the order in which they begin.
+        size: number of processes; one fewer after each that SIGKILL ended, since memory may be short.
+
+    Attributes:
+        codes: exit codes of the tasks that have ended.
+    """
+
+    def __init__(self, tasks: Sequence[Task], size: int) -> None:
+        self.waiting, self.size = list(tasks), min(size, len(tasks))
+        self.codes: list[int] = []
+        self.idle: list[Connection] = []
+        self.busy: dict[Connection, Task] = {}
+        self.workers: dict[Connection, Any] = {}
+        self.came: list[int] = []
+        self.process, self.group, self.started = os.getpid(), os.getpgrp(), 0
+        # A driver of GPUs does not survive a fork.
+        forks = sys.platform == "linux" and not gpu_driver_here()
+        self.context: Any = multiprocessing.get_context("fork" if forks else "spawn")
+
+    def run(self) -> int:
+        """Run all tasks; returns 0, or 128 plus the number of the signal that stopped them."""
+        if self.context.get_start_method() == "fork":
+            importlib.import_module(TRAINING)
+        with handled_by(self._forward) as former:
+            try:
+                while self.busy or (self.waiting and not self.came):
+                    self._begin()
+                    for line in wait(list(self.busy)):
+                        self._end_task(cast("Connection", line))
+            finally:
+                self._close()
+        pass_on(self.came, former)
+        return 128 + self.came[0] if self.came else 0
+
+    def _begin(self) -> None:
+        """Give tasks to idle processes; two tasks of one run folder are not run at once."""
+        while self.waiting and not self.came and (self.idle or len(self.workers) < self.size):
+            folders = {task.job.folder for task in self.busy.values()}
+            task = next((task for task in self.waiting if task.job.folder not in folders), None)
+            if task is None:
+                return
+            line = self.idle.pop() if self.idle else self._start()
+            self.waiting.remove(task)
+            self.busy[line] = task
+            # A process that a signal reached meanwhile answers without beginning; one that is gone is noticed later.
+            with contextlib.suppress(BrokenPipeError):
+                line.send(task)
+
+    def _start(self) -> Connection:
+        ours, theirs = self.context.Pipe()
+        arguments = (theirs, self.started, self.process, self.group)
+        worker = self.context.Process(target=serve, args=arguments)
+        worker.start()
+        # The end of the connection is noticed when no other process holds it.
+        theirs.close()
+        self.started += 1
+        self.workers[ours] = worker
+        return ours
+
+    def _end_task(self, line: Connection) -> None:
+        """Take the exit code of a task, or notice that its process was killed."""
+        task = self.busy.pop(line)
+        try:
+            code = line.recv()
+        except (EOFError, OSError):
+            worker = self.workers.pop(line)
+            worker.join()
+            code = FAILED
+            if not self.came:
+                self.size = max(1, self.size - (worker.exitcode == -signal.SIGKILL))
+                print(self._lost_text(task, worker.exitcode), file=sys.stderr, flush=True)
+        else:
+            if code > 128:
+                # A signal reached this process, which begins nothing any more.
+                self._end(line)
+            else:
+                self.idle.append(line)
+        self.codes.append(code)
+
+    def _lost_text(self, task: Task, code: int) -> str:
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"gone, with exit code {code}"
+        why, advice = "", "repeat the command to go on"
+        if code == -signal.SIGKILL:
+            why = " (was there too little memory?)"
+            advice += "; hydra.launcher.n_jobs=... sets the number of processes"
+        others = f"the other jobs go on, {self.size} at once; " if self.waiting or self.busy else ""
+        return f"\nfailed: {task.label} {task.name}\n  its process was {how}{why}; {others}{advice}"
+
+    def _forward(self, signum: int, frame: FrameType | None) -> None:
+        if os.getpid() != self.process:
+            # a new process, before it has handlers of its own
+            raise SystemExit(128 + signum)
+        self.came.append(signum)
+        for worker in self.workers.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker.pid, signum)
+
+    def _close(self) -> None:
+        """End the processes; those with a task, after an error here, save their run first."""
+        for line in self.busy:
+            self.workers[line].terminate()
+        for line in list(self.workers):
+            self._end(line)
+
+    def _end(self, line: Connection) -> None:
+        with contextlib.suppress(OSError):
+            line.send(None)
+        self.workers.pop(line).join()
