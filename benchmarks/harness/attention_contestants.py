@@ -30,8 +30,7 @@ class Shape:
 class Contestant:
     """One form of attention in one mode.
 
-    inputs: fresh leaf tensors for a number of positions, laid out in memory as projections make them: heads after
-        positions.
+    inputs: fresh leaf tensors for a number of positions, laid out in memory as the network's projections make them.
     form: the output of those.
     """
 
@@ -52,7 +51,8 @@ class Contestant:
         """A call and the gradients with respect to its inputs, from a gradient laid out as the output projection's."""
         with torch.no_grad():
             batch, heads, length, width = self.form(tensors).shape
-        upstream = _heads(batch, heads, length, width, tensors[0].device)
+        # Joined heads are after positions in memory.
+        upstream = torch.randn(batch, length, heads, width, device=tensors[0].device).transpose(1, 2)
 
         def run() -> None:
             for x in tensors:
@@ -98,15 +98,10 @@ def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) 
 
 def _baseline(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:
     def inputs(length: int) -> list[Tensor]:
-        sizes = shape.batch, shape.heads, length, shape.width
-        return [_heads(*sizes, shape.device).requires_grad_() for _ in range(3)]
+        size = (shape.batch, shape.heads, length, shape.width)
+        return [torch.randn(size, device=shape.device, requires_grad=True) for _ in range(3)]
 
     return Contestant(name, inputs, lambda tensors: form(*tensors, causal))
-
-
-def _heads(batch: int, heads: int, length: int, width: int, device: torch.device) -> Tensor:
-    """Normal numbers [B, H, N, D], with heads after positions in memory."""
-    return torch.randn(batch, length, heads, width, device=device).transpose(1, 2)
 
 
 def _mechanism(name: str, mechanism: Attention, causal: bool, shape: Shape) -> Contestant:

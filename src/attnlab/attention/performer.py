@@ -146,7 +146,7 @@ class Performer(FeatureMapAttention):
         projected = self._projected(q)
         if self.kernel == "relu":
             return F.relu(projected) + self.feature_eps
-        return self._exponential(projected - (self._row_exponent(q) + self._shift(projected, -1)))
+        return self._exponential(projected + (self._row_exponent(q) - self._shift(projected, -1)))
 
     def key_map(self, k: Keys, mask: KeyMask | None) -> Float[Tensor, "B H M F"]:
         if self.kernel == "relu":
@@ -155,11 +155,11 @@ class Performer(FeatureMapAttention):
         if self.key_stabilizer == "none":
             largest = MAX_EXPONENT - self._half_log_features
             # In place: no gradient needs the former values. hardtanh is clamp, with a gradient in one pass.
-            return self._exponential(F.hardtanh_(projected.sub_(self._row_exponent(k)), -math.inf, largest))
+            return self._exponential(F.hardtanh_(projected.add_(self._row_exponent(k)), -math.inf, largest))
         padding = None if mask is None else ~mask[:, None, :, None]
         lowest = torch.finfo(projected.dtype).min
         real = projected if padding is None else projected.masked_fill(padding, lowest)
-        exponents = projected - (self._row_exponent(k) + self._shift(real, (-2, -1)))
+        exponents = projected + (self._row_exponent(k) - self._shift(real, (-2, -1)))
         # Filled again: without a real key the shift is the smallest number.
         return self._exponential(exponents if padding is None else exponents.masked_fill(padding, 0.0))
 
@@ -182,9 +182,12 @@ class Performer(FeatureMapAttention):
         return 0.5 * math.log(self.n_features)
 
     def _row_exponent(self, x: Tensor) -> Tensor:
-        """|x~|^2 / 2 + ln sqrt(F): the division by sqrt(F) costs nothing here, and a pass over all features later."""
-        factor = 0.5 * self.head_width ** (-1.0 if self.scaled_twice else -0.5)
-        return x.square().sum(-1, keepdim=True) * factor + self._half_log_features
+        """-|x~|^2 / 2 - ln sqrt(F), which is added: a difference would negate the gradient of all features.
+
+        The division by sqrt(F) costs nothing here, and a pass over all features later.
+        """
+        factor = -0.5 * self.head_width ** (-1.0 if self.scaled_twice else -0.5)
+        return x.square().sum(-1, keepdim=True) * factor - self._half_log_features
 
     def _exponential(self, exponents: Tensor) -> Tensor:
         return exponents.exp() + self.feature_eps * self.n_features**-0.5

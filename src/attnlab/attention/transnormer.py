@@ -20,7 +20,7 @@ from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, State
@@ -28,6 +28,7 @@ from attnlab.attention.core.linear_core import (
     FEATURE_MAPS,
     FeatureMap,
     FeatureMapAttention,
+    chunks,
     mask_keys,
 )
 from attnlab.attention.core.score_position import Lrpe
@@ -163,14 +164,14 @@ class DiagAttention(Attention[BlockState]):
         return self.lrpe(x, torch.arange(first, first + x.shape[2], device=x.device) % self.block_size)
 
     def attend(self, q: Queries, k: SelfKeys, v: SelfValues, mask: SelfMask | None, causal: bool) -> Attended:
-        batch, length = v.shape[0], v.shape[2]
+        batch, n_heads, length, _ = v.shape
         size = min(self.block_size, length)
         if mask is None and length % size:
             mask = torch.ones(batch, length, dtype=torch.bool, device=v.device)
-        mask = None if mask is None else F.pad(mask, (0, -length % size)).reshape(-1, size)
+        mask = None if mask is None else _blocks(mask[:, None, :, None].expand(-1, n_heads, -1, 1), size)[:, 0, :, 0]
         q, k, v = (_blocks(x, size) for x in (self.with_positions(q, 0), self.with_positions(k, 0), v))
-        out = self._within(q, k, v, mask, causal).transpose(1, 2)
-        return out.unflatten(0, (batch, -1)).flatten(1, 2)[:, :length].transpose(1, 2)
+        out = self._within(q, k, v, mask, causal)
+        return out.reshape(batch, n_heads, -1, out.shape[-1])[:, :, :length]
 
     def _within(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """Attention inside blocks, which form the batch; the mask has a row for each block."""
@@ -214,8 +215,7 @@ class DiagAttention(Attention[BlockState]):
         return 2 * self.d_model * min(length, (length - 1) % self.block_size + 1)
 
 
-def _blocks(x: Float[Tensor, "B H N C"], size: int) -> Float[Tensor, "BK H W C"]:
-    """The blocks of all samples as a batch; the last block of a sample is padded with zeros."""
-    x = F.pad(x, (0, 0, 0, -x.shape[2] % size)) if x.shape[2] % size else x
-    # This order needs no copy: heads are after positions in memory.
-    return x.transpose(1, 2).unflatten(1, (-1, size)).flatten(0, 1).transpose(1, 2)
+def _blocks(x: Shaped[Tensor, "B H N C"], size: int) -> Shaped[Tensor, "BHK 1 W C"]:
+    """The blocks of all heads of all samples as a batch; the last block of a sequence is padded with zeros."""
+    # This order needs no copy: positions are after heads in memory.
+    return chunks(x, size).flatten(0, 2)[:, None]
