@@ -26,7 +26,7 @@ from attnlab.config.compose import group_choices
 from benchmarks.harness.attention_baselines import BASELINE, FLA, PUBLISHED
 from benchmarks.harness.attention_contestants import Contestant, Shape, contestants
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.peak_memory import memory_kept, peak_of
+from benchmarks.harness.peak_memory import peak_of
 from benchmarks.harness.tables import cell, show
 from benchmarks.harness.timing import Timings, interleaved
 
@@ -51,18 +51,18 @@ PAIRS = (
 
 @dataclass
 class Findings:
-    """Measurements of one mode: times by part and length, peak bytes, and times for the growth."""
+    """Measurements of one mode: times by part and length, and peak bytes."""
 
     times: dict[str, dict[int, Timings]] = field(default_factory=lambda: {part: {} for part in PARTS})
     bytes: dict[str, dict[str, dict[int, float]]] = field(default_factory=lambda: {part: {} for part in PARTS})
-    kept: dict[int, Timings] = field(default_factory=dict)
 
     def ms(self, part: str, name: str, length: int) -> float:
         timings = self.times[part].get(length)
         return 1000 * timings.median(name) if timings and name in timings.seconds else math.nan
 
-    def kept_seconds(self, name: str, length: int) -> float:
-        timings = self.kept.get(length)
+    def least_seconds(self, name: str, length: int) -> float:
+        """Of forward + backward: the least disturbed turn."""
+        timings = self.times[PARTS[1]].get(length)
         return min(timings.seconds[name]) if timings and name in timings.seconds else math.nan
 
     def mb(self, part: str, name: str, length: int) -> float:
@@ -91,12 +91,6 @@ def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, lim
             for name in runs:
                 ms, mb = found.ms(part, name, length), found.mb(part, name, length)
                 print(f"{what}: {name}: {cell(ms)} ms, {cell(mb)} MB", flush=True)
-        if limits["device"].type != "cpu":
-            found.kept[length] = found.times[PARTS[1]][length]
-            continue
-        ours = {name: run for name, run in runs.items() if name.startswith("attnlab")}
-        with memory_kept():
-            found.kept[length] = interleaved(ours, 0, f"{mode}, freed memory kept, N = {length}", least=limits["turns"])
     return found
 
 
@@ -122,16 +116,16 @@ def length_table(
 def growth_table(found: Findings, names: Sequence[str], lengths: Sequence[int]) -> list[dict[str, object]]:
     """Returns the largest factor from a length to its double, forward + backward; 2 is linear, 4 quadratic.
 
-    Times on a CPU are those with freed memory kept (`memory_kept`): others jump where tensors pass 32 MiB.
+    Times are those of the least disturbed turns.
     """
     rows = []
     for name in names:
         row: dict[str, object] = {"form": name}
-        for column, value in (("time", found.kept_seconds), ("memory", partial(found.mb, PARTS[1]))):
+        for column, value in (("time", found.least_seconds), ("memory", partial(found.mb, PARTS[1]))):
             pairs = [(value(name, 2 * n), value(name, n)) for n in lengths if 2 * n in lengths]
             factors = [later / earlier for later, earlier in pairs if earlier > 0 and not math.isnan(later)]
             row[f"{column}, largest 2N / N"] = max(factors) if factors else "-"
-        row["longest N"] = max((n for n in lengths if not math.isnan(found.kept_seconds(name, n))), default="-")
+        row["longest N"] = max((n for n in lengths if not math.isnan(found.least_seconds(name, n))), default="-")
         rows.append(row)
     return rows
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from attnlab.learn.freed_memory import keep_freed_memory
 from attnlab.run import provenance
 
 CPU = torch.device("cpu")
@@ -41,8 +42,14 @@ def device_of(name: str) -> torch.device:
 
 
 def begin(threads: int, device: torch.device = CPU) -> dict[str, object]:
-    """Sets the number of threads and returns the environment, which every row of results carries."""
+    """Sets the number of threads and, as runs do, keeps freed memory on a CPU.
+
+    Returns:
+        the environment, which every row of results carries.
+    """
     torch.set_num_threads(threads)
+    if device.type == "cpu":
+        keep_freed_memory()
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"note: this machine is busy (load {load:.1f}); take the figures as rough", file=sys.stderr)

@@ -1,21 +1,13 @@
-"""Peak memory of a call, on the CPU and on a GPU, and glibc's allocator."""
+"""Peak memory of a call, on the CPU and on a GPU."""
 
-import contextlib
-import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import accumulate
 
 import torch
 from torch.autograd.profiler import profile
 
 from attnlab.learn import memory_use
-
-# Options of mallopt(3).
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
-_KEPT = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1}
-_DEFAULT = {_MMAP_THRESHOLD: 32 * 2**20, _TRIM_THRESHOLD: 64 * 2**20, _MMAP_MAX: 65_536}
-"""glibc raises both thresholds so far once tensors of 32 MiB have been freed"""
 
 # Otherwise the profiler reports to stderr that it starts and stops.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -58,24 +50,3 @@ def peak_of(run: Callable[[], object], device: torch.device) -> float:
     events = [event for event in found.kineto_results.events() if event.name() == "[memory]"]
     changes = (event.nbytes() for event in sorted(events, key=lambda event: event.start_ns()))
     return max(accumulate(changes, initial=0))
-
-
-@contextlib.contextmanager
-def memory_kept() -> Iterator[None]:
-    """Lets glibc keep freed memory for the next call; does nothing without glibc.
-
-    By default it gives back tensors from 32 MiB on, and fetching them page by page at every call can take longer than
-    what is computed with them: times jump at the length at which a form's tensors reach that size.
-    """
-    try:
-        set_option = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        yield
-        return
-    for option, value in _KEPT.items():
-        set_option(option, value)
-    try:
-        yield
-    finally:
-        for option, value in _DEFAULT.items():
-            set_option(option, value)

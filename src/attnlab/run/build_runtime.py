@@ -16,6 +16,7 @@ from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn import memory_use
 from attnlab.learn.compiled_step import FIRST_ON_A_GPU
+from attnlab.learn.freed_memory import keep_freed_memory
 from attnlab.nn.build_network import build_network
 from attnlab.nn.output_head import Network
 from attnlab.run.run_folder import RunError
@@ -54,6 +55,8 @@ def choose_device(
     torch.set_float32_matmul_precision("high" if on_gpu and tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = bool(on_gpu and tf32)
     _use_deterministic_kernels(bool(on_gpu and deterministic))
+    if not on_gpu:
+        keep_freed_memory()
     return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
 
 
