@@ -116,8 +116,8 @@ def choice(word: str, choices: Iterable[str], label: str) -> str:
     return f"{hint(nearest(word, choices))}; {label}: {offered(choices, word)}"
 
 
-def first_line(error: Exception) -> str:
-    """First line of the message of an error of Hydra or OmegaConf."""
+def first_line(error: BaseException) -> str:
+    """First line of the message of an error; of its cause, as Hydra and OmegaConf wrap errors."""
     message = str(error.__cause__ or error) or type(error).__name__
     return message.splitlines()[0]
 

@@ -4,6 +4,8 @@ import re
 
 import torch
 
+from attnlab.config.message_text import first_line
+
 NO_MEMORY = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
 """of CUDA, of torch on the CPU, of cuBLAS and cuDNN; errors of CUDA inside a library are plain RuntimeErrors"""
 TOO_LARGE = ("invalid configuration argument",)
@@ -24,9 +26,9 @@ def too_large(error: BaseException) -> str | None:
     """The sentence on what is too large, after its subject: why, and what helps; None for another error."""
     if not needs_less_at_once(error):
         return None
-    said = next(iter(str(error).splitlines()), type(error).__name__)
+    what = "does not fit into memory" if lacks_memory(error) else "is more than a kernel of the GPU takes"
     return (
-        f"{'does not fit into memory' if lacks_memory(error) else 'is more than a kernel of the GPU takes'} ({said}); "
+        f"{what} ({first_line(error)}); "
         "train.max_tokens=4096 takes each batch in pieces of so many tokens, with the same gradient; or make it "
         "smaller: train.batch_size, train.eval_batch_size, backbone.*, or the lengths and sizes of task.*"
     )

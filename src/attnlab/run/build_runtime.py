@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from attnlab.attention.base import TooLong
+from attnlab.config.message_text import first_line
 from attnlab.config.schema import Config, Paths
 from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.files.fetch import Folders
@@ -27,7 +28,6 @@ DEFAULT_THREADS = torch.get_num_threads()
 
 SHARE_OF_FREE = 0.25
 """of the free memory of a GPU; larger data stays on the CPU, since the network and other runs need the rest"""
-
 
 CUBLAS_WORKSPACES = (":4096:8", ":16:8")
 """values of CUBLAS_WORKSPACE_CONFIG with which cuBLAS is deterministic"""
@@ -96,13 +96,9 @@ def require_compilation(device: torch.device) -> None:
     except Exception as error:
         needs = "Triton and a C compiler" if device.type == "cuda" else "a C++ compiler (g++, or the one CXX names)"
         raise RunError(
-            f"trainer.compile=true, but torch cannot compile here ({_first_line(error)}); it needs {needs}: install "
+            f"trainer.compile=true, but torch cannot compile here ({first_line(error)}); it needs {needs}: install "
             "it, or write trainer.compile=false"
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def seed_everything(seed: int) -> None:

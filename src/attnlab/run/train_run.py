@@ -19,6 +19,7 @@ from attnlab.learn import memory_use
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.lightning_trainer import quiet_lightning
+from attnlab.learn.speed_notes import speed_notes
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
@@ -70,7 +71,9 @@ def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[
 def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest) -> dict[str, Any]:
     free_earlier_jobs()
     run = open_run(job, folder, open_runtime(job.typed), reporter, stop)
-    reporter.say(size_line(run.network, run.device))
+    size = len(run.prepared.subsets["train"])
+    for line in (size_line(run.network, run.device), *speed_notes(run.config.train, size, run.device)):
+        reporter.say(line)
     failed = True
     try:
         if run.step < steps_of(run.config.train):

@@ -14,6 +14,7 @@ from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackedModule
 from attnlab.launch.pack.pending_run import PendingRun, by_step, end_all, not_ended
 from attnlab.learn.objectives import objective_for
+from attnlab.learn.speed_notes import speed_notes
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter, TrainProgress
 from attnlab.run.build_runtime import seed_everything
@@ -105,6 +106,8 @@ class PackTrainer:
         if first.step >= max_steps:
             return
         self.reporter.say(f"each run has {size_line(first.network, first.device)}")
+        for note in speed_notes(self.config.train, len(self.runtime.prepared.subsets["train"]), first.device):
+            self.reporter.say(note)
         first.evaluator.try_longest()
         weights = [member.run.config.model.ortho.weight for member in members]
         networks = [member.run.network for member in members]

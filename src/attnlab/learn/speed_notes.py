@@ -1,0 +1,33 @@
+"""Notes at the start of a run on settings of speed that cannot do what they are for."""
+
+import torch
+
+from attnlab.config.schema import Train
+
+
+def speed_notes(train: Train, examples: int, device: torch.device) -> list[str]:
+    """One line for each setting that has no or less effect on this data and hardware.
+
+    Args:
+        examples: number of training examples.
+    """
+    notes = []
+    window = (train.bucket_window or 0) * train.batch_size
+    if window > examples:
+        notes.append(
+            f"note: train.bucket_window={train.bucket_window} x train.batch_size={train.batch_size} is more than the "
+            f"{examples:,} training examples; all of an epoch is sorted together"
+        )
+    if train.precision == "bf16-mixed" and device.type == "cpu" and not _computes_bfloat16():
+        notes.append(
+            "note: train.precision=bf16-mixed: this processor has no instructions for bfloat16, so a step is likely "
+            "slower than with 32-true"
+        )
+    return notes
+
+
+def _computes_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 numbers: AVX-512 BF16 or AMX; True where torch cannot tell."""
+    known = [getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
+    answers = [one() for one in known if one is not None]
+    return any(answers) or not answers
