@@ -1,8 +1,8 @@
 """Share of a run that is not its training steps: Lightning's loop, callbacks, recording, checkpoints, final test.
 
-Runs `train.py` in this process with hooks around every optimiser step. The step contains forward, backward, the check of
-the gradients and clipping, as Lightning calls them inside it. The run begins at its first step and ends with its result;
-imports and preparation of data come before.
+Runs `train.py` in this process with hooks around every optimiser step. The step contains forward, backward, the check
+of the gradients and clipping, as Lightning calls them inside it. The run begins at its first step and ends with its
+result; imports and preparation of data come before.
 
     python -m benchmarks.loop_share
     python -m benchmarks.loop_share experiment=quickstart train.max_steps=300

@@ -66,7 +66,7 @@ def test_no_training_step_needs_one(task: str) -> None:
             assert score_function(SPECS[task], 6)(networks[0], batch)
         stack = NetworkStack(networks, objective)
         losses, _ = stack.losses(
-            stack.flat, stack.buffers, type(batch), {k: torch.stack((v, v)) for k, v in vars(batch).items()}
+            stack.flat, stack.buffers, type(batch), {k: torch.stack((v, v)) for k, v in batch.tensors().items()}
         )
         losses.sum().backward()
     assert stack.flat.grad is not None

@@ -70,5 +70,5 @@ def test_position_tables_are_exact_to_float64() -> None:
 def test_rates_of_a_pack_are_exact_to_float64() -> None:
     networks = [network_of("vanilla", "scan", dropout=rate) for rate in (0.1, 0.3)]
     stack = NetworkStack(networks, objective_for(SPECS["scan"]))
-    rates = {name: value.tolist() for name, value in stack.buffers.items() if name.endswith(".rate")}
+    rates = {name: value.tolist() for name, value in stack.buffers.items() if name.endswith((".p", ".dropout"))}
     assert rates and all(value == [0.1, 0.3] for value in rates.values())

@@ -169,7 +169,7 @@ def test_what_a_gpu_refuses_is_a_sentence(error: str, said: str, capsys: pytest.
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["train.bucket_window=400"], "train.bucket_window=400 x train.batch_size=8 is more than the"),
+        (["train.bucket_window=4000"], "train.bucket_window=4000 x train.batch_size=8 is more than the"),
         (["train.precision=bf16-mixed"], "this processor has no instructions for bfloat16"),
     ],
 )

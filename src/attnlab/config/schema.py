@@ -75,7 +75,7 @@ class Optim:
     eps: Positive = 1e-8
     weight_decay: NonNegative = 0.0
     clip_norm: Positive | None = None
-    """largest allowed norm of all gradients together; null = no clipping"""
+    """limit of the norm of all gradients together; null = none"""
     clip_value: Positive | None = None
     """largest allowed magnitude of each gradient entry; null = no clipping"""
     schedule: Literal["constant", "one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt"] = "constant"

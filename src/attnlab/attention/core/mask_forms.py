@@ -48,7 +48,7 @@ def bias_of(keep: Tensor, dtype: torch.dtype) -> Tensor:
 
     def make(keep: Tensor) -> Tensor:
         unseen = ~keep & keep.any(-1, keepdim=True)
-        return torch.zeros(keep.shape, dtype=dtype, device=keep.device).masked_fill_(unseen, -torch.inf)
+        return torch.zeros((), dtype=dtype, device=keep.device).masked_fill(unseen, -torch.inf)
 
     return made_once(keep, ("bias", dtype), make)
 
@@ -59,5 +59,10 @@ def without_any_key(keep: Tensor) -> Tensor | None:
     On a GPU, under vmap and in a compiled step code must not branch on values: there the answer is the tensor.
     """
     blind = made_once(keep, "blind", lambda keep: ~keep.any(-1, keepdim=True))
-    readable = blind.device.type == "cpu" and not torch.compiler.is_compiling() and not is_batchedtensor(blind)
+    readable = (
+        type(blind) is Tensor
+        and blind.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and not is_batchedtensor(blind)
+    )
     return None if readable and not blind.any() else blind
