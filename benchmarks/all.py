@@ -29,6 +29,7 @@ SHORT = (
 )
 FULL = (
     "startup --seconds 60",
+    "loop_share",
     "sweep",
     "report_latency --seconds 60",
     "orthogonality_loss --seconds 30",
@@ -47,6 +48,7 @@ FULL = (
 # Options appended to the options of a line: every benchmark becomes quick and still measures everything.
 SMALLEST = {
     "startup": "--seconds 0 --jobs 2",
+    "loop_share": "experiment=quickstart train.max_steps=2",
     "sweep": "--jobs 2 --steps 1",
     "report_latency": "--seconds 0 --folders 5",
     "orthogonality_loss": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
