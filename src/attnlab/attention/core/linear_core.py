@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch._C._functorch import is_batchedtensor
 
 from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.mask_forms import factors_of
@@ -76,10 +77,16 @@ def causal_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: Sel
     # In place where no gradient needs the former values: with long sequences memory traffic takes most of the time.
     length = q.shape[2]
     if length <= chunk_size:
-        return (q @ k.transpose(-1, -2)).tril_() @ v
+        return _causal_scores(q, k) @ v
     q, k, v = (chunks(x, chunk_size) for x in (q, k, v))
-    out = (q @ sums_before(key_value_sum(k, v))).add_((q @ k.transpose(-1, -2)).tril_() @ v)
+    out = (q @ sums_before(key_value_sum(k, v))).add_(_causal_scores(q, k) @ v)
     return out.flatten(2, 3)[:, :, :length]
+
+
+def _causal_scores(q: Tensor, k: Tensor) -> Tensor:
+    """q k^T, 0 above the diagonal; in place, but under vmap, which would go member by member."""
+    scores = q @ k.transpose(-1, -2)
+    return scores.tril() if torch.compiler.is_compiling() or is_batchedtensor(scores) else scores.tril_()
 
 
 def chunks(x: Tensor, size: int) -> Tensor:
