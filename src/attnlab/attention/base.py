@@ -48,7 +48,7 @@ class State:
 
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> "State":
         """The state of some rows of the batch, in the order given."""
-        chosen: dict[str, Any] = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
+        chosen: Any = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
         return replace(self, **chosen)
 
 
@@ -71,6 +71,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     without importing the module, and refuses the rest:
 
     supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
+    cross_equals_self: cross-attention from the first positions over the whole sequence equals self-attention there, so
+        a last layer can leave out the others; read from the class alone, not from its bases (`core.first_positions`).
 
     Args:
         d_model, n_heads: model width E, and number of heads H, which divides it.
@@ -149,7 +151,9 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         Raises:
             NotImplementedError: the mechanism lacks this form. ValueError: inputs or a mask of another shape or type.
         """
-        self._require("cross" if memory is not None else "causal" if causal else "bidirectional")
+        form = "cross" if memory is not None else "causal" if causal else "bidirectional"
+        if not getattr(self, f"supports_{form}"):
+            raise NotImplementedError(f"{type(self).__name__} has no {form} form")
         x, source = queries_and_source(self.d_model, x, memory, mask)
         q, k, v = self.queries_keys_values(x, source)
         out = self.attend(q, k, v, mask, causal)
@@ -159,10 +163,6 @@ class Attention(nn.Module, ABC, Generic[StateT]):
             return self.project_output(out, x), x.new_zeros(())
         options = self.ortho_form, self.ortho_values
         return self.project_output(out, x), orthogonality_loss(self.value_heads(v), mask, *options)
-
-    def _require(self, form: str) -> None:
-        if not getattr(self, f"supports_{form}"):
-            raise NotImplementedError(f"{type(self).__name__} has no {form} form")
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N Q"]:
         """Projected queries, split into heads."""

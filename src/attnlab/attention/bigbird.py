@@ -25,7 +25,7 @@ from torch import Tensor
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.indexed_rows import rows_at
-from attnlab.attention.core.linear_core import chunks
+from attnlab.attention.core.linear_sums import chunks
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
 from attnlab.attention.core.tensor_types import (

@@ -53,6 +53,8 @@ class CompositionalAttention(CachedAttention):
         dropout: on the search weights, in training (the published code has none).
     """
 
+    cross_equals_self = True
+
     def __init__(
         self,
         d_model: int,

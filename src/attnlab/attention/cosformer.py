@@ -62,6 +62,7 @@ class CosFormer(FeatureMapAttention):
         TooLong: in forward and step with length_from=config, a real position beyond max_length.
     """
 
+    cross_equals_self = True
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {"length_from": {"batch": ["supports_step"]}}
 
     def __init__(

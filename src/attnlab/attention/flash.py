@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, State, StateT
-from attnlab.attention.core.linear_core import bidirectional_sums, chunks, key_value_sum
+from attnlab.attention.core.linear_sums import chunks, key_value_sum
 from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
 from attnlab.attention.core.softmax_core import CachedAttention, KeyValueState, kept
@@ -214,7 +214,7 @@ class Flash(GatedAttentionUnit[ChunkState]):
         (q, q_linear), (k, k_linear) = _pairs(q, 0), _pairs(k, 0)
         near = self._within(chunks(q, size), chunks(k, size), chunks(v, size), causal)
         if not causal:
-            return bidirectional_sums(q_linear, k_linear / self.chunk_size, v).add_(near.flatten(2, 3)[:, :, :length])
+            return (q_linear @ key_value_sum(k_linear / self.chunk_size, v)).add_(near.flatten(2, 3)[:, :, :length])
         sums = sums_before(key_value_sum(chunks(k_linear / self.chunk_size, size), chunks(v, size)))
         return (chunks(q_linear, size) @ sums).add_(near).flatten(2, 3)[:, :, :length]
 

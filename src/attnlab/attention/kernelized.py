@@ -31,6 +31,8 @@ class KernelizedAttention(CachedAttention):
         dropout: on the weights, in training.
     """
 
+    cross_equals_self = True
+
     def __init__(
         self,
         d_model: int,

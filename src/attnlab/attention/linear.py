@@ -28,6 +28,8 @@ class LinearAttention(FeatureMapAttention):
         scale_queries: multiply queries by 1/sqrt(D) before phi.
     """
 
+    cross_equals_self = True
+
     def __init__(
         self,
         d_model: int,

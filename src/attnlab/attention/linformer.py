@@ -46,6 +46,7 @@ class Linformer(Attention[KeyValueState]):
             a buffer (Skyformer's code).
     """
 
+    cross_equals_self = True
     supports_causal = False
     supports_step = True
 

@@ -99,6 +99,8 @@ class Performer(FeatureMapAttention):
         ValueError: key_stabilizer=sequence with the relu kernel, which has no exponents.
     """
 
+    cross_equals_self = True
+
     # In the causal form every key would depend on later keys.
     limits: ClassVar = {"key_stabilizer": {"sequence": ["supports_causal"]}}
 

@@ -34,6 +34,7 @@ class SoftmaxAttention(CachedAttention):
     """
 
     supports_relative_positions = True
+    cross_equals_self = True
 
     def __init__(
         self,

@@ -28,9 +28,9 @@ from attnlab.attention.core.linear_core import (
     FEATURE_MAPS,
     FeatureMap,
     FeatureMapAttention,
-    chunks,
     mask_keys,
 )
+from attnlab.attention.core.linear_sums import chunks
 from attnlab.attention.core.score_position import Lrpe
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
@@ -78,6 +78,8 @@ class NormAttention(FeatureMapAttention):
         lrpe: positional encoding of the features (attnlab.attention.core.score_position).
         chunk_size: as in FeatureMapAttention.
     """
+
+    cross_equals_self = True
 
     def __init__(
         self,

@@ -105,7 +105,9 @@ class TrainingModule(StepModule):
 
     def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
         objective, weight = objective_for(spec), config.model.ortho.weight
-        super().__init__(config, spec, objective, list(network.parameters()), weight if weight > 0 else None)
+        # Kept: to collect them from the modules takes a percent of a small step.
+        self.weights = list(network.parameters())
+        super().__init__(config, spec, objective, self.weights, weight if weight > 0 else None)
         self.network, self.objective = network, objective
         self.check_losses: Callable[[], None] = self.check_own_losses
         self._latest: Mapping[str, Tensor | float] = self.metrics
@@ -126,7 +128,11 @@ class TrainingModule(StepModule):
         return over_pieces(partial(self.objective, self.network), pieces, [piece.counts.sum() for piece in pieces])
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
-        optimizer.zero_grad(set_to_none=self._own_gradients is None)
+        if self._own_gradients is not None:
+            optimizer.zero_grad(set_to_none=False)
+        for weight in self.weights if self._own_gradients is None else ():
+            # as `zero_grad` does, in a tenth of its time
+            weight.grad = None
 
     def check_own_losses(self) -> None:
         """Check the losses that were not checked yet; a pack checks the losses of its runs itself (`check_losses`).
@@ -159,11 +165,11 @@ class TrainingModule(StepModule):
         """Clips single gradients, then the norm of all gradients; without a limit the norm is only measured."""
         limit, largest = self.config.optim.clip_norm, self.config.optim.clip_value
         if largest is not None:
-            nn.utils.clip_grad_value_(self.network.parameters(), largest)
+            nn.utils.clip_grad_value_(self.weights, largest)
         if limit is None:
-            norm = nn.utils.get_total_norm([p.grad for p in self.network.parameters() if p.grad is not None])
+            norm = nn.utils.get_total_norm([p.grad for p in self.weights if p.grad is not None])
         else:
-            norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit)
+            norm = nn.utils.clip_grad_norm_(self.weights, limit)
         self.metrics["train/gradient_norm"] = norm.detach()
         self.metrics["train/lr"] = optimizer.param_groups[0]["lr"]
 

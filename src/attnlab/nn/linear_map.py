@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from attnlab.nn.direct_function import DirectFunction
+
 FEWEST_PRODUCTS = 2**22
 """multiplications from which oneDNN pays; it needs some 20 microseconds before it begins"""
 
@@ -85,7 +87,7 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-class _OneDnnLinear(torch.autograd.Function):
+class _OneDnnLinear(DirectFunction):
     """A linear map by oneDNN, whose operator in torch has no gradient of its own."""
 
     @staticmethod

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
+from attnlab.attention.core.first_positions import computed_alone
 from attnlab.config.schema import Backbone
 from attnlab.nn.dropout import Dropout
 from attnlab.nn.linear_map import LinearMap
@@ -54,10 +55,16 @@ class Residual(nn.Module):
         self.norm, self.pre = make_norm(backbone.layer_norm, backbone.d_model), backbone.norm_placement == "pre"
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, part: Callable[[Tensor], tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
-        """The new x, and the second result of the part (a penalty or a state)."""
+    def forward(
+        self, x: Tensor, part: Callable[[Tensor], tuple[Tensor, Any]], needed: int | None = None
+    ) -> tuple[Tensor, Any]:
+        """The new x, and the second result of the part (a penalty or a state).
+
+        Args:
+            needed: number of first positions of x that the part returns; None = all.
+        """
         out, rest = part(self.norm(x) if self.pre else x)
-        x = x + self.dropout(out)
+        x = x[:, :needed] + self.dropout(out)
         return (x if self.pre else self.norm(x)), rest
 
 
@@ -134,10 +141,14 @@ class Layer(nn.Module):
         """The new x, and the penalties of the attentions that have one.
 
         Args:
-            needed: only the first positions are read later; the feed-forward part leaves out the others.
+            needed: only so many first positions are read later; the others are left out where possible.
         """
-        x, penalty = self.around_attention(x, lambda y: self.attention(y, None, mask, causal))
-        penalties = [penalty] if self.attention.orthogonality else []
+        attention = self.attention
+        if needed is not None and not causal and computed_alone(attention):
+            x, penalty = self.around_attention(x, lambda y: attention(y[:, :needed], y, mask, False), needed)
+        else:
+            x, penalty = self.around_attention(x, lambda y: attention(y, None, mask, causal))
+        penalties = [penalty] if attention.orthogonality else []
         cross = self.cross
         if cross is not None:
             x, penalty = self.around_cross(x, lambda y: cross(y, memory, memory_mask, False))

@@ -2,25 +2,25 @@
 
     out_i = phi(q_i) S_i / (phi(q_i) z_i + eps),   S_i = sum_j phi(k_j) v_j^T,   z_i = sum_j phi(k_j)
 
-with j over all keys (bidirectional, cross) or j <= i (causal). The denominator is computed as one more column of v.
-Cost O(N F D); the causal form works in chunks: a full matrix within a chunk, running sums before it; incremental
-decoding keeps the sums, so every step has the same cost. Sums are at least in float32 (`full_precision`).
+with j over all keys (bidirectional, cross) or j <= i (causal); `linear_sums` computes them. Incremental decoding keeps
+the sums, with the denominator as one more column of v, so every step has the same cost. Sums are at least in float32
+(`full_precision`).
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
-from torch._C._functorch import is_batchedtensor
 
 from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.core.linear_sums import bidirectional_sums, causal_sums, key_value_sum, with_ones
 from attnlab.attention.core.mask_forms import factors_of
-from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import (
@@ -31,7 +31,6 @@ from attnlab.attention.core.tensor_types import (
     Memory,
     Queries,
     ScoreHook,
-    SelfValues,
     Values,
 )
 from attnlab.config.schema import Count, NonNegative, Normalization
@@ -54,45 +53,6 @@ FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
 def mask_keys(k: Float[Tensor, "B H M F"], mask: KeyMask | None) -> Float[Tensor, "B H M F"]:
     """Features of keys, 0 at padding: masked after the feature map, because phi(0) is not 0."""
     return k if mask is None else k * factors_of(mask, k.dtype)
-
-
-def with_ones(v: Float[Tensor, "B H M D"]) -> Float[Tensor, "B H M D+1"]:
-    """Values with a column of ones, whose weighted sum is the denominator."""
-    return F.pad(v, (0, 1), value=1.0)
-
-
-def key_value_sum(k: Float[Tensor, "*rest M F"], v: Float[Tensor, "*rest M C"]) -> Float[Tensor, "*rest F C"]:
-    """S = sum over keys of phi(k_j) v_j^T, of whole sequences or of every chunk."""
-    # As the transpose of V^T K: so the gradient of k has its memory in order, and the maps before it pass over it fast.
-    return (v.transpose(-1, -2) @ k).transpose(-1, -2)
-
-
-def bidirectional_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H M F"], v: Values) -> Attended:
-    """Every query against all keys: two matrix products."""
-    return q @ key_value_sum(k, v)
-
-
-def causal_sums(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: SelfValues, chunk_size: int) -> Attended:
-    """Query i against keys up to i, in chunks of `chunk_size` positions."""
-    # In place where no gradient needs the former values: with long sequences memory traffic takes most of the time.
-    length = q.shape[2]
-    if length <= chunk_size:
-        return _causal_scores(q, k) @ v
-    q, k, v = (chunks(x, chunk_size) for x in (q, k, v))
-    out = (q @ sums_before(key_value_sum(k, v))).add_(_causal_scores(q, k) @ v)
-    return out.flatten(2, 3)[:, :, :length]
-
-
-def _causal_scores(q: Tensor, k: Tensor) -> Tensor:
-    """q k^T, 0 above the diagonal; in place, but under vmap, which would go member by member."""
-    scores = q @ k.transpose(-1, -2)
-    return scores.tril() if torch.compiler.is_compiling() or is_batchedtensor(scores) else scores.tril_()
-
-
-def chunks(x: Tensor, size: int) -> Tensor:
-    """[B, H, N, C] as [B, H, N / size, size, C], padded with zeros, which change no sum; a view without padding."""
-    x = F.pad(x, (0, 0, 0, -x.shape[2] % size)) if x.shape[2] % size else x
-    return x.unflatten(2, (-1, size))
 
 
 @dataclass(frozen=True)
@@ -192,11 +152,9 @@ class FeatureMapAttention(Attention[LinearState]):
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
             q, k = self.features(q, k, mask)
-            if causal:
-                out = self._divided(causal_sums(q, k, self._summed(v), self.chunk_size), q)
-            else:
-                out = bidirectional_sums(q, k, v)
-                out = out * self.divisor(q @ k.sum(2)[..., None], q).reciprocal() if self.denominator else out
+            sums = partial(causal_sums, chunk_size=self.chunk_size) if causal else bidirectional_sums
+            out, total = sums(q, k, v, total=self.denominator)
+            out = out if total is None else out * self.divisor(total, q).reciprocal()
             return self.cast_output(out, dtype)
 
     def weights(

@@ -40,10 +40,12 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.linalg import vecdot
 
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import SelfMask
 from attnlab.config.schema import OrthoForm, OrthoValues
+from attnlab.nn.direct_function import DirectFunction
 
 # Added to squared lengths; keeps gradients finite at zero vectors.
 EPS = 1e-12
@@ -64,8 +66,8 @@ def orthogonality_loss(
         values: per_head, or full_width: the heads of a position as one vector.
     """
     with full_precision(v if values == "per_head" else _joined(v)) as (v,):
-        keep = v.new_ones(v.shape[0], 1, v.shape[2]) if mask is None else mask[:, None].to(v.dtype)
-        lengths = keep.sum((1, 2))
+        keep = None if mask is None else mask[:, None].to(v.dtype)
+        lengths = v.shape[2] if keep is None else keep.sum((1, 2))
         if form in ("unnormalized", "unnormalized_unsquared"):
             per_head = _distance_from_identity(v, mask, lengths)
         elif form == "absolute_cosine":
@@ -74,10 +76,19 @@ def orthogonality_loss(
             per_head = squared_cosines(v, keep)
         if form in ("frobenius_unsquared", "unnormalized_unsquared"):
             per_head = _root(per_head)
-        per_sample, counted = per_head.mean(-1), (lengths > 1).to(v.dtype)
-        if form in (None, "absolute_cosine"):
-            per_sample = per_sample / (lengths * (lengths - 1)).clamp(min=1)
-        return (per_sample * counted).sum() / counted.sum().clamp(min=1)
+        return _mean_over_sequences(per_head, lengths, over_pairs=form in (None, "absolute_cosine"))
+
+
+def _mean_over_sequences(per_head: Float[Tensor, "B H"], lengths: int | Tensor, over_pairs: bool) -> Tensor:
+    """Mean over heads and over sequences of at least two tokens; `lengths` (B) or one length of all."""
+    per_sample = per_head.mean(-1)
+    if isinstance(lengths, int):
+        # the same as below, in numbers that need no tensors
+        per_sample = per_sample / max(lengths * (lengths - 1), 1) if over_pairs else per_sample
+        return per_sample.sum() / max(len(per_sample), 1) * float(lengths > 1)
+    per_sample = per_sample / (lengths * (lengths - 1)).clamp(min=1) if over_pairs else per_sample
+    counted = (lengths > 1).to(per_head.dtype)
+    return (per_sample * counted).sum() / counted.sum().clamp(min=1)
 
 
 def _joined(v: Float[Tensor, "B H N D"]) -> Float[Tensor, "B 1 N HD"]:
@@ -91,11 +102,11 @@ def _root(x: Tensor) -> Tensor:
     return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
 
 
-def squared_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"]) -> Float[Tensor, "B H"]:
+def squared_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"] | None) -> Float[Tensor, "B H"]:
     """cos(v_i, v_j)^2 of all pairs of different real positions, summed.
 
     Args:
-        keep: 1 at real positions, 0 at padding.
+        keep: 1 at real positions, 0 at padding; None = no padding.
     """
     # Heads lie between positions in memory: one copy here instead of one in every matrix product.
     v = v.contiguous()
@@ -105,7 +116,7 @@ def squared_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"]) -
     return _SquaredCosines.apply(v, keep)[0]
 
 
-class _SquaredCosines(torch.autograd.Function):
+class _SquaredCosines(DirectFunction):
     """The sum over pairs with an explicit gradient: half the time of autograd.
 
     With G = V V^T and s_i = keep_i / (|v_i|^2 + eps), with eps for zero vectors, the sum is over i != j of
@@ -124,24 +135,24 @@ class _SquaredCosines(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(v: Tensor, keep: Tensor) -> tuple[Tensor, ...]:
+    def forward(v: Tensor, keep: Tensor | None) -> tuple[Tensor, ...]:
         """The sum per head, and the tensors that the gradient needs in addition to v."""
         if v.shape[-2] > v.shape[-1]:
-            squared = torch.linalg.vector_norm(v, dim=-1).square()
-            scale = keep / (squared + EPS)
+            squared = vecdot(v, v)
+            scale = _inverse(squared, keep)
             gram, own = v.transpose(-1, -2) @ (v * scale[..., None]), scale * squared
-            return gram.square().sum((-1, -2)) - own.square().sum(-1), gram, scale, own
+            return vecdot(gram.flatten(-2), gram.flatten(-2)) - vecdot(own, own), gram, scale, own
         gram = v @ v.transpose(-1, -2)
         diagonal = gram.diagonal(dim1=-2, dim2=-1)
-        scale = keep / (diagonal + EPS)
+        scale = _inverse(diagonal, keep)
         # Set to zero rather than subtracted later: the remaining sum may be far smaller.
         diagonal.zero_()
         weights = gram * scale[..., None, :] * scale[..., None]
-        rows = (weights * gram).sum(-1)
+        rows = vecdot(weights, gram)
         return rows.sum(-1), weights, scale, rows
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None], output: tuple[Tensor, ...]) -> None:
         ctx.save_for_backward(inputs[0], *output[1:])
         ctx.mark_non_differentiable(*output[1:])
 
@@ -153,23 +164,29 @@ class _SquaredCosines(torch.autograd.Function):
             matrix = matrix * factor[..., None]
             if v.shape[-2] > v.shape[-1]:
                 out = v @ matrix
-                along = scale * (out * v).sum(-1) + factor * sums * (1 - sums)
+                along = scale * vecdot(out, v) + factor * sums * (1 - sums)
                 return torch.addcmul(out, v, along[..., None], value=-1).mul_(scale[..., None]), None
             matrix.diagonal(dim1=-2, dim2=-1).copy_(-factor * scale * sums)
             return matrix @ v, None
 
 
-def _absolute_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"]) -> Float[Tensor, "B H"]:
+def _inverse(squared: Tensor, keep: Tensor | None) -> Tensor:
+    """The inverse of squared lengths; 0 at padding."""
+    return (squared + EPS).reciprocal_() if keep is None else keep / (squared + EPS)
+
+
+def _absolute_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"] | None) -> Float[Tensor, "B H"]:
     """|cos(v_i, v_j)| of all pairs of different real positions, summed."""
     squared = v.square().sum(-1)
-    scale = (squared + EPS).rsqrt() * keep
+    scale = (squared + EPS).rsqrt()
+    scale = scale if keep is None else scale * keep
     unit = v * scale[..., None]
     # The length of a row is subtracted rather than 1: a zero vector contributes nothing to the first sum either.
     return (unit @ unit.transpose(-1, -2)).abs().sum((-1, -2)) - (squared * scale.square()).sum(-1)
 
 
 def _distance_from_identity(
-    v: Float[Tensor, "B H N D"], mask: SelfMask | None, lengths: Float[Tensor, " B"]
+    v: Float[Tensor, "B H N D"], mask: SelfMask | None, lengths: int | Tensor
 ) -> Float[Tensor, "B H"]:
     """|V V^T - I|_F^2 = |V V^T|_F^2 - 2 |V|_F^2 + n over real positions."""
     if mask is not None:
@@ -177,4 +194,8 @@ def _distance_from_identity(
     flipped = v.transpose(-1, -2)
     # V V^T and V^T V have the same Frobenius norm.
     gram = v @ flipped if v.shape[2] <= v.shape[3] else flipped @ v
-    return gram.square().sum((-1, -2)) - 2 * v.square().sum((-1, -2)) + lengths[:, None]
+    return (
+        gram.square().sum((-1, -2))
+        - 2 * v.square().sum((-1, -2))
+        + (lengths if isinstance(lengths, int) else lengths[:, None])
+    )

@@ -8,11 +8,13 @@ normalisation of keys has an effect. RMS has a trainable gain (one for queries, 
 and L2 have no parameters (section 6.2.3).
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from attnlab.nn.direct_function import DirectFunction
 
 EPS = 1e-6
 
@@ -37,5 +39,27 @@ class HeadNorm(nn.Module):
             case "l1":
                 return x / (x.abs().sum(-1, keepdim=True) + EPS)
             case "l2":
-                return x * (x.square().sum(-1, keepdim=True) + EPS**2).rsqrt()
+                # The compiler fuses passes by itself, and does not support autograd functions under vmap.
+                return _UnitLength.forward(x)[0] if torch.compiler.is_compiling() else _UnitLength.apply(x)[0]
         return x
+
+
+class _UnitLength(DirectFunction):
+    """y = x r with r = 1 / sqrt(sum x^2 + eps^2), with an explicit gradient, in fewer passes: (g - y (g . y)) r."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> tuple[Tensor, Tensor]:
+        inverse = (torch.linalg.vecdot(x, x)[..., None] + EPS**2).rsqrt()
+        return x * inverse, inverse
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*output)
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
+        y, inverse = ctx.saved_tensors
+        return torch.addcmul(grad, y, torch.linalg.vecdot(grad, y)[..., None], value=-1).mul_(inverse)

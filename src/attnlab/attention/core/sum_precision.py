@@ -1,7 +1,7 @@
 """Precision of sums: at least float32, also under autocast."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,10 @@ from torch.func import functional_call
 @contextmanager
 def full_precision(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Autocast off, and half-precision tensors in float32: long sums lose too many digits in half precision."""
-    with torch.autocast(device_type=tensors[0].device.type, enabled=False):
+    kind = tensors[0].device.type
+    # Entering autocast takes as long as a small operation.
+    off = torch.autocast(device_type=kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+    with off:
         yield tuple(t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors)
 
 

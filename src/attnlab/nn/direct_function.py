@@ -1,0 +1,20 @@
+"""Autograd functions with positional arguments, called without torch's look-up of their signature."""
+
+from typing import Any
+
+import torch
+
+
+class DirectFunction(torch.autograd.Function):
+    """An autograd function with `setup_context`, all of whose arguments are given, by position.
+
+    For such a function torch inspects the signature of `forward` at every call, to fill in defaults. In a small step on
+    a CPU that takes 1 % of the time.
+    """
+
+    @classmethod
+    def apply(cls, *given: Any) -> Any:
+        """As `torch.autograd.Function.apply`."""
+        if torch._C._are_functorch_transforms_active():
+            return super().apply(*given)
+        return super(torch.autograd.Function, cls).apply(*given)  # type: ignore[misc]
