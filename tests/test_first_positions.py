@@ -31,9 +31,8 @@ def test_cross_attention_from_the_first_positions_equals_self_attention(case: Ca
 
 
 def test_every_mechanism_with_both_forms_declares_it() -> None:
-    both = [
-        case for case in cases().values() if case.mechanism.supports_cross and case.mechanism.supports_bidirectional
-    ]
+    of_all = list(cases().values())
+    both = [case for case in of_all if case.mechanism.supports_cross and case.mechanism.supports_bidirectional]
     assert len(both) > 20
     assert [case.path for case in both if not declares(case)] == []
     assert not any(declares(case) for case in of_all if case not in both)

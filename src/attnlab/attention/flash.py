@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, State, StateT
 from attnlab.attention.core.linear_sums import chunks, key_value_sum
+from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.score_position import DistanceBias, make_distance_bias, rotated_halves
 from attnlab.attention.core.softmax_core import CachedAttention, KeyValueState, kept
@@ -197,12 +198,7 @@ class Flash(GatedAttentionUnit[ChunkState]):
     supports_step = True
 
     def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        *,
-        chunk_size: Count = 64,
-        **options: Unpack[GatedAttentionOptions],
+        self, d_model: int, n_heads: int, *, chunk_size: Count = 64, **options: Unpack[GatedAttentionOptions]
     ) -> None:
         super().__init__(d_model, **options, n_pairs=2, reach=chunk_size)
         self.chunk_size = chunk_size
@@ -210,7 +206,7 @@ class Flash(GatedAttentionUnit[ChunkState]):
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         # Zero values remove padded keys from both parts. Sums are added in place: no gradient needs them.
         length, size = v.shape[2], min(self.chunk_size, v.shape[2])
-        v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
+        v = zero_at_padding(v, mask)
         (q, q_linear), (k, k_linear) = _pairs(q, 0), _pairs(k, 0)
         near = self._within(chunks(q, size), chunks(k, size), chunks(v, size), causal)
         if not causal:

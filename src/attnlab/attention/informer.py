@@ -29,6 +29,7 @@ from torch import Tensor
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.indexed_rows import rows_at
+from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
@@ -98,7 +99,7 @@ class Informer(Attention):
         active = torch.arange(most, device=q.device) < counts[:, None]
         rows = torch.where(active[:, None, :, None], attended, average)
         out = average.expand_as(v).scatter(2, chosen.expand_as(rows), rows)
-        return out if mask is None else out.masked_fill(~mask[:, None, :, None], 0.0)
+        return zero_at_padding(out, mask)
 
     def counts(self, lengths: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
         """Number of sampled keys, and of chosen queries, in sequences of these lengths."""
@@ -133,5 +134,5 @@ def _mean(v: SelfValues, mask: SelfMask | None, lengths: Int[Tensor, " B"]) -> F
     """Mean of the values of real positions; zeros without any."""
     dtype = v.dtype
     with full_precision(v) as (v,):
-        v = v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
+        v = zero_at_padding(v, mask)
         return (v.sum(2, keepdim=True) / lengths.clamp(min=1)[:, None, None, None]).to(dtype)

@@ -23,6 +23,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, TooLong
+from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.softmax_core import KeyValueState, fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, KeyMask, Keys, Memory, Queries, Values
@@ -92,8 +93,7 @@ class Linformer(Attention[KeyValueState]):
         """
         length, dtype = k.shape[2], v.dtype
         self._check_length(length, mask)
-        if mask is not None:
-            k, v = (x.masked_fill(~mask[:, None, :, None], 0.0) for x in (k, v))
+        k, v = zero_at_padding(k, mask), zero_at_padding(v, mask)
         f_proj = self.e_proj if self.f_proj is None else self.f_proj
         with full_precision(k, v, self.e_proj, f_proj) as (k, v, e, f):
             k, v = k[:, :, : self.max_length], v[:, :, : self.max_length]

@@ -41,6 +41,7 @@ from torch import Tensor
 
 from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions, LinearState
+from attnlab.attention.core.mask_forms import padded_heads_of
 from attnlab.attention.core.tensor_types import KeyMask, Keys, Memory, Queries
 from attnlab.config.schema import Count, NonNegative
 
@@ -158,7 +159,7 @@ class Performer(FeatureMapAttention):
             largest = MAX_EXPONENT - self._half_log_features
             # In place: no gradient needs the former values. hardtanh is clamp, with a gradient in one pass.
             return self._exponential(F.hardtanh_(projected.add_(self._row_exponent(k)), -math.inf, largest))
-        padding = None if mask is None else ~mask[:, None, :, None]
+        padding = None if mask is None else padded_heads_of(mask)
         lowest = torch.finfo(projected.dtype).min
         real = projected if padding is None else projected.masked_fill(padding, lowest)
         exponents = projected + (self._row_exponent(k) - self._shift(real, (-2, -1)))

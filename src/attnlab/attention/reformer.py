@@ -30,6 +30,7 @@ from torch import Tensor
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.indexed_rows import rows_at
+from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.real_lengths import real_lengths
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
@@ -109,7 +110,7 @@ class Reformer(Attention):
             lengths = real_lengths(q, mask)
             one_chunk = q.shape[2] <= self.chunk_size
             out = self._in_full(q, unit(k), v, lengths) if one_chunk else self._in_rounds(q, unit(k), v, mask, lengths)
-            return (out if mask is None else out.masked_fill(~mask[:, None, :, None], 0.0)).to(dtype)
+            return zero_at_padding(out, mask).to(dtype)
 
     def _in_full(self, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
         """Attention in a single chunk, whose order does not matter."""

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
-from torch._C._functorch import is_batchedtensor
 
+from attnlab.attention.core.mask_forms import compiled_or_mapped
 from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.tensor_types import Attended, SelfValues, Values
 
@@ -56,7 +56,7 @@ def causal_sums(
 def _causal_scores(q: Tensor, k: Tensor) -> Tensor:
     """q k^T, 0 above the diagonal; in place, but under vmap, which would go member by member."""
     scores = q @ k.transpose(-1, -2)
-    return scores.tril() if torch.compiler.is_compiling() or is_batchedtensor(scores) else scores.tril_()
+    return scores.tril() if compiled_or_mapped(scores) else scores.tril_()
 
 
 def chunks(x: Tensor, size: int) -> Tensor:

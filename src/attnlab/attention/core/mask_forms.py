@@ -33,6 +33,16 @@ def padding_of(mask: Tensor) -> Tensor:
     return made_once(mask, "padding", lambda mask: ~mask[:, :, None])
 
 
+def padded_heads_of(mask: Tensor) -> Tensor:
+    """[B, 1, M, 1], True at padding: for tensors that are split into heads."""
+    return made_once(mask, "padded heads", lambda mask: ~mask[:, None, :, None])
+
+
+def zero_at_padding(x: Tensor, mask: Tensor | None) -> Tensor:
+    """x [B, H, M, C] with zeros at padding."""
+    return x if mask is None else x.masked_fill(padded_heads_of(mask), 0.0)
+
+
 def keys_of(mask: Tensor) -> Tensor:
     """[B, 1, 1, M], True at keys that may be seen."""
     return made_once(mask, "keys", lambda mask: mask[:, None, None, :])
@@ -59,10 +69,10 @@ def without_any_key(keep: Tensor) -> Tensor | None:
     On a GPU, under vmap and in a compiled step code must not branch on values: there the answer is the tensor.
     """
     blind = made_once(keep, "blind", lambda keep: ~keep.any(-1, keepdim=True))
-    readable = (
-        type(blind) is Tensor
-        and blind.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-        and not is_batchedtensor(blind)
-    )
+    readable = type(blind) is Tensor and blind.device.type == "cpu" and not compiled_or_mapped(blind)
     return None if readable and not blind.any() else blind
+
+
+def compiled_or_mapped(x: Tensor) -> bool:
+    """Whether a step is being compiled, or x stands for the members of a vmap."""
+    return torch.compiler.is_compiling() or is_batchedtensor(x)

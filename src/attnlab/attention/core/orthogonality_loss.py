@@ -42,6 +42,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vecdot
 
+from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import SelfMask
 from attnlab.config.schema import OrthoForm, OrthoValues
@@ -189,8 +190,7 @@ def _distance_from_identity(
     v: Float[Tensor, "B H N D"], mask: SelfMask | None, lengths: int | Tensor
 ) -> Float[Tensor, "B H"]:
     """|V V^T - I|_F^2 = |V V^T|_F^2 - 2 |V|_F^2 + n over real positions."""
-    if mask is not None:
-        v = v.masked_fill(~mask[:, None, :, None], 0.0)
+    v = zero_at_padding(v, mask)
     flipped = v.transpose(-1, -2)
     # V V^T and V^T V have the same Frobenius norm.
     gram = v @ flipped if v.shape[2] <= v.shape[3] else flipped @ v
