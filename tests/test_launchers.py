@@ -22,9 +22,9 @@ from attnlab.launch import console_summary
 from attnlab.launch import run_jobs as jobs_module
 from attnlab.launch.run_jobs import Jobs
 from attnlab.launch.train_cli import flag_value, train_main
-from attnlab.launch.usable_cores import usable_cores
 from attnlab.launch.worker_process import Worker
 from attnlab.learn.training_progress import Reporter
+from attnlab.learn.usable_cores import usable_cores
 
 Calls = list[tuple[str, list[tuple[str, int]]]]
 

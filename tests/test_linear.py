@@ -111,3 +111,11 @@ def test_equals_fast_transformers() -> None:
     mask = masks(given["key_lengths"].tolist(), given["k"].shape[2])
     out = attention.attend(given["q"], given["k"], given["v"], mask, False)
     assert_golden(out, given)
+
+
+def test_a_second_derivative_of_the_l2_norm_is_refused() -> None:
+    """Its explicit gradient is not differentiable: a wrong number must not come out of it."""
+    x = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(HeadNorm("l2", 4)(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        gradient.sum().backward()

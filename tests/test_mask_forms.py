@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 import torch
-from support.model_cases import network_of
+from support.model_cases import distinct_for, network_of
 from support.tensors import masks
 from torch import Tensor
 from torch.func import vmap
@@ -44,6 +44,20 @@ def test_forms_die_with_their_mask_and_stay_out_of_inference_mode() -> None:
     assert not made_once(mask, "negative", lambda mask: ~mask).is_inference()
     assert len(mask_forms._made) == before + 1
     del mask
+    gc.collect()
+    assert len(mask_forms._made) == before
+
+
+@pytest.mark.parametrize("model", distinct_for("lra_listops"))
+def test_a_pass_through_a_network_keeps_no_mask(model: str) -> None:
+    """A form that is a view of its mask would keep it alive, and memory would grow with every batch."""
+    network = network_of(model, "lra_listops").train()
+    gc.collect()
+    before = len(mask_forms._made)
+    for _ in range(3):
+        out, penalty = network(torch.randint(7, (3, 5)), masks([5, 2, 3], 5))
+        (out.sum() + penalty).backward()
+        del out, penalty
     gc.collect()
     assert len(mask_forms._made) == before
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_options import DEFAULT
-from attnlab.launch.usable_cores import usable_cores
+from attnlab.learn.usable_cores import usable_cores
 
 
 @dataclass(frozen=True)

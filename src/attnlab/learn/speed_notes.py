@@ -2,16 +2,17 @@
 
 import torch
 
-from attnlab.config.schema import Train
+from attnlab.config.schema import Config
+from attnlab.learn.usable_cores import usable_cores
 
 
-def speed_notes(train: Train, examples: int, device: torch.device) -> list[str]:
+def speed_notes(config: Config, examples: int, device: torch.device) -> list[str]:
     """One line for each setting that has no or less effect on this data and hardware.
 
     Args:
         examples: number of training examples.
     """
-    notes = []
+    notes, train, cores = [], config.train, usable_cores()
     window = (train.bucket_window or 0) * train.batch_size
     if window > examples:
         notes.append(
@@ -23,6 +24,13 @@ def speed_notes(train: Train, examples: int, device: torch.device) -> list[str]:
             "note: train.precision=bf16-mixed: this processor has no instructions for bfloat16, so a step is likely "
             "slower than with 32-true"
         )
+    for name in ("threads", "workers"):
+        wanted = getattr(config.trainer, name) or 0
+        if wanted > cores:
+            notes.append(
+                f"note: trainer.{name}={wanted} is more than the {cores} {'core' if cores == 1 else 'cores'} that this "
+                "process may use; they wait for each other"
+            )
     return notes
 
 

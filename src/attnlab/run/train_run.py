@@ -72,7 +72,7 @@ def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequ
     free_earlier_jobs()
     run = open_run(job, folder, open_runtime(job.typed), reporter, stop)
     size = len(run.prepared.subsets["train"])
-    for line in (size_line(run.network, run.device), *speed_notes(run.config.train, size, run.device)):
+    for line in (size_line(run.network, run.device), *speed_notes(run.config, size, run.device)):
         reporter.say(line)
     failed = True
     try:

@@ -16,6 +16,7 @@ def made_once(mask: Tensor, name: object, make: Callable[[Tensor], Tensor]) -> T
 
     Args:
         name: of the form; forms in different number formats have different names.
+        make: returns a new tensor, no view of the mask.
     """
     if torch.compiler.is_compiling() or torch.is_inference_mode_enabled() or mask.is_inference():
         # The compiler finds equal operations by itself; what inference mode makes, training cannot use.
@@ -45,7 +46,8 @@ def zero_at_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
 def keys_of(mask: Tensor) -> Tensor:
     """[B, 1, 1, M], True at keys that may be seen."""
-    return made_once(mask, "keys", lambda mask: mask[:, None, None, :])
+    # Copied: a view holds its mask, and kept as a form of it would keep it alive for ever.
+    return made_once(mask, "keys", lambda mask: mask[:, None, None, :].clone())
 
 
 def factors_of(mask: Tensor, dtype: torch.dtype) -> Tensor:

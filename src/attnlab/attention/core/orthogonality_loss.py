@@ -40,6 +40,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.linalg import vecdot
 
 from attnlab.attention.core.mask_forms import zero_at_padding
@@ -118,7 +119,7 @@ def squared_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"] | 
 
 
 class _SquaredCosines(DirectFunction):
-    """The sum over pairs with an explicit gradient: half the time of autograd.
+    """The sum over pairs with an explicit gradient, once differentiable: half the time of autograd.
 
     With G = V V^T and s_i = keep_i / (|v_i|^2 + eps), with eps for zero vectors, the sum is over i != j of
 
@@ -158,6 +159,7 @@ class _SquaredCosines(DirectFunction):
         ctx.mark_non_differentiable(*output[1:])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, *rest: Tensor) -> tuple[Tensor, None]:
         # In full precision too when the gradient is computed under autocast.
         with full_precision(*ctx.saved_tensors) as (v, matrix, scale, sums):

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from attnlab.nn.direct_function import DirectFunction
 
@@ -45,7 +46,10 @@ class HeadNorm(nn.Module):
 
 
 class _UnitLength(DirectFunction):
-    """y = x r with r = 1 / sqrt(sum x^2 + eps^2), with an explicit gradient, in fewer passes: (g - y (g . y)) r."""
+    """y = x r with r = 1 / sqrt(sum x^2 + eps^2), with an explicit gradient, in fewer passes: (g - y (g . y)) r.
+
+    Only once differentiable: r is taken as a number in the gradient.
+    """
 
     generate_vmap_rule = True
 
@@ -60,6 +64,7 @@ class _UnitLength(DirectFunction):
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
         y, inverse = ctx.saved_tensors
         return torch.addcmul(grad, y, torch.linalg.vecdot(grad, y)[..., None], value=-1).mul_(inverse)

@@ -106,7 +106,7 @@ class PackTrainer:
         if first.step >= max_steps:
             return
         self.reporter.say(f"each run has {size_line(first.network, first.device)}")
-        for note in speed_notes(self.config.train, len(self.runtime.prepared.subsets["train"]), first.device):
+        for note in speed_notes(self.config, len(self.runtime.prepared.subsets["train"]), first.device):
             self.reporter.say(note)
         first.evaluator.try_longest()
         weights = [member.run.config.model.ortho.weight for member in members]
