@@ -139,7 +139,7 @@ def test_the_committed_quickstart_has_its_mean_from_length_27() -> None:
     table = table_of([run], iid="test/iid/sequence_accuracy", ood=OOD, oracle=f"{OOD}_oracle_end")
     cells = table.cells["linear"]
     part = cells["ood"].one_length
-    assert part is not None and part.name == "27" and round(part.right or 0) == 98
+    assert part is not None and part.name == "27" and round(part.right or 0) == 97
     assert cells["iid"].one_length is None and cells["oracle"].one_length is None
     assert all(len(cell.by_length or ()) <= MOST_PARTS for cell in table.each())
 
