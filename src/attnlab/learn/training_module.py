@@ -130,8 +130,9 @@ class TrainingModule(StepModule):
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
         if self._own_gradients is not None:
             optimizer.zero_grad(set_to_none=False)
-        for weight in self.weights if self._own_gradients is None else ():
-            # as `zero_grad` does, in a tenth of its time
+            return
+        # as `zero_grad` does, in a tenth of its time
+        for weight in self.weights:
             weight.grad = None
 
     def check_own_losses(self) -> None:

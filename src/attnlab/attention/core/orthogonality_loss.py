@@ -47,7 +47,7 @@ from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import SelfMask
 from attnlab.config.schema import OrthoForm, OrthoValues
-from attnlab.nn.direct_function import DirectFunction
+from attnlab.nn.direct_function import DirectFunction, result_of
 
 # Added to squared lengths; keeps gradients finite at zero vectors.
 EPS = 1e-12
@@ -111,11 +111,7 @@ def squared_cosines(v: Float[Tensor, "B H N D"], keep: Float[Tensor, "B 1 N"] | 
         keep: 1 at real positions, 0 at padding; None = no padding.
     """
     # Heads lie between positions in memory: one copy here instead of one in every matrix product.
-    v = v.contiguous()
-    if torch.compiler.is_compiling():
-        # The compiler fuses passes over v by itself, and does not support autograd functions under vmap.
-        return _SquaredCosines.forward(v, keep)[0]
-    return _SquaredCosines.apply(v, keep)[0]
+    return result_of(_SquaredCosines, v.contiguous(), keep)[0]
 
 
 class _SquaredCosines(DirectFunction):

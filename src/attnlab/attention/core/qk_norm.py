@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from attnlab.nn.direct_function import DirectFunction
+from attnlab.nn.direct_function import DirectFunction, result_of
 
 EPS = 1e-6
 
@@ -40,8 +40,7 @@ class HeadNorm(nn.Module):
             case "l1":
                 return x / (x.abs().sum(-1, keepdim=True) + EPS)
             case "l2":
-                # The compiler fuses passes by itself, and does not support autograd functions under vmap.
-                return _UnitLength.forward(x)[0] if torch.compiler.is_compiling() else _UnitLength.apply(x)[0]
+                return result_of(_UnitLength, x)[0]
         return x
 
 
