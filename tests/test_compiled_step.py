@@ -1,5 +1,6 @@
 """Compiled training steps: one graph per kind of task, the numbers of eager steps, and resume."""
 
+import csv
 import gc
 import subprocess
 import sys
@@ -54,6 +55,26 @@ def test_the_step_of_every_model_is_one_graph(task: str) -> None:
     models = [model for model in distinct_for(task) if model not in others]
     assert models
     check_steps("aot_eager_decomp_partition", [f"{task}/{model}" for model in models])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])
+def test_a_preset_that_compiles_has_the_losses_of_eager_steps(tmp_path: Path, model: str) -> None:
+    """At the sizes of the preset, in float32, with the operators that are for compiled steps alone."""
+    preset = "experiment=park2024/table2_sort_of_clevr_small"
+    little = ("task.train_images=30", "task.val_images=5", "task.test_images=5")
+    short = (*little, "train.max_steps=4", "train.log_every=1")
+    found = []
+    for compiles in ("true", "false"):
+        given = (preset, f"model={model}", "seed=0", *short, f"trainer.compile={compiles}")
+        done = run_command("train.py", *settings(tmp_path / compiles, *given))
+        assert done.returncode == 0, done.stderr
+        assert ("compiling the training step" in done.stderr) == (compiles == "true")
+        (table,) = (tmp_path / compiles).rglob("metrics.csv")
+        rows = [row for row in csv.DictReader(table.open()) if row["name"] in ("train/loss", "train/gradient_norm")]
+        found.append({(row["step"], row["name"]): float(row["value"]) for row in rows})
+    compiled, eager = found
+    assert len(eager) >= 6 and compiled == pytest.approx(eager, rel=1e-4)
 
 
 @pytest.mark.slow

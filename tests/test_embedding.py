@@ -102,3 +102,25 @@ def test_image_question_tokens_equal_a_loop() -> None:
         for token, found in zip(tokens, out[b], strict=True):
             expected = embedding.mapping(torch.cat((token, question)))
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_patches_of_compiled_steps_are_the_eager_ones() -> None:
+    """The operator: as torch's checks want it, no view of its argument, and under vmap."""
+    images, operator = torch.randint(256, (2, 30, 15, 3)).byte(), torch.ops.attnlab.patches
+    expected = images.reshape(2, 2, 675).double() / 255
+    for given, found in ((images, expected), (images.double(), 255 * expected)):
+        torch.library.opcheck(operator.default, (given, 15, torch.float64))
+        torch.testing.assert_close(operator(given, 15, torch.float64), found)
+    members = torch.randint(256, (3, 2, 30, 30, 3)).byte()
+    out = torch.vmap(lambda images: operator(images, 15, torch.float32))(members)
+    assert torch.equal(out, torch.stack([operator(one, 15, torch.float32) for one in members]))
+
+
+def test_kept_patch_positions_are_of_their_size_and_format() -> None:
+    single, double = torch.float32, torch.float64
+    for n, width, dtype in ((25, 8, single), (25, 8, double), (9, 8, single), (25, 4, single), (25, 8, single)):
+        table = patch_positions(n, width, torch.zeros((), dtype=dtype))
+        assert table.shape == (n, width) and table.dtype == dtype
+    with torch.inference_mode():
+        assert patch_positions(4, 8, torch.zeros(())).is_inference()
+    assert not patch_positions(4, 8, torch.zeros(())).is_inference()

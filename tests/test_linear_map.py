@@ -28,7 +28,7 @@ def one_dnn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(1)
         return product(*given)
 
-    monkeypatch.setattr(linear_map, "_faster_here", lambda: True)
+    monkeypatch.setattr(linear_map, "FASTER_HERE", True)
     monkeypatch.setattr(linear_map, "FEWEST_PRODUCTS", 0)
     monkeypatch.setattr(linear_map, "_product", counted)
     return calls
@@ -36,10 +36,10 @@ def one_dnn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def results(function: object, x: Tensor, weight: Tensor, bias: Tensor | None, grad: Tensor) -> list[Tensor]:
     """The result of a linear map and its gradients."""
-    given = [one.detach().requires_grad_() for one in (x, weight, bias) if one is not None]
+    given = [None if one is None else one.detach().requires_grad_() for one in (x, weight, bias)]
     out = function(*given)
     out.backward(grad)
-    return [out.detach(), *(one.grad for one in given)]
+    return [out.detach(), *(one.grad for one in given if one is not None)]
 
 
 @needs_one_dnn
@@ -74,6 +74,22 @@ def test_members_of_a_pack_have_their_own_weights(one_dnn: list[int]) -> None:
     grad = torch.randn_like(out)
     out.backward(grad)
     torch.testing.assert_close(weights["weight"].grad, grad.transpose(1, 2) @ x)
+
+
+@needs_one_dnn
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_the_operator_of_compiled_steps_has_a_gradient_and_members(with_bias: bool) -> None:
+    """As torch's own checks of an operator want it, and under vmap."""
+    x, weight = (torch.randn(shape, requires_grad=True) for shape in ((3, 6, 5), (4, 5)))
+    bias = torch.randn(4, requires_grad=True) if with_bias else None
+    operator = torch.ops.attnlab.linear
+    torch.library.opcheck(operator.default, (x, weight, bias))
+    grad = torch.randn(3, 6, 4)
+    given = x, weight, bias, grad
+    torch.testing.assert_close(results(operator, *given), results(F.linear, *given))
+    weights = torch.randn(3, 4, 5)
+    out = vmap(lambda x, weight: operator(x, weight, bias), in_dims=(None, 0))(x, weights)
+    torch.testing.assert_close(out, torch.stack([F.linear(x, one, bias) for one in weights]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

@@ -11,6 +11,8 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor
 
+from attnlab.learn.inductor_tiles import cpu_options
+
 GRAPHS = 1024
 """limit of graphs a function and process: shapes x settings of a sweep's jobs; jobs share equal graphs"""
 
@@ -18,11 +20,6 @@ FIRST_ON_A_GPU = "2.9"
 """the first torch that leaves an operator out of a CUDA graph and records the rest (inductor's `graph_partition`, off
 by default in 2.7 and 2.8). The chunked cross-entropy, which waits for the GPU, needs it: by their sources, torch 2.7
 has no tag for such operators, and 2.8 gives up CUDA graphs for every step that has one"""
-
-SAFE_ON_A_CPU = {"cpp.simdlen": 1}
-"""options of inductor: no explicit vector instructions. With them torch 2.13 writes sums of rows to wrong addresses,
-even outside the buffer, if their number is no multiple of the vector
-width (pytorch issue 196681, seen on sort-of-CLEVR)"""
 
 Tensors = TypeVar("Tensors", bound=tuple[Tensor, ...])
 
@@ -51,7 +48,7 @@ def compiled(
     if backend != "inductor":
         return build()
     if device.type != "cuda":
-        return build(options=SAFE_ON_A_CPU)
+        return build(options=cpu_options())
     _recording.add(device)
     graph = build(mode="reduce-overhead")
 

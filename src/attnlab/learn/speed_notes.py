@@ -3,6 +3,7 @@
 import torch
 
 from attnlab.config.schema import Config
+from attnlab.learn.inductor_tiles import FIRST_SAFE, NO_VECTORS, cpu_options
 from attnlab.learn.usable_cores import usable_cores
 
 
@@ -31,6 +32,12 @@ def speed_notes(config: Config, examples: int, device: torch.device) -> list[str
                 f"note: trainer.{name}={wanted} is more than the {cores} {'core' if cores == 1 else 'cores'} that this "
                 "process may use; they wait for each other"
             )
+    if config.trainer.compile and device.type == "cpu" and cpu_options() == NO_VECTORS:
+        notes.append(
+            f"note: trainer.compile=true: torch {torch.__version__} computes some sums wrongly with a CPU's vector "
+            "instructions (pytorch issues 181690 and 196681), so steps are compiled without them and are slow; write "
+            f"trainer.compile=false, or install torch {FIRST_SAFE}, for which this is corrected here"
+        )
     return notes
 
 

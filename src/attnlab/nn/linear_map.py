@@ -5,8 +5,7 @@ even where they have AVX-512. oneDNN, which torch contains too and uses for bflo
 processors large products go to oneDNN: the same sums in another order.
 """
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,10 @@ class LinearMap(nn.Linear):
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`torch.nn.functional.linear`: x (..., K), weight (N, K), bias (N), result (..., N); equal up to rounding."""
-    if torch.compiler.is_compiling() or not _pays(x, weight):
+    if not _pays(x, weight):
         return F.linear(x, weight, bias)
+    if torch.compiler.is_compiling():
+        return torch.ops.attnlab.linear(x, weight, bias)
     return _OneDnnLinear.apply(x, weight, bias)
 
 
@@ -66,11 +67,10 @@ def _pays(x: Tensor, weight: Tensor) -> bool:
         and x.dtype == weight.dtype == torch.float32
         and x.numel() * len(weight) >= FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
-        and _faster_here()
+        and FASTER_HERE
     )
 
 
-@cache
 def _faster_here() -> bool:
     """Whether MKL uses less of this processor than oneDNN: one with AVX-512 that is not Intel's."""
     wide = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
@@ -83,7 +83,10 @@ def _amd() -> bool:
     return processors.is_file() and "AuthenticAMD" in processors.read_text()
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+FASTER_HERE = _faster_here()
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
@@ -100,24 +103,59 @@ class _OneDnnLinear(DirectFunction):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
-        grad = grad.contiguous()
-        rows, inputs = grad.flatten(0, -2).t(), x.flatten(0, -2).t()
-        # The operator copies its first argument, here the smaller one.
-        small = len(rows) <= len(inputs)
-        return (
-            _product(grad, weight.t()) if of_x else None,
-            (_product(rows, inputs) if small else _product(inputs, rows).t().contiguous()) if of_weight else None,
-            rows.sum(1) if of_bias else None,
-        )
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _gradients(ctx, grad, _product)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Tensor | None) -> tuple[Tensor, int]:
-        """One product for each member, as the members may differ in their weights."""
-        parts = [
-            [one] * info.batch_size if one is None or dim is None else one.unbind(dim)
-            for one, dim in zip(given, in_dims, strict=True)
-        ]
-        return torch.stack([_OneDnnLinear.apply(*member) for member in zip(*parts, strict=True)]), 0
+        return _of_members(_OneDnnLinear.apply, info, in_dims, given)
+
+
+def _of_members(
+    function: Callable[..., Tensor], info: Any, in_dims: tuple[int | None, ...], given: Sequence[Tensor | None]
+) -> tuple[Tensor, int]:
+    """One product for each member of a vmap, as the members may differ in their weights."""
+    parts = [
+        [one] * info.batch_size if one is None or dim is None else one.unbind(dim)
+        for one, dim in zip(given, in_dims, strict=True)
+    ]
+    return torch.stack([function(*member) for member in zip(*parts, strict=True)]), 0
+
+
+def _gradients(ctx: Any, grad: Tensor, product: Callable[..., Tensor]) -> tuple[Tensor | None, ...]:
+    """Gradients of x, weight and bias, as far as they are needed."""
+    x, weight = ctx.saved_tensors
+    of_x, of_weight, of_bias = ctx.needs_input_grad
+    grad = grad.contiguous()
+    rows, inputs = grad.flatten(0, -2).t(), x.flatten(0, -2).t()
+    # The operator copies its first argument, here the smaller one.
+    small = len(rows) <= len(inputs)
+    return (
+        product(grad, weight.t(), None) if of_x else None,
+        (product(rows, inputs, None) if small else product(inputs, rows, None).t().contiguous()) if of_weight else None,
+        rows.sum(1) if of_bias else None,
+    )
+
+
+torch.library.define("attnlab::linear", "(Tensor x, Tensor weight, Tensor? bias) -> Tensor")
+"""`_product` in compiled steps: inductor knows oneDNN's operator for constant weights alone"""
+
+
+@torch.library.impl("attnlab::linear", "cpu")
+def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return _product(x, weight, bias)
+
+
+@torch.library.register_fake("attnlab::linear")
+def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return x.new_empty(*x.shape[:-1], len(weight))
+
+
+torch.library.register_autograd(
+    "attnlab::linear",
+    lambda ctx, grad: _gradients(ctx, grad, torch.ops.attnlab.linear),
+    setup_context=_OneDnnLinear.setup_context,
+)
+torch.library.register_vmap(
+    "attnlab::linear", lambda info, in_dims, *given: _of_members(torch.ops.attnlab.linear, info, in_dims, given)
+)

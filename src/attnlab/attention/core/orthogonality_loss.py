@@ -44,6 +44,7 @@ from torch.autograd.function import once_differentiable
 from torch.linalg import vecdot
 
 from attnlab.attention.core.mask_forms import zero_at_padding
+from attnlab.attention.core.squared_lengths import squared_lengths
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import SelfMask
 from attnlab.config.schema import OrthoForm, OrthoValues
@@ -136,7 +137,7 @@ class _SquaredCosines(DirectFunction):
     def forward(v: Tensor, keep: Tensor | None) -> tuple[Tensor, ...]:
         """The sum per head, and the tensors that the gradient needs in addition to v."""
         if v.shape[-2] > v.shape[-1]:
-            squared = vecdot(v, v)
+            squared = squared_lengths(v)
             scale = _inverse(squared, keep)
             gram, own = v.transpose(-1, -2) @ (v * scale[..., None]), scale * squared
             return vecdot(gram.flatten(-2), gram.flatten(-2)) - vecdot(own, own), gram, scale, own

@@ -40,7 +40,7 @@ def _views(x: Tensor, n_heads: int, parts: int) -> tuple[Tensor, ...]:
 
 
 class _CopiedHeads(DirectFunction):
-    """Copies of the heads; the gradient is gathered part by part, in two thirds of the time of autograd's `cat`."""
+    """Copies of the heads; the gradient is gathered head by head, faster than autograd's `stack` of the parts."""
 
     generate_vmap_rule = True
 
@@ -54,8 +54,4 @@ class _CopiedHeads(DirectFunction):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        batch, heads, length, width = grads[0].shape
-        joined = grads[0].new_empty(batch, length, len(grads), heads, width)
-        for part, grad in enumerate(grads):
-            joined[:, :, part].copy_(grad.transpose(1, 2))
-        return joined.flatten(2), None, None
+        return torch.cat([head for grad in grads for head in grad.unbind(1)], -1), None, None

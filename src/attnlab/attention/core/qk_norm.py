@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from attnlab.attention.core.squared_lengths import squared_lengths
 from attnlab.nn.direct_function import DirectFunction, result_of
 
 EPS = 1e-6
@@ -54,7 +55,7 @@ class _UnitLength(DirectFunction):
 
     @staticmethod
     def forward(x: Tensor) -> tuple[Tensor, Tensor]:
-        inverse = (torch.linalg.vecdot(x, x)[..., None] + EPS**2).rsqrt()
+        inverse = (squared_lengths(x)[..., None] + EPS**2).rsqrt()
         return x * inverse, inverse
 
     @staticmethod
