@@ -101,20 +101,39 @@ def test_members_of_a_pack_draw_differently_and_have_their_own_rates(recwarn: py
 COMPILED = """
 import sys, torch
 from attnlab.nn.dropout import dropped
-torch.manual_seed(0)
-compiled = torch.compile(dropped, fullgraph=True, options={"cpp.simdlen": 1})
-torch.save(compiled(torch.ones(int(sys.argv[2]), int(sys.argv[3])), 0.3), sys.argv[1])
+
+def twice(x, rate):
+    return dropped(dropped(x, rate).relu(), rate)
+
+x = torch.ones(int(sys.argv[2]), int(sys.argv[3]), requires_grad=True)
+found = []
+for function in (twice, torch.compile(twice, fullgraph=True)):
+    torch.manual_seed(0)
+    out = function(x, 0.3)
+    found += [out.detach(), *torch.autograd.grad(out.sum(), x)]
+torch.save(found, sys.argv[1])
 """
 
 
 @pytest.mark.slow
-def test_compiled_draws_have_the_same_shares(tmp_path: Path) -> None:
-    """In a process of its own: torch.compile cannot trace the shape checks of conftest.py."""
+def test_compiled_draws_are_the_eager_ones(tmp_path: Path) -> None:
+    """Two draws are neither merged nor repeated in the backward pass. In a process of its own: torch.compile cannot trace
+    the shape checks of conftest.py."""
     file, sizes = tmp_path / "out.pt", map(str, SHAPE)
     subprocess.run([sys.executable, "-c", COMPILED, file, *sizes], env=environment(), check=True, timeout=240)
-    out = torch.load(file)
-    for number_in_word in range(4):
-        assert_share((out == 0).flatten()[number_in_word::4], 0.3)
+    eager, eager_slope, out, slope = torch.load(file)
+    torch.testing.assert_close(out, eager)
+    torch.testing.assert_close(slope, eager_slope)
+    assert_share(out == 0, 1 - 0.7**2)
+
+
+def test_the_operator_of_compiled_steps_draws_for_each_member() -> None:
+    operator, x = torch.ops.attnlab.dropout_factors, torch.ones(2, *SHAPE)
+    drawn = vmap(lambda x: operator(x, 0.3), randomness="different")(x)
+    assert drawn.shape == x.shape and not torch.equal(drawn[0], drawn[1])
+    assert_share(drawn == 0, 0.3)
+    with pytest.raises(RuntimeError, match="randomness='different'"):
+        vmap(lambda x: operator(x, 0.3), randomness="same")(x)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

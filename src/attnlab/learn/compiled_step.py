@@ -4,6 +4,7 @@ The graph contains tensor operations only: masking tokens at random, cutting bat
 Python stay outside. Every new shape is compiled again, so lengths should be padded to few sizes.
 """
 
+import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar, cast
@@ -39,6 +40,8 @@ def compiled(
     Raises (when called):
         torch._dynamo.exc.Unsupported: the function is not one graph; the message names the line.
     """
+    # torch's own use of what it deprecates, at every diagonal
+    warnings.filterwarnings("ignore", message=r".*torch\._prims_common\.check", category=FutureWarning)
     config = torch._dynamo.config
     for name in ("recompile_limit", "accumulated_recompile_limit"):
         # torch 2.6 knows only the older names

@@ -6,6 +6,8 @@ number a value. So on a CPU a rate is rounded to a multiple of 2^-16; kept value
 really kept, so that the mean stays.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -27,7 +29,8 @@ def dropped(x: Float[Tensor, "*rest"], rate: Rate, training: bool = True) -> Flo
     if not training or not (isinstance(rate, Tensor) or rate):
         return x
     if x.device.type == "cpu":
-        return x * _factors(x, rate)
+        whole = torch.compiler.is_compiling() and not isinstance(rate, Tensor)
+        return x * (torch.ops.attnlab.dropout_factors(x.detach(), rate) if whole else _factors(x, rate))
     if not isinstance(rate, Tensor):
         return F.dropout(x, rate)
     return x * (torch.rand_like(x) >= rate) / (1 - rate).clamp(min=torch.finfo(rate.dtype).tiny).to(x.dtype)
@@ -44,6 +47,32 @@ def _factors(x: Tensor, rate: Rate) -> Tensor:
     # float32. hardtanh_ is the clamp that vmap knows in place.
     ones = F.hardtanh_(draws.to(torch.promote_types(x.dtype, torch.float32)).sub_(zeros - _DRAWS // 2 - 1), 0.0, 1.0)
     return (ones.mul_(scale) if not isinstance(scale, Tensor) else ones * scale).to(x.dtype)
+
+
+# Seeded: the compiler must neither merge two draws nor repeat one.
+torch.library.define(
+    "attnlab::dropout_factors", "(Tensor x, float rate) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,)
+)
+"""`_factors` in compiled steps, with the draws of eager ones: inductor computes random numbers without vector
+instructions, by a generator of its own"""
+
+
+@torch.library.impl("attnlab::dropout_factors", "cpu")
+def _(x: Tensor, rate: float) -> Tensor:
+    return _factors(x, rate)
+
+
+@torch.library.register_fake("attnlab::dropout_factors")
+def _(x: Tensor, rate: float) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@torch.library.register_vmap("attnlab::dropout_factors")
+def _(info: Any, in_dims: tuple[int, None], x: Tensor, rate: float) -> tuple[Tensor, int]:
+    """Other draws for every member, as the trainer of packs asks for them; there x depends on the members' weights."""
+    if info.randomness != "different":
+        raise RuntimeError(f"dropout under vmap needs randomness='different', not {info.randomness!r}")
+    return torch.ops.attnlab.dropout_factors(x.movedim(in_dims[0], 0), rate), 0
 
 
 class Dropout(nn.Dropout):
