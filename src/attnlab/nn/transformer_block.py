@@ -14,6 +14,7 @@ from attnlab.attention.core.first_positions import computed_alone
 from attnlab.config.schema import Backbone
 from attnlab.nn.dropout import Dropout
 from attnlab.nn.linear_map import LinearMap
+from attnlab.nn.relu import relu
 
 
 def make_norm(kind: Literal["layer_norm", "rms_norm"], width: int) -> nn.Module:
@@ -26,7 +27,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__()
-        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "glu": F.silu}
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": F.gelu, "glu": F.silu}
         self.activation = activations[backbone.feed_forward]
         self.inner = LinearMap(backbone.d_model, backbone.d_feed_forward)
         self.gate = LinearMap(backbone.d_model, backbone.d_feed_forward) if backbone.feed_forward == "glu" else None

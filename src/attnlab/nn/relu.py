@@ -1,0 +1,53 @@
+"""ReLU, in compiled steps on a CPU as an operator.
+
+The gradient needs to know where the result is 0. Left to itself, the compiler keeps this as a tensor of booleans, which
+inductor writes number by number: with dropout behind, 1.3 ms for 213,000 numbers that take 0.04 ms otherwise. The
+operator keeps the result instead.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0), with gradient 0 at 0."""
+    return torch.ops.attnlab.relu(x) if torch.compiler.is_compiling() and x.device.type == "cpu" else F.relu(x)
+
+
+torch.library.define("attnlab::relu", "(Tensor x) -> Tensor")
+torch.library.define("attnlab::relu_gradient", "(Tensor grad, Tensor result) -> Tensor")
+
+
+@torch.library.impl("attnlab::relu", "cpu")
+def _(x: Tensor) -> Tensor:
+    return F.relu(x.contiguous())
+
+
+@torch.library.impl("attnlab::relu_gradient", "cpu")
+def _(grad: Tensor, result: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward(grad.contiguous(), result, 0)
+
+
+@torch.library.register_fake("attnlab::relu")
+def _(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@torch.library.register_fake("attnlab::relu_gradient")
+def _(grad: Tensor, result: Tensor) -> Tensor:
+    return grad.new_empty(grad.shape)
+
+
+@torch.library.register_vmap("attnlab::relu")
+def _(info: Any, in_dims: tuple[int], x: Tensor) -> tuple[Tensor, int]:
+    return torch.ops.attnlab.relu(x), in_dims[0]
+
+
+torch.library.register_autograd(
+    "attnlab::relu",
+    lambda ctx, grad: torch.ops.attnlab.relu_gradient(grad, *ctx.saved_tensors),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output),
+)

@@ -1,0 +1,24 @@
+"""ReLU as an operator of compiled steps."""
+
+import torch
+import torch.nn.functional as F
+
+
+def test_the_operator_is_relu_with_its_gradient() -> None:
+    """As torch's checks of an operator want it; a number of each sign, and 0; rows that do not lie in order."""
+    operator = torch.ops.attnlab.relu
+    x = torch.tensor([[-1.5, 0.0, 2.0], [3.0, -0.0, -4.0]], dtype=torch.float64, requires_grad=True)
+    for given in (x, x.t()):
+        torch.library.opcheck(operator.default, (given,))
+        grad = torch.randn_like(given)
+        assert torch.equal(operator(given), F.relu(given))
+        slopes = [torch.autograd.grad(function(given), x, grad)[0] for function in (operator, F.relu)]
+        assert torch.equal(*slopes)
+
+
+def test_members_of_a_pack() -> None:
+    x = torch.randn(4, 3, 2, requires_grad=True)
+    for dim in range(3):
+        out = torch.vmap(torch.ops.attnlab.relu, in_dims=dim, out_dims=dim)(x)
+        assert torch.equal(out, F.relu(x))
+        assert torch.equal(torch.autograd.grad(out.sum(), x)[0], (x > 0).float())
