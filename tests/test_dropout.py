@@ -117,8 +117,10 @@ torch.save(found, sys.argv[1])
 
 @pytest.mark.slow
 def test_compiled_draws_are_the_eager_ones(tmp_path: Path) -> None:
-    """Two draws are neither merged nor repeated in the backward pass. In a process of its own: torch.compile cannot trace
-    the shape checks of conftest.py."""
+    """Two draws are neither merged nor repeated in the backward pass.
+
+    In a process of its own: torch.compile cannot trace the shape checks of conftest.py.
+    """
     file, sizes = tmp_path / "out.pt", map(str, SHAPE)
     subprocess.run([sys.executable, "-c", COMPILED, file, *sizes], env=environment(), check=True, timeout=240)
     eager, eager_slope, out, slope = torch.load(file)
