@@ -7,7 +7,7 @@ interval (from six turns on). The present code is this checkout with its uncommi
 
 scan           SCAN at the published settings, vanilla
 scan_bucketed  the same with train.bucket_window=32; a turn is a window of 32 batches
-sort_of_clevr  park2024/table2_sort_of_clevr_small: width 64, linear_l2_ortho, one thread
+sort_of_clevr  park2024/table2_sort_of_clevr_small: width 64, linear_l2_ortho, one thread; this checkout compiles it
 quickstart     the step of `make train`, one thread
 
 "loss" is the mean over the first turn, from equal seeds: without dropout (the last two) both versions differ by
