@@ -139,7 +139,7 @@ def _gradients(ctx: Any, grad: Tensor, product: Callable[..., Tensor]) -> tuple[
 
 
 torch.library.define("attnlab::linear", "(Tensor x, Tensor weight, Tensor? bias) -> Tensor")
-"""`_product` in compiled steps: inductor knows oneDNN's operator for constant weights alone"""
+"""`_product` in compiled steps: inductor does not accept oneDNN's operator with weights that are trained"""
 
 
 @torch.library.impl("attnlab::linear", "cpu")

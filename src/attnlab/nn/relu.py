@@ -1,8 +1,8 @@
 """ReLU, in compiled steps on a CPU as an operator.
 
-The gradient needs to know where the result is 0. Left to itself, the compiler keeps this as a tensor of booleans, which
-inductor writes number by number: with dropout behind, 1.3 ms for 213,000 numbers that take 0.04 ms otherwise. The
-operator keeps the result instead.
+The gradient needs to know where the result is 0. With dropout behind, the compiler keeps this as a tensor of booleans,
+and the loop that writes it takes 1.3 ms for 213,000 numbers, where ReLU alone takes 0.04 ms (one thread of an EPYC,
+torch 2.13). The operator keeps the result instead.
 """
 
 from typing import Any
