@@ -53,8 +53,8 @@ def _factors(x: Tensor, rate: Rate) -> Tensor:
 torch.library.define(
     "attnlab::dropout_factors", "(Tensor x, float rate) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,)
 )
-"""`_factors` in compiled steps, with the draws of eager ones; with inductor's own random numbers a compiled step of SCAN
-takes a quarter longer"""
+"""`_factors` in compiled steps, with the draws of eager ones; with inductor's own random numbers a compiled step of
+SCAN takes a quarter longer"""
 
 
 @torch.library.impl("attnlab::dropout_factors", "cpu")
