@@ -2,6 +2,8 @@
 
 import csv
 import gc
+import json
+import signal
 import subprocess
 import sys
 import weakref
@@ -13,13 +15,15 @@ import torch
 from support.gpu import requires_gpu
 from support.model_cases import SPECS, distinct_for, models_for
 from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, run_job, settings
-from torch import nn
+from torch import Tensor, nn
+from torch._inductor.exc import InductorError
 from torch.torch_version import TorchVersion
 
 from attnlab.config.run_identity import run_folder
 from attnlab.learn import compiled_step
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.compiled_step import OwnGradients
+from attnlab.learn.training_module import TrainingModule
 from attnlab.run import build_runtime, train_run
 from attnlab.run.earlier_jobs import free_earlier_jobs
 from attnlab.run.run_folder import RunError
@@ -58,23 +62,50 @@ def test_the_step_of_every_model_is_one_graph(task: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])
-def test_a_preset_that_compiles_has_the_losses_of_eager_steps(tmp_path: Path, model: str) -> None:
-    """At the sizes of the preset, in float32, with the operators that are for compiled steps alone."""
+def test_with_vector_instructions_every_model_has_the_numbers_of_eager_steps() -> None:
+    """Sums of every mechanism, by inductor (`learn.inductor_tiles`)."""
+    check_steps("inductor", [f"sort_of_clevr/{model}" for model in distinct_for("sort_of_clevr")])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [("model=vanilla", "seed=0"), ("model=linear_l2_ortho", "seed=0,1", "hydra/launcher=packed")], ids=str
+)
+def test_a_preset_that_compiles_has_the_losses_of_eager_steps(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """At the sizes of the preset, in float32, with the operators that are for compiled steps alone; and in a pack."""
     preset = "experiment=park2024/table2_sort_of_clevr_small"
-    little = ("task.train_images=30", "task.val_images=5", "task.test_images=5")
+    little = ("task.train_images=30", "task.val_images=5", "task.test_images=5", "backbone.dropout=0.1")
     short = (*little, "train.max_steps=4", "train.log_every=1")
     found = []
     for compiles in ("true", "false"):
-        given = (preset, f"model={model}", "seed=0", *short, f"trainer.compile={compiles}")
-        done = run_command("train.py", *settings(tmp_path / compiles, *given))
+        given = (preset, *words, *short, f"trainer.compile={compiles}")
+        done = run_command("train.py", "-m", *settings(tmp_path / compiles, *given))
         assert done.returncode == 0, done.stderr
         assert ("compiling the training step" in done.stderr) == (compiles == "true")
-        (table,) = (tmp_path / compiles).rglob("metrics.csv")
-        rows = [row for row in csv.DictReader(table.open()) if row["name"] in ("train/loss", "train/gradient_norm")]
-        found.append({(row["step"], row["name"]): float(row["value"]) for row in rows})
+        tables = sorted((tmp_path / compiles).rglob("metrics.csv"), key=lambda path: path.parent.name)
+        rows = [(number, row) for number, table in enumerate(tables) for row in csv.DictReader(table.open())]
+        named = [(number, row) for number, row in rows if row["name"] in ("train/loss", "train/gradient_norm")]
+        found.append({(number, row["step"], row["name"]): float(row["value"]) for number, row in named})
     compiled, eager = found
     assert len(eager) >= 6 and compiled == pytest.approx(eager, rel=1e-4)
+
+
+@pytest.mark.parametrize(("came", "code", "state"), [(True, 130, "stopped"), (False, 1, "failed")])
+def test_ctrl_c_that_ends_the_compiler_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, came: bool, code: int, state: str
+) -> None:
+    """A terminal sends it to the compiler too, whose end is then no failure of the run."""
+
+    def step(*given: object) -> Tensor:
+        if came:
+            signal.raise_signal(signal.SIGINT)
+        raise InductorError(RuntimeError("g++ was killed" + 3000 * "."), None)
+
+    monkeypatch.setattr(TrainingModule, "training_step", step)
+    raw = config_of(tmp_path, *SMALL_SCAN, "model=linear")
+    assert run_job(raw, quiet=True) == code
+    status = json.loads((run_folder(raw) / "status.json").read_text())
+    assert status["state"] == state and len(status.get("reason", "")) <= 2000
 
 
 @pytest.mark.slow

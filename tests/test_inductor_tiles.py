@@ -36,7 +36,8 @@ def test_sums_keep_their_last_tiled_loop() -> None:
 
 def test_the_guard_changes_what_inductor_chooses(unguarded: pytest.MonkeyPatch) -> None:
     unguarded.setattr(cpp.TilingSelect, "_select_tiling_indices", lambda *_: [0, 2])
-    assert cpu_options() == {} and torch.compiler.config.cache_key_tag == CACHE_TAG
+    torch.compiler.config.cache_key_tag = "mine "
+    assert cpu_options() == {} and torch.compiler.config.cache_key_tag == "mine " + CACHE_TAG
     choose = cpp.TilingSelect()._select_tiling_indices
     assert choose([], [((34, 3), (20,))], 16) == [2]
     assert choose([], [((34, 3, 20), ())], 16) == [0, 2]
@@ -44,12 +45,12 @@ def test_the_guard_changes_what_inductor_chooses(unguarded: pytest.MonkeyPatch) 
     assert cpu_options() == {} and cpp.TilingSelect()._select_tiling_indices([], [((3,), (2,))], 16) == [2]
 
 
-@pytest.mark.parametrize("lacks", ["version", "method", "tag"])
+@pytest.mark.parametrize("lacks", ["2.12.1+cpu", "2.14.0", "method", "tag"])
 def test_without_a_place_for_the_guard_there_are_no_vector_instructions(
     unguarded: pytest.MonkeyPatch, lacks: str, tmp_path: Path
 ) -> None:
-    if lacks == "version":
-        unguarded.setattr(inductor_tiles.torch, "__version__", TorchVersion("2.12.1+cpu"))
+    if lacks[0] == "2":
+        unguarded.setattr(inductor_tiles.torch, "__version__", TorchVersion(lacks))
     elif lacks == "method":
         unguarded.delattr(cpp.TilingSelect, "_select_tiling_indices")
     else:

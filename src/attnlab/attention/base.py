@@ -72,7 +72,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
     cross_equals_self: cross-attention from the first positions over the whole sequence equals self-attention there, so
-        a last layer can leave out the others; read from the class alone, not from its bases (`core.first_positions`).
+        a last layer can leave out the others; not inherited, since a subclass may change what is computed.
 
     Args:
         d_model, n_heads: model width E, and number of heads H, which divides it.
@@ -97,7 +97,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     supports_orthogonality: ClassVar[bool] = True
     replaces_feed_forward: ClassVar[bool] = False
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
-
+    cross_equals_self: ClassVar[bool] = False
     redraw_every: int | None = None
     ortho_form: OrthoForm | None = None
     ortho_values: OrthoValues = "per_head"
@@ -105,6 +105,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls.cross_equals_self = vars(cls).get("cross_equals_self", False)
         refuse_former_names(cls)
         check_when_made(cls)
 
@@ -120,8 +121,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         super().__init__()
         if d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
-        self.d_model, self.n_heads, self.head_width = d_model, n_heads, d_model // n_heads
-        self.orthogonality = orthogonality
+        self.d_model, self.n_heads, self.orthogonality = d_model, n_heads, orthogonality
+        self.head_width = d_model // n_heads
         self.make_projections(d_model, bias)
         if initialization == "xavier":
             for proj in (child for child in self.children() if isinstance(child, nn.Linear)):
@@ -242,9 +243,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     ) -> AttentionWeights:
         """The matrix that multiplies the values in `attend`: for diagnostics, at a cost of O(N M).
 
-        A mechanism with scores (B, H, N, M) overrides this and replaces the scores by `score_hook(scores)` if a hook is
-        given, so that gradients with respect to scores can be computed. For mechanisms without scores, one-hot values
-        give the weights, because `attend` is linear in v.
+        A mechanism with scores (B, H, N, M) overrides this, with `score_hook(scores)` in their place if there is a hook
+        (for their gradients). Without scores, one-hot values give the weights, because `attend` is linear in v.
         """
         one_hot = torch.eye(k.shape[2], dtype=q.dtype, device=q.device)
         return self.attend(q, k, one_hot.expand(*k.shape[:3], -1), mask, causal)

@@ -76,6 +76,11 @@ def drop_graphs() -> None:
         torch.compiler.reset()
 
 
+def compiler_failed(error: BaseException) -> bool:
+    """Whether inductor ended with this error, as it does if a signal ends the C++ compiler."""
+    return type(error).__module__.startswith("torch._inductor")
+
+
 class OwnGradients:
     """Copies gradients out of the memory of a CUDA graph, which its next run overwrites.
 

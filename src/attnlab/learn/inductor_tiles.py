@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-FIRST_SAFE = "2.13"
-"""the first torch that stores tiles of one loop as it should"""
+FIRST_SAFE, FIRST_UNKNOWN = "2.13", "2.14"
+"""the first torch that stores tiles of one loop as it should, and the first for which the guard was not checked"""
 
 CACHE_TAG = "attnlab: sums in tiles of one loop"
 """part of the keys of inductor's cache on disk, so that code compiled without the guard is not taken from there"""
@@ -31,14 +31,15 @@ def cpu_options() -> dict[str, Any]:
     tiling: Any = getattr(cpp, "TilingSelect", None)
     config: Any = getattr(torch.compiler, "config", None)
     choose = getattr(tiling, "_select_tiling_indices", None)
-    if torch.__version__ < FIRST_SAFE or choose is None or not hasattr(config, "cache_key_tag"):
+    known = FIRST_SAFE <= torch.__version__ < FIRST_UNKNOWN
+    if not known or choose is None or not hasattr(config, "cache_key_tag"):
         return NO_VECTORS
 
     def chosen(self: Any, functions: Any, sizes: Sequence[tuple[Any, Any]], *rest: Any) -> list[int]:
         return one_for_sums(choose(self, functions, sizes, *rest), sizes)
 
     tiling._select_tiling_indices = chosen
-    config.cache_key_tag = CACHE_TAG
+    config.cache_key_tag += CACHE_TAG
     return {}
 
 

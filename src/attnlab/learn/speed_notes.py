@@ -34,9 +34,24 @@ def speed_notes(config: Config, examples: int, device: torch.device) -> list[str
             )
     if config.trainer.compile and device.type == "cpu" and cpu_options() == NO_VECTORS:
         notes.append(
-            f"note: trainer.compile=true: torch {torch.__version__} computes some sums wrongly with a CPU's vector "
+            f"note: trainer.compile=true: torch {torch.__version__} may compute some sums wrongly with a CPU's vector "
             "instructions (pytorch issues 181690 and 196681), so steps are compiled without them and are slow; write "
             f"trainer.compile=false, or install torch {FIRST_SAFE}, for which this is corrected here"
+        )
+    return notes
+
+
+def compile_notes(config: Config) -> list[str]:
+    """What compiled steps take, before the first one; nothing without `trainer.compile`."""
+    if not config.trainer.compile:
+        return []
+    notes = [
+        "compiling the training step: the first one takes about a minute, and so does the first of every new length; "
+        "Ctrl-C waits for the end of the step, a second one does not"
+    ]
+    if (limit := config.train.max_tokens) is not None:
+        notes.append(
+            f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled"
         )
     return notes
 

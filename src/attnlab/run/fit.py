@@ -14,9 +14,11 @@ from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
 from attnlab.learn.callbacks import Checkpoint, Clock, Curve, Metrics, RandomState, TrainMetrics
+from attnlab.learn.compiled_step import compiler_failed
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
+from attnlab.learn.speed_notes import compile_notes
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
@@ -113,17 +115,15 @@ def train(
     # first, so that signals are handled again after Lightning has installed its own handlers
     listen = LambdaCallback(on_train_start=lambda *given: run.stop.defer())
     trainer = make_trainer(config, run.device, [listen, RandomState(), *callbacks], plugins, say)
-    if config.trainer.compile:
-        say(
-            "compiling the training step: the first one takes about a minute, and so does the first of every new length"
-        )
-        if (limit := config.train.max_tokens) is not None:
-            say(f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled")
+    for note in compile_notes(config):
+        say(note)
     try:
         path = str(run.folder.checkpoint) if run.step else None
         trainer.fit(module, loader, ckpt_path=path, weights_only=True)
-    except TrainingOver:
-        pass
+    except Exception as error:
+        # Ctrl-C ends the compiler too, if it runs.
+        if not isinstance(error, TrainingOver) and (run.stop.pending() is None or not compiler_failed(error)):
+            raise
     finally:
         # Lightning calls no teardown of callbacks when training ends by an exception.
         run.stop.deferred = False

@@ -121,7 +121,8 @@ def record_end(folder: RunFolder, error: BaseException | None) -> None:
         case Stopped():
             folder.set_status("stopped", str(error))
         case _:
-            folder.set_status("failed", f"{type(error).__name__}: {error}")
+            # cut: a compiler's message may have 200,000 characters
+            folder.set_status("failed", f"{type(error).__name__}: {error}"[:2000])
 
 
 def device_of(config: Config) -> torch.device:

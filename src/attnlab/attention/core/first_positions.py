@@ -6,7 +6,7 @@ from torch import nn
 def computed_alone(attention: nn.Module) -> bool:
     """Whether bidirectional self-attention of first positions may be computed as cross-attention over the sequence.
 
-    Only for a class that declares `cross_equals_self` itself: a subclass may change what is computed. Not for an
-    attention that is observed, since diagnostics show all positions.
+    Only for a class that declares `cross_equals_self`, and not for an attention that is observed: diagnostics show all
+    positions.
     """
-    return vars(type(attention)).get("cross_equals_self", False) and attention.observer is None
+    return getattr(type(attention), "cross_equals_self", False) and attention.observer is None
