@@ -84,7 +84,9 @@ def unpack(commit: str, folder: Path) -> None:
         subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as made,
         tarfile.open(fileobj=made.stdout, mode="r|") as files,
     ):
-        files.extractall(folder, filter="data")
+        # Python 3.11.4 and later; earlier ones warn of nothing
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        files.extractall(folder, **safe)
     if made.returncode:
         raise SystemExit(f"git archive {commit} failed with exit code {made.returncode}")
 

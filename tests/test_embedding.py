@@ -114,13 +114,3 @@ def test_patches_of_compiled_steps_are_the_eager_ones() -> None:
     members = torch.randint(256, (3, 2, 30, 30, 3)).byte()
     out = torch.vmap(lambda images: operator(images, 15, torch.float32))(members)
     assert torch.equal(out, torch.stack([operator(one, 15, torch.float32) for one in members]))
-
-
-def test_kept_patch_positions_are_of_their_size_and_format() -> None:
-    single, double = torch.float32, torch.float64
-    for n, width, dtype in ((25, 8, single), (25, 8, double), (9, 8, single), (25, 4, single), (25, 8, single)):
-        table = patch_positions(n, width, torch.zeros((), dtype=dtype))
-        assert table.shape == (n, width) and table.dtype == dtype
-    with torch.inference_mode():
-        assert patch_positions(4, 8, torch.zeros(())).is_inference()
-    assert not patch_positions(4, 8, torch.zeros(())).is_inference()

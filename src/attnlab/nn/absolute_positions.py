@@ -1,7 +1,6 @@
 """Positional encodings that are added to embeddings."""
 
 import math
-from functools import lru_cache
 
 import torch
 from jaxtyping import Float
@@ -25,22 +24,14 @@ def patch_positions(n_patches: int, width: int, like: Tensor) -> Float[Tensor, "
     """Positional encodings of Mittal et al. 2022 on sort-of-CLEVR, scaled by 1 / (1 + 1/e).
 
     Column c holds the sine (even c) or cosine (odd c) of position / 10000^(2c / width): frequencies fall twice as fast
-    as usual, and sine and cosine of a pair have different frequencies, as in the published code. Kept between calls,
-    since all pictures of a task have one size.
+    as usual, and sine and cosine of a pair have different frequencies, as in the published code.
     """
     dtype = torch.promote_types(like.dtype, torch.float32)
-    passing = torch.compiler.is_compiling() or torch.is_inference_mode_enabled()
-    table = (_patch_table.__wrapped__ if passing else _patch_table)(n_patches, width, like.device, dtype)
-    return table.to(like.dtype)
-
-
-@lru_cache(maxsize=4)
-def _patch_table(n_patches: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    columns = torch.arange(width, device=device, dtype=dtype)
-    positions = torch.arange(n_patches, device=device, dtype=dtype)
+    columns = torch.arange(width, device=like.device, dtype=dtype)
+    positions = torch.arange(n_patches, device=like.device, dtype=dtype)
     angles = positions[:, None] * torch.exp(columns * (-2 * math.log(10000.0) / width))
     table = torch.where(columns % 2 == 0, angles.sin(), angles.cos())
-    return table / (1 + math.exp(-1))
+    return (table / (1 + math.exp(-1))).to(like.dtype)
 
 
 class LearnedPositions(nn.Module):
