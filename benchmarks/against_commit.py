@@ -84,7 +84,7 @@ def unpack(commit: str, folder: Path) -> None:
         subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as made,
         tarfile.open(fileobj=made.stdout, mode="r|") as files,
     ):
-        # Python 3.11.4 and later; earlier ones warn of nothing
+        # from Python 3.11.4 on
         safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         files.extractall(folder, **safe)
     if made.returncode:
