@@ -15,11 +15,26 @@ from attnlab.config.nearest_word import key_called, named_key, nearest
 from attnlab.config.rewritten_words import quoted_folder, sections, with_our_names
 from attnlab.config.target_validation import schema_keys
 
-FLAGS = ("--multirun", "-m", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--help", "-h", "--version")
-"""Hydra's flags that are offered; its flags for another configuration folder would bypass the check"""
+PLAN = "--plan"
+FLAGS = (
+    PLAN,
+    "--multirun",
+    "-m",
+    "--cfg",
+    "-c",
+    "--resolve",
+    "--package",
+    "-p",
+    "--run",
+    "-r",
+    "--help",
+    "-h",
+    "--version",
+)
+"""flags that are offered: ours, and Hydra's without those for another configuration folder, which bypass the check"""
 
 _WITH_VALUE = {"--cfg": ("job", "hydra", "all"), "-c": ("job", "hydra", "all"), "--package": (), "-p": ()}
-_OF_HYDRA = ("config-dir", "config-path", "config-name", "cd", "cp", "cn", "experimental-rerun")
+_NOT_OFFERED = ("config-dir", "config-path", "config-name", "cd", "cp", "cn", "experimental-rerun")
 _OPTIONAL_GROUPS = ("experiment", "debug")
 
 
@@ -105,7 +120,7 @@ def flags_first(argv: Sequence[str]) -> list[str]:
 def _bad_flag(word: str, following: str) -> str:
     """The problem of an unknown flag; `following` is the next argument, probably its value."""
     name, equals, value = word.lstrip("-").partition("=")
-    if name in _OF_HYDRA:
+    if name in _NOT_OFFERED:
         return f"{word}: not offered: what is checked here are the yamls of conf/; put yours there"
     ours = name.replace("-", "_")
     key = name if "." in name else named_key(ours, schema_keys()) or key_called(ours)

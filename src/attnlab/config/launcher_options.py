@@ -1,11 +1,14 @@
-"""Launchers that run the jobs of a sweep on this machine, and their options; `attnlab.launch.run_jobs` runs the jobs.
+"""Launchers that run the jobs of a sweep, and their options; `attnlab.launch.run_jobs` runs the jobs.
 
-`joblib` is Hydra's name for several processes on one machine. Neither joblib nor Hydra's plugin for it is used.
+`joblib` and `submitit_slurm` are Hydra's names. Hydra's plugins for them, which compose every job again in its process,
+are not used, nor is joblib.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from attnlab.config.slurm_options import PackedSlurmConf, SlurmConf
 
 GROUP = "hydra/launcher"
 DEFAULT = "auto"
@@ -36,16 +39,37 @@ class PackedLauncherConf:
     """largest number of runs trained together; null = as many as fit into memory, measured with a step of one run"""
 
 
+@dataclass
+class PackedLocalLauncherConf(PackedLauncherConf):
+    """Options of `hydra/launcher=packed_local`: as packed, in several processes of this machine."""
+
+    n_jobs: int | None = None
+    """number of processes; null = one for each GPU, and on a machine without a GPU one for each core"""
+
+
+NODES: Mapping[str, Any] = {
+    "auto": AutoLauncherConf,
+    "joblib": JoblibLauncherConf,
+    "packed": PackedLauncherConf,
+    "packed_local": PackedLocalLauncherConf,
+    "submitit_slurm": SlurmConf,
+    "packed_slurm": PackedSlurmConf,
+}
+"""options of every launcher by its name; `basic` is Hydra's own, without options"""
+LAUNCHERS = ("basic", *NODES)
+PACKING = ("packed", "packed_local", "packed_slurm")
+
+
 def register() -> None:
     """Make the launchers known to Hydra in this process, and `auto` its default.
 
-    An installed plugin `joblib` is replaced. Called after Hydra has loaded its plugins.
+    Installed plugins with these names are replaced. Called after Hydra has loaded its plugins.
     """
     from hydra.conf import HydraConf
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
-    for name, node in (("auto", AutoLauncherConf), ("joblib", JoblibLauncherConf), ("packed", PackedLauncherConf)):
+    for name, node in NODES.items():
         store.store(group=GROUP, name=name, node=node, provider="attnlab")
     # An `override` in conf/config.yaml would outrank the override of an experiment.
     defaults = [{"launcher": DEFAULT} if "launcher" in entry else entry for entry in HydraConf().defaults]

@@ -1,6 +1,7 @@
 """Checks of Hydra's own overrides, above all of the launcher: `hydra/launcher=...` and `hydra.launcher.*`."""
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from hydra.core.object_type import ObjectType
@@ -9,25 +10,23 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.command_line_words import Item, Words
 from attnlab.config.compose import compose_node
-from attnlab.config.launcher_options import DEFAULT, GROUP
+from attnlab.config.launcher_options import DEFAULT, GROUP, LAUNCHERS
 from attnlab.config.message_text import choice, first_line
 from attnlab.config.nearest_word import nearest
 from attnlab.config.schema import Count
 from attnlab.config.search import GROUP as SWEEPERS
 from attnlab.config.search import sweeper_problem
+from attnlab.config.slurm_options import ON_SLURM, slurm_problems
 from attnlab.config.type_check import conform, unknown_keys
 
 _SECTION = "hydra.launcher"
-_IN_EXTRA = ("submitit_local", "submitit_slurm")
 
 
-def not_installed(item: Item) -> str | None:
+def _not_installed(name: str) -> str | None:
     """The problem of a launcher whose package is not installed, else None."""
-    name = item.values[0] if item.key == GROUP and item.values else None
-    if name not in _IN_EXTRA:
+    if name not in ON_SLURM or find_spec("submitit") is not None:
         return None
-    package = f"hydra-{str(name).partition('_')[0]}-launcher"
-    return f"{item.text}: {package} is not installed; pip install -e '.[sweep]' brings it"
+    return f"{GROUP}={name}: submitit is not installed; pip install -e '.[sweep]' brings it"
 
 
 def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
@@ -58,9 +57,11 @@ def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
     problems = []
     if "max_packed" in launcher:
         problems += conform(launcher["max_packed"], Count | None, f"{_SECTION}.max_packed")
-    if launcher.get("name") == "joblib" and launcher["n_jobs"] == 0:
+    if launcher.get("n_jobs") == 0:
         problems.append(f"{_SECTION}.n_jobs=0: expected the number of processes, or -1 for one on each core")
-    return problems
+    if problem := _not_installed(launcher["name"]):
+        return [*problems, problem]
+    return problems + slurm_problems(launcher, _SECTION)
 
 
 def _options_by_name(group: str) -> dict[str, list[str]]:
@@ -103,10 +104,13 @@ def _choice_problem(item: Item, loader: Any) -> str | None:
     choices = loader.get_group_options(item.key, ObjectType.CONFIG)
     if item.key == SWEEPERS:
         return sweeper_problem(item, choices)
+    if item.key == GROUP:
+        # plugins of Hydra may have registered others
+        choices = [name for name in LAUNCHERS if name in choices]
     if item.values and item.values[0] in choices:
         return None
-    if problem := not_installed(item):
-        return problem
+    if item.key == GROUP and "submitit_local" in item.values:
+        return f"{item.text}: not offered; joblib and packed_local run the jobs in processes of this machine"
     if choices:
         word = str(item.values[0]) if item.values else ""
         return f"{item.text}: no such choice{choice(word, choices, item.key)}"

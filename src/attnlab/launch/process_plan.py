@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_options import DEFAULT
+from attnlab.launch.group_task import GroupTask
 from attnlab.learn.usable_cores import usable_cores
+
+LOCAL = "packed_local"
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class ProcessPlan:
     cores:      that this process may use.
     per_job:    smallest and largest number of threads of the jobs.
     is_default: chosen by `hydra/launcher=auto`.
+    gpus:       over which the processes are spread; empty: as this process sees them.
     """
 
     processes: int
@@ -31,6 +34,7 @@ class ProcessPlan:
     cores: int
     per_job: tuple[int, int]
     is_default: bool
+    gpus: tuple[str, ...] = ()
 
     def line(self, jobs: int) -> str:
         """Line to print before the first of so many unfinished jobs; empty if there is nothing to say."""
@@ -47,25 +51,28 @@ class ProcessPlan:
         return ""
 
 
-def process_plan(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> ProcessPlan | None:
-    """The plan of a sweep; None if its jobs run in this process, one after the other.
+def process_plan(launcher: Mapping[str, Any], tasks: Sequence[GroupTask]) -> ProcessPlan | None:
+    """The plan of a sweep; None if its tasks run in this process, one after the other.
 
-    It depends on all jobs, finished ones too: a run that is resumed has as many threads as before, and so equal bits.
+    It depends on all tasks, finished ones too: a run that is resumed has as many threads as before, and so equal bits.
     """
     is_default = launcher["name"] == DEFAULT
-    if launcher["name"] != "joblib" and not is_default:
+    if launcher["name"] not in ("joblib", LOCAL) and not is_default:
         return None
     cores, given = usable_cores(), _threads_of_environment()
-    set_threads = {job.typed.trainer.threads or given for job in jobs}
+    gpus = visible_gpus() if launcher["name"] == LOCAL else _named_gpus()
+    set_threads = {job.typed.trainer.threads or given for task in tasks for job in task.jobs}
     fitting = max(1, cores // max(threads or 1 for threads in set_threads))
     asked = -1 if is_default else launcher["n_jobs"]
+    if asked is None:
+        asked = len(gpus) or -1
     wanted = asked if asked > 0 else max(1, fitting + 1 + asked)
-    processes = min(wanted, len({job.folder for job in jobs}))
+    processes = min(wanted, len({frozenset(task.folders) for task in tasks}))
     if processes < 2 or (is_default and gpu_here()):
         return None
     threads = None if given else max(1, cores // processes)
     each = {own or threads or 1 for own in set_threads}
-    return ProcessPlan(processes, threads, cores, (min(each), max(each)), is_default)
+    return ProcessPlan(processes, threads, cores, (min(each), max(each)), is_default, gpus)
 
 
 def _count(number: int, what: str) -> str:
@@ -76,6 +83,25 @@ def _threads_of_environment() -> int | None:
     """OMP_NUM_THREADS, of which torch reads the first number; None if it is not set."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(first) if first.isdigit() and int(first) else None
+
+
+def _named_gpus() -> tuple[str, ...]:
+    """GPUs that CUDA_VISIBLE_DEVICES names; empty if it names fewer than two."""
+    named = tuple(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","))
+    return named if len(named) > 1 else ()
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """All GPUs that torch sees, as CUDA_VISIBLE_DEVICES names them."""
+    if named := _named_gpus():
+        return named
+    if not gpu_here():
+        return ()
+    import torch
+
+    # with one name in CUDA_VISIBLE_DEVICES there is one GPU, which is 0 for torch and has that name here
+    count = torch.cuda.device_count()
+    return (os.environ.get("CUDA_VISIBLE_DEVICES", "0"),) if count == 1 else tuple(map(str, range(count)))
 
 
 def gpu_driver_here() -> bool:

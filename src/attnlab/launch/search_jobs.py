@@ -17,7 +17,7 @@ from attnlab.config.command_frame import FAILED, USAGE_ERROR
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.message_text import short_path
 from attnlab.config.search import Search
-from attnlab.launch.hydra_launchers import hydra_main
+from attnlab.launch.hydra_main import hydra_main
 from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import lower_is_better, text
 from attnlab.learn.selected_validation import objective

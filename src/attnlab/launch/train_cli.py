@@ -12,6 +12,7 @@ import yaml
 from attnlab.config import wandb_agent
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
+from attnlab.config.command_line_words import PLAN
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint
@@ -21,9 +22,6 @@ from attnlab.config.sweep import Command, check_command
 from attnlab.config.train_help import help_text
 from attnlab.learn.success_threshold import success_problems
 from attnlab.run.warm_start_check import from_run_problems
-
-OWN_LAUNCHERS = ("auto", "basic", "joblib", "packed")
-"""other launchers are plugins of Hydra"""
 
 
 @command(help_text, needs_words=False)
@@ -39,10 +37,12 @@ def train_main(argv: Sequence[str]) -> int:
     if not shown and (unfit := success_problems(checked.jobs[0].report) + from_run_problems(checked.jobs)):
         raise ConfigError(unfit)
     if shown or "--version" in argv:
-        from attnlab.launch.hydra_launchers import hydra_main
+        from attnlab.launch.hydra_main import hydra_main
 
         hydra_main(lambda config: None, argv)()
         return 0
+    if PLAN in argv:
+        return _plan(checked)
     return _run(checked, argv)
 
 
@@ -72,6 +72,14 @@ def job_text(job: JobConfig, package: str) -> str:
     return yaml.safe_dump(part, sort_keys=False)
 
 
+def _plan(command: Command) -> int:
+    if command.search is not None:
+        raise ConfigError([f"{PLAN}: a search chooses its jobs by the results of earlier ones, so nothing is planned"])
+    from attnlab.launch.sweep_plan import print_plan
+
+    return print_plan(command)
+
+
 def _run(command: Command, argv: Sequence[str]) -> int:
     from attnlab.launch.run_jobs import Jobs
 
@@ -79,16 +87,12 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         from attnlab.launch.search_jobs import run_search
 
         return run_search(command.search, command.choices, argv)
-    jobs, name = Jobs(command, argv), command.launcher["name"]
-    if command.multirun and name not in OWN_LAUNCHERS:
-        from attnlab.launch.hydra_launchers import run_with_hydra
-
-        return run_with_hydra(jobs, argv)
+    name = command.launcher["name"]
     for word in filter(_is_for_hydra, argv):
         print(f"note: {word} has no effect: the jobs run without Hydra", file=sys.stderr)
     if not command.multirun and name not in ("auto", "basic"):
         print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
-    return jobs.run()
+    return Jobs(command).run()
 
 
 def _is_for_hydra(word: str) -> bool:

@@ -1,4 +1,4 @@
-"""Jobs of a sweep in several processes of this machine (`hydra/launcher=joblib`).
+"""Jobs of a sweep in several processes of this machine (`hydra/launcher=joblib` and `packed_local`).
 
 Without a GPU, torch and attnlab are imported once, and the processes are forks of this one. A process runs one job
 after another, and reads data that they have in common once. If it is killed, its job has failed, and the others go on.
@@ -17,8 +17,9 @@ from types import FrameType
 from typing import Any, cast
 
 from attnlab.config.command_frame import FAILED
+from attnlab.launch.group_task import GroupTask
 from attnlab.launch.process_plan import gpu_driver_here
-from attnlab.launch.worker_process import TRAINING, Task, serve
+from attnlab.launch.worker_process import TRAINING, serve
 from attnlab.learn.stop_signals import handled_by, pass_on
 
 
@@ -28,19 +29,22 @@ class WorkerPool:
     Args:
         tasks: in the order in which they begin.
         size: number of processes; one fewer after each that SIGKILL ended, since memory may be short.
+        gpus: GPUs over which the processes are spread, one each, as CUDA_VISIBLE_DEVICES names them; none: every
+            process sees all of them.
 
     Attributes:
         codes: exit codes of the tasks that have ended.
     """
 
-    def __init__(self, tasks: Sequence[Task], size: int) -> None:
+    def __init__(self, tasks: Sequence[GroupTask], size: int, gpus: Sequence[str] = ()) -> None:
         self.waiting, self.size = list(tasks), min(size, len(tasks))
         self.codes: list[int] = []
         self.idle: list[Connection] = []
-        self.busy: dict[Connection, Task] = {}
+        self.busy: dict[Connection, GroupTask] = {}
         self.workers: dict[Connection, Any] = {}
+        self.gpus, self.gpu_of = list(gpus), dict[Connection, str]()
         self.came: list[int] = []
-        self.process, self.group, self.started = os.getpid(), os.getpgrp(), 0
+        self.process, self.group = os.getpid(), os.getpgrp()
         # A driver of GPUs does not survive a fork.
         forks = sys.platform == "linux" and not gpu_driver_here()
         self.context: Any = multiprocessing.get_context("fork" if forks else "spawn")
@@ -63,8 +67,8 @@ class WorkerPool:
     def _begin(self) -> None:
         """Give tasks to idle processes; two tasks of one run folder are not run at once."""
         while self.waiting and not self.came and (self.idle or len(self.workers) < self.size):
-            folders = {task.job.folder for task in self.busy.values()}
-            task = next((task for task in self.waiting if task.job.folder not in folders), None)
+            folders = set[Any]().union(*(task.folders for task in self.busy.values()))
+            task = next((task for task in self.waiting if folders.isdisjoint(task.folders)), None)
             if task is None:
                 return
             line = self.idle.pop() if self.idle else self._start()
@@ -76,13 +80,15 @@ class WorkerPool:
 
     def _start(self) -> Connection:
         ours, theirs = self.context.Pipe()
-        arguments = (theirs, self.started, self.process, self.group)
-        worker = self.context.Process(target=serve, args=arguments)
+        used = [self.gpu_of[line] for line in self.workers if line in self.gpu_of]
+        gpu = min(self.gpus, key=used.count) if self.gpus else None
+        worker = self.context.Process(target=serve, args=(theirs, gpu, self.process, self.group))
         worker.start()
         # The end of the connection is noticed when no other process holds it.
         theirs.close()
-        self.started += 1
         self.workers[ours] = worker
+        if gpu is not None:
+            self.gpu_of[ours] = gpu
         return ours
 
     def _end_task(self, line: Connection) -> None:
@@ -105,7 +111,7 @@ class WorkerPool:
                 self.idle.append(line)
         self.codes.append(code)
 
-    def _lost_text(self, task: Task, code: int) -> str:
+    def _lost_text(self, task: GroupTask, code: int) -> str:
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"gone, with exit code {code}"
         why, advice = "", "repeat the command to go on"
         if code == -signal.SIGKILL:

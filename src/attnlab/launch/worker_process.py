@@ -3,47 +3,17 @@
 import importlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from types import FrameType
 
-from attnlab.config.job_config import JobConfig
-from attnlab.launch.run_job import run_job
 from attnlab.learn.stop_signals import heard
 
 TRAINING = "attnlab.run.train_run"
 """the module whose import takes seconds"""
 _WATCH_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Task:
-    """A job for a worker.
-
-    label:   its number, printed before its lines, since several jobs write to the terminal: `[3/12]`.
-    name:    what varies in the sweep: `model=linear seed=0`.
-    threads: of the run if `trainer.threads` is null; None = as OMP_NUM_THREADS says.
-    """
-
-    job: JobConfig
-    label: str
-    name: str
-    threads: int | None = None
-
-    def run(self) -> int:
-        """Run the job in this process; returns its exit code."""
-        say(self.label, self.name)
-        typed = self.job.typed
-        if typed.trainer.threads is None:
-            typed = replace(typed, trainer=replace(typed.trainer, threads=self.threads))
-        code = run_job(replace(self.job, typed=typed), quiet=True, label=self.label, name=self.name)
-        if not code:
-            say(self.label, "finished")
-        return code
 
 
 class Worker:
@@ -56,13 +26,13 @@ class Worker:
         self.code, self.ready = 0, False
         self.busy = threading.Lock()
 
-    def run(self, job: Callable[[], int], parent: int, group: int) -> int:
+    def run(self, job: Callable[[], int], parent: int = 0, group: int = 0) -> int:
         """Run a job and return its exit code; after a signal, return the exit code of the signal.
 
         Args:
             job: runs a job, and handles signals meanwhile.
-            parent: id of the main process.
-            group: id of the process group of the main process.
+            parent: id of the main process, with which this one ends; 0 = no process.
+            group: id of the process group of the main process, which this one leaves; 0 = it stays.
         """
         self.prepare(parent, group)
         if self.code:
@@ -100,23 +70,17 @@ class Worker:
             os._exit(128 + signal.SIGTERM)
 
 
-def serve(line: Connection, number: int, parent: int, group: int) -> None:
+def serve(line: Connection, gpu: str | None, parent: int, group: int) -> None:
     """Main function of a worker process: run the tasks that come through a connection, and answer with exit codes.
 
     Args:
         line: brings tasks, and None at the end.
-        number: of this worker, from 0; of several GPUs in CUDA_VISIBLE_DEVICES it takes one.
+        gpu: the only one that this process sees, as CUDA_VISIBLE_DEVICES names it; None: no change.
         parent, group: as in `Worker.run`.
     """
     worker = Worker()
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    if len(gpus) > 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     worker.prepare(parent, group)
     while (task := line.recv()) is not None:
         line.send(worker.run(task.run, parent, group))
-
-
-def say(label: str, text: str) -> None:
-    """Print a line about a job."""
-    print(f"{label} {text}", file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
 """Signals that stop a run: during training after the current step, whose state is saved; otherwise at once."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -8,6 +9,8 @@ from typing import Any
 
 URGENT = (signal.SIGTERM, signal.SIGINT)
 """sent twice, they stop the run at once"""
+SAME_NOTICE_SECONDS = 3.0
+"""SIGTERM within so many seconds of the first is no second one: Slurm sends it for the job and again for its step"""
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """Slurm's notices of a time-out or a preemption; a launcher may handle them as well"""
 NOTICES = (signal.SIGHUP, *PASSED_ON)
@@ -56,11 +59,12 @@ def pass_on(came: Sequence[int], former: Handlers) -> None:
 class StopRequest:
     """Records stop signals; the first one raises `Stopped` at once, unless `deferred` is set.
 
-    A second Ctrl-C or SIGTERM always raises it at once.
+    A second Ctrl-C, or a second SIGTERM later than `SAME_NOTICE_SECONDS`, always raises it at once.
     """
 
     def __init__(self) -> None:
         self.came: list[int] = []
+        self.first_at = 0.0
         self.former: Handlers = {}
         self.deferred = False
 
@@ -69,8 +73,10 @@ class StopRequest:
         return self.came[0] if self.came else None
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        again = signum in self.came and signum in URGENT
-        first = not self.came
+        first, now = not self.came, time.monotonic()
+        same = signum == signal.SIGTERM and now - self.first_at < SAME_NOTICE_SECONDS
+        again = signum in self.came and signum in URGENT and not same
+        self.first_at = now if first else self.first_at
         self.came.append(signum)
         if again or (first and not self.deferred):
             raise Stopped(signum)

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 import attnlab
 from attnlab.config.run_identity import comparable, differences
+from attnlab.learn.run_lock import run_lock
 from attnlab.run.read_run_files import HEADER, RunError, config_text, read_config, read_result, read_rows, read_status
 
 
@@ -86,7 +87,7 @@ class RunFolder:
         Raises:
             RunError: another process holds it.
         """
-        lock = FileLock(self.path / ".lock", timeout=0)
+        lock = run_lock(self.path)
         try:
             lock.acquire()
         except Timeout:

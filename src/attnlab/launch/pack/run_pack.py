@@ -17,11 +17,12 @@ from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.stop_signals import Stopped, StopRequest
 
 
-def run_pack(jobs: Sequence[JobConfig], max_packed: int | None = None) -> list[int]:
+def run_pack(jobs: Sequence[JobConfig], max_packed: int | None = None, label: str = "") -> list[int]:
     """Train or resume runs that differ in seed and scalar values only.
 
     Args:
         max_packed: maximal number of runs at once; None: as many as fit into memory.
+        label: printed before every line, if other processes write to the same terminal.
 
     Returns:
         the exit code of each run, as from `run_job`; after a signal, also of runs that had not started.
@@ -36,35 +37,35 @@ def run_pack(jobs: Sequence[JobConfig], max_packed: int | None = None) -> list[i
         try:
             for run in runs:
                 run.open(locks)
-            _train_all(runs, max_packed, stop)
+            _train_all(runs, max_packed, stop, label)
         except Stopped as stopped:
             end_all(runs, stopped)
     stop.pass_on()
-    return _with_the_rest(runs)
+    return _with_the_rest(runs, label)
 
 
-def _with_the_rest(runs: Sequence[PendingRun]) -> list[int]:
+def _with_the_rest(runs: Sequence[PendingRun], label: str) -> list[int]:
     """Exit codes; a run that is alone at its step is trained by itself, unless a signal stops everything."""
     stopped = 0
     for run in runs:
         if run.code is None and not stopped:
             at = f" at step {run.step:,}" if run.step else ""
-            print(f"alone: {run.name}, no other run to train{at}", file=sys.stderr, flush=True)
-            run.code = run_job(run.job, quiet=True)
+            print(f"{label} alone: {run.name}, no other run to train{at}".lstrip(), file=sys.stderr, flush=True)
+            run.code = run_job(run.job, quiet=True, label=label)
         if run.code is None:
             run.code = stopped
         stopped = max(stopped, run.code if run.code > 128 else 0)
     return [code for run in runs if (code := run.code) is not None]
 
 
-def _train_all(runs: Sequence[PendingRun], max_packed: int | None, stop: StopRequest) -> None:
+def _train_all(runs: Sequence[PendingRun], max_packed: int | None, stop: StopRequest, label: str) -> None:
     """Train runs that are at the same step together; a run that is alone at its step is left out."""
     trainer: PackTrainer | None = None
     for group in by_step(runs):
         if len(group) < 2:
             continue
         try:
-            trainer = trainer or PackTrainer(group[0], stop)
+            trainer = trainer or PackTrainer(group[0], stop, label)
             limit = max_packed or trainer.most()
         except Exception as error:
             end_all(runs, error)

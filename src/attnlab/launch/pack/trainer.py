@@ -29,12 +29,15 @@ from attnlab.run.train_run import open_run, open_runtime, record_result, record_
 class PackTrainer:
     """Trains and tests runs together; device, data and reporter are the same for all of them.
 
+    Args:
+        label: as in `run_pack`.
+
     Raises:
         RunError, DataError: there is no such device, or the data is not available.
     """
 
-    def __init__(self, first: PendingRun, stop: StopRequest) -> None:
-        self.stop, self.reporter = stop, Reporter(first.config.trainer.progress)
+    def __init__(self, first: PendingRun, stop: StopRequest, label: str = "") -> None:
+        self.stop, self.reporter = stop, Reporter(first.config.trainer.progress, label)
         free_earlier_jobs()
         self.runtime = open_runtime(first.config)
         self.config = with_steps(first.config, self.runtime.prepared)

@@ -1,4 +1,4 @@
-"""Sweeps by launchers that are plugins of Hydra: submitit, on Slurm."""
+"""Hydra's own main function, for what Hydra does itself: searches, `--cfg hydra`, `--version`."""
 
 import os
 import sys
@@ -12,19 +12,6 @@ from attnlab.config.launcher_options import register
 from attnlab.config.own_conf import join_search_path
 from attnlab.config.rewritten_words import readable
 from attnlab.config.shipped_files import CONF
-from attnlab.launch.run_jobs import Jobs
-
-
-def run_with_hydra(jobs: Jobs, argv: Sequence[str]) -> int:
-    """Run a sweep with a launcher of Hydra; the exit code.
-
-    The launcher starts processes, where Hydra composes each job again and calls `jobs` with it.
-
-    Args:
-        argv: the command line of the sweep.
-    """
-    hydra_main(jobs, [*argv, *jobs.command.choices])()
-    return jobs.exit_code()
 
 
 def hydra_main(task: Callable[[Any], Any], argv: Sequence[str]) -> Callable[[], Any]:

@@ -1,0 +1,49 @@
+"""Runs that wait or run in a cluster's queue: `queued.json` in the run folder names the job that will train the run.
+
+It outlives the process that submitted the job, so that a repeated command waits for the job instead of starting the
+run twice. A job that Slurm no longer holds does not count.
+"""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from attnlab.launch.cluster.slurm_commands import SlurmJob
+from attnlab.run.run_folder import require_writable, write_text
+
+FILE = "queued.json"
+
+
+@dataclass(frozen=True)
+class Queued:
+    """A job in a queue.
+
+    job:     its id, `17_3` in an array.
+    cluster: name of the cluster.
+    log:     file with the output of the job.
+    """
+
+    job: str
+    cluster: str
+    log: str
+
+
+def record_queued(folder: Path, queued: Queued) -> None:
+    """Write which job will train the run of a folder.
+
+    Raises:
+        RunError: the folder cannot be written to.
+    """
+    require_writable(folder, "set another paths.runs", "create the run folder")
+    write_text(folder / FILE, json.dumps(asdict(queued)) + "\n")
+
+
+def queued_job(folder: Path, cluster: str, held: Mapping[str, SlurmJob]) -> Queued | None:
+    """The job of a run that the cluster still holds; None if there is none, or if the file is damaged."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        found = Queued(**json.loads((folder / FILE).read_text()))
+        if found.cluster == cluster and found.job in held:
+            return found
+    return None

@@ -1,0 +1,122 @@
+"""Runs the groups of a sweep on Slurm: submits what is neither finished nor in the queue, and waits for all of it."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.job_config import JobConfig
+from attnlab.config.message_text import counted, short_path
+from attnlab.launch.cluster.queued_runs import Queued, queued_job, record_queued
+from attnlab.launch.cluster.slurm_commands import cancel_command, cluster_name, held_jobs
+from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_folder
+from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
+from attnlab.launch.group_task import GroupTask, say
+from attnlab.learn.run_lock import is_locked, private_locks
+from attnlab.learn.stop_signals import Stopped, StopRequest
+from attnlab.run.finished_run import is_finished
+
+
+def run_on_cluster(tasks: Sequence[GroupTask], launcher: Mapping[str, Any], runs: str) -> None:
+    """Submit groups of jobs and wait until Slurm holds none of them any more.
+
+    Args:
+        launcher: name and options of the launcher.
+        runs: folder of the runs (`paths.runs`).
+
+    Raises:
+        SlurmError: there is no Slurm, or it refuses the jobs.
+        SystemExit: a signal ended the waiting; submitted jobs go on.
+    """
+    folder = sweep_folder(launcher, runs)
+    submission, cluster = SlurmSubmission(launcher, folder), cluster_name()
+    _note_private_locks(Path(runs))
+    awaited, missing = _sorted_out(tasks, cluster)
+    stop = StopRequest()
+    try:
+        with stop.listening():
+            _submit(missing, submission, cluster, awaited, stop)
+            wait_for_jobs(awaited)
+    except Stopped as stopped:
+        print(f"\n{_left_behind(awaited)}", file=sys.stderr)
+        raise SystemExit(128 + stopped.signum) from None
+
+
+def _sorted_out(tasks: Sequence[GroupTask], cluster: str) -> tuple[list[Awaited], list[GroupTask]]:
+    """Groups in progress already, and groups to submit; finished runs are left out with a line."""
+    held = held_jobs()
+    awaited: list[Awaited] = []
+    missing: list[GroupTask] = []
+    for task in tasks:
+        by_job: dict[str, list[JobConfig]] = {}
+        logs: dict[str, str] = {}
+        for job in task.jobs:
+            if is_finished(job):
+                key = "finished"
+            elif queued := queued_job(job.folder, cluster, held):
+                key, logs[queued.job] = queued.job, queued.log
+            else:
+                key = "elsewhere" if is_locked(job.folder) else "missing"
+            by_job.setdefault(key, []).append(job)
+        if len(by_job.get("finished", [])) == len(task.jobs):
+            say(task.label, f"{task.name}, finished before")
+        for key, jobs in by_job.items():
+            part = replace(task, jobs=tuple(jobs))
+            if key in logs:
+                say(task.label, f"{task.name}, in the queue already (job {key})")
+                awaited.append(Awaited(part, key, Path(logs[key])))
+            elif key == "elsewhere":
+                say(task.label, f"{task.name}, another process is training it; waiting for that process")
+                awaited.append(Awaited(part, None, None))
+            elif key == "missing":
+                missing.append(part)
+    return awaited, missing
+
+
+def _submit(
+    tasks: Sequence[GroupTask], submission: SlurmSubmission, cluster: str, awaited: list[Awaited], stop: StopRequest
+) -> None:
+    """Submit groups, and record in every run folder which job will train it; signals wait for the end of an array."""
+    for part in submission.arrays(tasks):
+        stop.deferred = True
+        submitted = submission.submit(part)
+        for one in submitted:
+            for job in one.task.jobs:
+                record_queued(job.folder, Queued(one.job, cluster, str(one.log)))
+            awaited.append(Awaited(one.task, one.job, one.log))
+        print(_line(submitted), file=sys.stderr, flush=True)
+        stop.deferred = False
+        if (signum := stop.pending()) is not None:
+            raise Stopped(signum)
+    if tasks:
+        print(f"logs: {short_path(submission.folder)}", file=sys.stderr, flush=True)
+
+
+def _line(submitted: Sequence[Submitted]) -> str:
+    jobs, runs = [one.job for one in submitted], sum(len(one.task.jobs) for one in submitted)
+    first, last = jobs[0], jobs[-1].rpartition("_")[2]
+    where = f"job {first}" if len(jobs) == 1 else f"job {first.partition('_')[0]}, tasks 0-{last}"
+    groups = "" if runs == len(jobs) else f" in {counted(len(jobs), 'group')}"
+    return f"submitted: {counted(runs, 'run')}{groups} as {submitted[0].name}, {where}"
+
+
+def _left_behind(awaited: Sequence[Awaited]) -> str:
+    jobs = [one.job for one in awaited if one.job is not None]
+    if not jobs:
+        return "stopped: nothing was submitted"
+    return f"no longer waiting; the jobs go on. Repeat the command to wait again; to end them: {cancel_command(jobs)}"
+
+
+def _note_private_locks(runs: Path) -> None:
+    """Print that another machine would not notice a run of this one, if the file system keeps locks to itself."""
+    try:
+        mount = private_locks(runs.absolute(), Path("/proc/mounts").read_text())
+    except OSError:
+        return
+    if mount:
+        print(
+            f"note: {mount} does not show locks to other machines: start no run of {short_path(runs)} by hand while "
+            "its job is in the queue",
+            file=sys.stderr,
+        )

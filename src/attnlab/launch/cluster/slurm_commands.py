@@ -1,0 +1,149 @@
+"""Questions to Slurm by its own commands: partitions, the largest array, and the state of jobs."""
+
+import getpass
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from attnlab.config.message_text import hint, listed
+from attnlab.config.nearest_word import nearest
+from attnlab.config.user_error import UserError
+
+SECONDS = 60
+"""until a command of Slurm counts as failed"""
+_WIDTHS = {"JobArrayID": 40, "State": 24, "RestartCnt": 12, "Reason": 90, "NodeList": 60}
+
+
+class SlurmError(UserError):
+    """Slurm is not here, does not answer, or refuses what it is asked for; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition of the cluster.
+
+    minutes: its time limit; None = none.
+    gpus:    whether one of its nodes has GPUs.
+    """
+
+    name: str
+    minutes: int | None
+    gpus: bool
+    is_default: bool
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """A job that Slurm holds.
+
+    state:    such as PENDING and RUNNING.
+    restarts: how often it went back into the queue.
+    reason:   why it waits.
+    """
+
+    state: str
+    restarts: int
+    reason: str
+    nodes: str
+
+
+def answer(*command: str) -> str:
+    """Output of a command of Slurm.
+
+    Raises:
+        SlurmError: it is not installed or does not succeed.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except FileNotFoundError:
+        raise SlurmError(
+            f"there is no Slurm on this machine ({command[0]} was not found); start the command on a login node of the "
+            "cluster, or use hydra/launcher=packed_local or joblib, which need no Slurm"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"Slurm did not answer {command[0]} in {SECONDS} seconds; try again later") from None
+    if done.returncode:
+        raise SlurmError(f"Slurm refused {command[0]}: {complaint(done.stderr)}")
+    return done.stdout
+
+
+def complaint(text: str) -> str:
+    """What Slurm says is wrong, of all that a command wrote: `Invalid partition name specified`."""
+    found = re.findall(r"error: (.+)", text) or text.split("\n")
+    said = next(filter(None, map(str.strip, reversed(found))), "it gives no reason")
+    return said.removeprefix("Batch job submission failed: ")
+
+
+def partitions() -> list[Partition]:
+    """The partitions that this user sees."""
+    found: dict[str, Partition] = {}
+    # a line for every kind of node
+    for line in answer("sinfo", "--noheader", "--format=%P|%l|%G").splitlines():
+        name, limit, resources = line.split("|")
+        plain, gpus = name.rstrip("*"), "gpu" in resources
+        gpus |= plain in found and found[plain].gpus
+        found[plain] = Partition(plain, minutes_of(limit), gpus, name.endswith("*"))
+    return list(found.values())
+
+
+def minutes_of(limit: str) -> int | None:
+    """Minutes of a time limit as Slurm writes it: `3-00:00:00`, `02:00:00`, `30:00`, `infinite`."""
+    days, _, rest = limit.strip().rpartition("-")
+    if not re.fullmatch(r"[\d:]+", rest):
+        return None
+    parts = [0, 0, 0, *map(int, rest.split(":"))][-3:]
+    return int(days or 0) * 1440 + parts[0] * 60 + parts[1]
+
+
+def chosen_partitions(wanted: str | None) -> list[Partition]:
+    """The partitions that jobs may run in: those named, separated by commas, or the cluster's default.
+
+    Raises:
+        SlurmError: there is no such partition, or no default.
+    """
+    there = partitions()
+    names = listed(partition.name for partition in there)
+    if wanted is None:
+        if default := [partition for partition in there if partition.is_default]:
+            return default
+        raise SlurmError(f"this cluster has no default partition; write hydra.launcher.partition=..., one of {names}")
+    by_name = {partition.name: partition for partition in there}
+    for name in wanted.split(","):
+        if name not in by_name:
+            near = hint(nearest(name, by_name))
+            raise SlurmError(f"hydra.launcher.partition={wanted}: there is no partition {name}{near}; here are {names}")
+    return [by_name[name] for name in wanted.split(",")]
+
+
+def largest_array() -> int:
+    """Number of tasks that an array may have: Slurm's MaxArraySize is one more than the largest index."""
+    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", answer("scontrol", "show", "config"), re.MULTILINE)
+    return int(found[1]) if found else 1001
+
+
+def cluster_name() -> str:
+    """Name of the cluster, since other clusters count their jobs too."""
+    found = re.search(r"^ClusterName\s*=\s*(\S+)", answer("scontrol", "show", "config"), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def held_jobs() -> Mapping[str, SlurmJob]:
+    """Jobs of this user that wait or run, by their id; tasks of arrays as `17_3`."""
+    wanted = ",".join(f"{name}:{width}" for name, width in _WIDTHS.items())
+    command = ("squeue", "--noheader", "--array", f"--user={getpass.getuser()}", f"--Format={wanted}")
+    return dict(map(_job_of, answer(*command).splitlines()))
+
+
+def _job_of(line: str) -> tuple[str, SlurmJob]:
+    fields: list[str] = []
+    for width in _WIDTHS.values():
+        fields.append(line[:width].strip())
+        line = line[width:]
+    number, state, restarts, reason, nodes = fields
+    return number, SlurmJob(state, int(restarts) if restarts.isdigit() else 0, reason, nodes)
+
+
+def cancel_command(jobs: Sequence[str]) -> str:
+    """The command that ends jobs; of an array, with all its tasks, the id of the array."""
+    return f"scancel {' '.join(dict.fromkeys(job.partition('_')[0] for job in jobs))}"

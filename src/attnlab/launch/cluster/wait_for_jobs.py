@@ -1,0 +1,141 @@
+"""Waits for jobs on Slurm, and says what becomes of them: started, back in the queue, finished, failed."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from attnlab.config.message_text import counted, listed, short_path
+from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, held_jobs
+from attnlab.launch.group_task import GroupTask, say
+from attnlab.learn.run_lock import is_locked
+from attnlab.run.finished_run import is_finished
+from attnlab.run.run_folder import RunError, RunFolder
+
+SHORTEST, LONGEST = 2.0, 30.0
+"""seconds between two questions to Slurm: after news the shortest time, then longer and longer"""
+LATE_FILES = 20.0
+"""seconds until a file that another machine wrote is surely seen here"""
+EXPECTED = ("None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Dependency", "Prolog", "")
+"""reasons for which every job waits for a while"""
+
+
+@dataclass
+class Awaited:
+    """A group of jobs that is waited for.
+
+    job:  its id on Slurm; None: a process that is not known here trains it.
+    log:  file with the job's output.
+    seen: the last state that Slurm told.
+    """
+
+    task: GroupTask
+    job: str | None
+    log: Path | None
+    seen: SlurmJob | None = field(default=None, init=False)
+
+    def is_there(self, held: Mapping[str, SlurmJob]) -> bool:
+        """Whether the job waits or runs."""
+        if self.job is None:
+            return any(is_locked(folder) for folder in self.task.folders)
+        return self.job in held
+
+
+def wait_for_jobs(awaited: Sequence[Awaited]) -> None:
+    """Wait until no group is in the queue or running; Slurm may be out of reach for a while."""
+    left, pause, noted = list(awaited), SHORTEST, set[str]()
+    silent = False
+    while left:
+        try:
+            held = held_jobs()
+        except SlurmError as error:
+            if not silent:
+                print(f"note: {error}; still waiting", file=sys.stderr, flush=True)
+            silent = True
+            time.sleep(LONGEST)
+            continue
+        silent = False
+        news = _tell_waiting(left, held, noted)
+        for one in [one for one in left if not one.is_there(held)]:
+            left.remove(one)
+            _tell_end(one)
+            news = True
+        news |= any([_tell_change(one, held) for one in left])
+        pause = SHORTEST if news else min(pause * 1.5, LONGEST)
+        if left:
+            time.sleep(pause)
+
+
+def _tell_change(one: Awaited, held: Mapping[str, SlurmJob]) -> bool:
+    """Print that a job began, or went back into the queue; returns whether it did."""
+    now = held.get(one.job or "")
+    if now is None:
+        return False
+    before, one.seen = one.seen, now
+    again = before is not None and now.restarts > before.restarts
+    if again:
+        say(one.task.label, f"job {one.job} is back in the queue{_why(one.task)}; it goes on from its checkpoint")
+    begins = now.state == "RUNNING" and (again or before is None or before.state != "RUNNING")
+    if begins:
+        say(one.task.label, f"{one.task.name}: job {one.job} runs on {now.nodes}")
+    return again or begins
+
+
+def _why(task: GroupTask) -> str:
+    """The signal that stopped the first run of a group, and its step."""
+    try:
+        status = RunFolder(task.jobs[0].folder).status()
+    except RunError:
+        return ""
+    reason = status.get("reason", "")
+    return f" ({reason}, step {status.get('step', 0):,})" if status.get("state") == "stopped" else ""
+
+
+def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: set[str]) -> bool:
+    """Print once for each reason why jobs wait that may keep them for ever."""
+    waiting = [held[one.job] for one in left if one.job is not None and one.job in held]
+    reasons = Counter(job.reason for job in waiting if job.state == "PENDING" and job.reason not in EXPECTED)
+    new = {reason: number for reason, number in reasons.items() if reason not in noted}
+    noted |= new.keys()
+    for reason, number in new.items():
+        print(f"note: {counted(number, 'job')} waiting: {reason} (man squeue explains it)", file=sys.stderr, flush=True)
+    return bool(new)
+
+
+def _tell_end(one: Awaited) -> None:
+    """Print how a group ended."""
+    deadline = time.monotonic() + LATE_FILES
+    while (open_ones := [job for job in one.task.jobs if not is_finished(job)]) and time.monotonic() < deadline:
+        states = {_state(folder) for folder in (job.folder for job in open_ones)}
+        if states <= {"failed", "stopped"}:
+            break
+        time.sleep(1)
+    if not open_ones:
+        say(one.task.label, "finished")
+        return
+    reasons = listed({_reason(job.folder) for job in open_ones}, most=3)
+    done = f"{len(one.task.jobs) - len(open_ones)} of {counted(len(one.task.jobs), 'run')} finished; "
+    log = f"; log: {short_path(one.log)}" if one.log is not None else ""
+    say(one.task.label, f"{one.task.name}: {done if len(one.task.jobs) > 1 else ''}{reasons}{log}")
+
+
+def _state(folder: Path) -> str:
+    try:
+        return str(RunFolder(folder).status().get("state", ""))
+    except RunError:
+        return "failed"
+
+
+def _reason(folder: Path) -> str:
+    """State of a run that is not finished, and why."""
+    try:
+        status = RunFolder(folder).status()
+    except RunError as error:
+        return str(error)
+    state = status.get("state", "its job ended before the run began")
+    if state == "running":
+        return f"its job ended without a word at step {status.get('step', 0):,}"
+    reason = status.get("reason", "")
+    return f"{state}: {reason}" if reason else state

@@ -1,0 +1,69 @@
+"""The function that a job of submitit runs: a group of jobs, with signals that put it back into the queue.
+
+Before its time is over, a job gets SIGUSR2 (submitit asks Slurm for it), and on some clusters SIGUSR1: its runs are
+saved at the end of the step, recorded as stopped, and submitit puts the job back into the queue, as long as
+`max_num_timeout` allows. SIGTERM is Slurm's notice of a preemption or of scancel: runs are saved too; a preempted job
+is put back by Slurm itself, a cancelled one has ended.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from attnlab.launch.group_task import GroupTask, packing_note, say
+from attnlab.launch.worker_process import Worker
+from attnlab.learn.stop_signals import PASSED_ON
+
+
+class WorkerTask:
+    """A group of jobs, pickled by submitit.
+
+    Args:
+        argv: the program and the arguments of the sweep, which every result records.
+    """
+
+    def __init__(self, task: GroupTask, argv: Sequence[str]) -> None:
+        self.task, self.argv = task, list(argv)
+
+    def checkpoint(self) -> Any:
+        """What submitit puts into the queue after a time-out: the same task, which goes on where it stopped."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+    def __call__(self) -> int:
+        """Run the jobs; returns the largest exit code.
+
+        Raises:
+            SystemExit: a signal stopped them.
+        """
+        from submitit import JobEnvironment
+
+        environment = JobEnvironment()
+        put_back = signal.getsignal(getattr(signal, f"SIG{environment.USR_SIG}"))
+        # There, sys.argv holds the arguments of submitit.
+        sys.argv = list(self.argv)
+        if environment.global_rank == 0:
+            say(self.task.label, f"job {environment.job_id} on {environment.hostname}")
+            if note := packing_note([self.task]):
+                print(note, file=sys.stderr)
+        code = Worker().run(replace(self.task, threads=cores_of_task()).run)
+        if code - 128 in PASSED_ON and callable(put_back):
+            put_back(code - 128, None)
+        if code > 128:
+            raise SystemExit(code)
+        return code
+
+
+def cores_of_task() -> int | None:
+    """Cores that Slurm gave to this process; None if OMP_NUM_THREADS names the threads, or outside of Slurm."""
+    if os.environ.get("OMP_NUM_THREADS"):
+        return None
+    if own := os.environ.get("SLURM_CPUS_PER_TASK"):
+        return int(own)
+    cores, tasks = (os.environ.get(name) for name in ("SLURM_CPUS_ON_NODE", "SLURM_STEP_TASKS_PER_NODE"))
+    # tasks per node: `2(x4)` stands for two on each of four nodes
+    return max(1, int(cores) // int((tasks or "1").partition("(")[0].partition(",")[0])) if cores else None

@@ -1,0 +1,99 @@
+"""Seconds of a training step, measured by earlier runs of the same task, sizes and model. Imports no torch."""
+
+import contextlib
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.job_config import JobConfig
+from attnlab.config.unique_text import unique_text
+from attnlab.run.read_run_files import RunError, read_config
+from attnlab.run.run_folder import RunFolder
+
+MOST_FOLDERS = 100
+"""run folders of a task and model that are read"""
+FEWEST_STEPS = 20
+"""that a run must have trained: first steps take longer"""
+_SIZES = ("batch_size", "batch_tokens", "bucket_window", "accumulate", "max_tokens", "precision", "tf32")
+"""keys of `train` that a step's time depends on"""
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """A measured training step.
+
+    seconds:  of a step of one run; of runs that were trained together, each run's share of the time.
+    hardware: name of the GPU, or of the CPU with the number of threads.
+    model:    name of the model that was measured.
+    alike:    whether it is the whole model of the job, not another one of the same sizes.
+    runs:     number of measured runs, whose median this is.
+    """
+
+    seconds: float
+    hardware: str
+    is_gpu: bool
+    model: str
+    alike: bool
+    runs: int
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A measured run."""
+
+    sizes: str
+    model: str
+    name: str
+    hardware: str
+    is_gpu: bool
+    seconds: float
+
+
+def measured_step(job: JobConfig) -> MeasuredStep | None:
+    """The median step of earlier runs with the model and sizes of a job, else of another model with its sizes.
+
+    On GPUs, if a GPU has been measured, and on one kind of hardware; None if nothing was measured.
+    """
+    top = Path(job.raw["paths"]["runs"]) / job.label
+    sizes, model, name = _sizes(job.raw), unique_text(job.raw["model"]), job.typed.model.name
+    folders = sorted(folder for folder in top.glob("*") if folder.is_dir()) if top.is_dir() else []
+    rows = [row for folder in folders for row in _measured_below(folder) if row.sizes == sizes]
+    alike = [row for row in rows if (row.model, row.name) == (model, name)]
+    found = alike or rows
+    found = [row for row in found if row.is_gpu] or found
+    if not found:
+        return None
+    first = found[0]
+    times = [row.seconds for row in found if (row.name, row.hardware) == (first.name, first.hardware)]
+    return MeasuredStep(statistics.median(times), first.hardware, first.is_gpu, first.name, bool(alike), len(times))
+
+
+@cache
+def _measured_below(folder: Path) -> Sequence[_Row]:
+    """The runs of a model that have trained long enough."""
+    found = []
+    for path in sorted(folder.glob("*/seed*/status.json"))[:MOST_FOLDERS]:
+        # a damaged folder is named when its run is started or reported
+        with contextlib.suppress(RunError, KeyError, TypeError):
+            found += _row(RunFolder(path.parent))
+    return found
+
+
+def _row(run: RunFolder) -> list[_Row]:
+    status = run.status()
+    steps, seconds, hardware = status.get("step", 0), status.get("seconds"), status["hardware"]
+    if steps < FEWEST_STEPS or not seconds:
+        return []
+    config, gpu = read_config(run.config_file), hardware["gpu"]
+    name = gpu or f"{hardware['cpu']}, threads: {hardware['threads']}"
+    model = config["model"]
+    return [_Row(_sizes(config), unique_text(model), model["name"], name, bool(gpu), seconds / steps)]
+
+
+def _sizes(config: Mapping[str, Any]) -> str:
+    """The values that a step's time depends on besides the model, as text."""
+    train = {key: config["train"].get(key) for key in _SIZES}
+    return unique_text([config["backbone"], train, config["trainer"].get("compile", False)])
