@@ -16,21 +16,8 @@ from attnlab.config.rewritten_words import quoted_folder, sections, with_our_nam
 from attnlab.config.target_validation import schema_keys
 
 PLAN = "--plan"
-FLAGS = (
-    PLAN,
-    "--multirun",
-    "-m",
-    "--cfg",
-    "-c",
-    "--resolve",
-    "--package",
-    "-p",
-    "--run",
-    "-r",
-    "--help",
-    "-h",
-    "--version",
-)
+_SHORT = ("-m", "-c", "-p", "-r", "-h")
+FLAGS = (*_SHORT, "--multirun", "--cfg", "--resolve", "--package", "--run", "--help", "--version", PLAN)
 """flags that are offered: ours, and Hydra's without those for another configuration folder, which bypass the check"""
 
 _WITH_VALUE = {"--cfg": ("job", "hydra", "all"), "-c": ("job", "hydra", "all"), "--package": (), "-p": ()}

@@ -4,29 +4,52 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from attnlab.config.user_error import UserError
+
 LOCK = ".lock"
 """file of the lock; the lock ends with the process that holds it, and the file stays"""
 SECONDS = 1.0
 """until a lock counts as held: another process may hold it for a moment to look whether the run is in progress"""
 
 
-def run_lock(folder: Path, seconds: float = SECONDS) -> FileLock:
-    """The lock of a run folder, not yet acquired."""
-    return FileLock(folder / LOCK, timeout=seconds)
+class Locked(Exception):
+    """Another process holds the lock."""
+
+
+class NoLocks(UserError):
+    """The file system has no locks."""
+
+
+def acquired_lock(folder: Path, seconds: float = SECONDS) -> FileLock:
+    """The lock of a run folder, held by this process until it is released.
+
+    Raises:
+        Locked: another process holds it.
+        NoLocks: nobody can hold it.
+    """
+    lock = FileLock(folder / LOCK, timeout=seconds)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise Locked from None
+    except NotImplementedError:
+        raise NoLocks(
+            f"the file system of {folder} has no locks (flock), which keep two processes from training one run; set "
+            "paths.runs to another file system"
+        ) from None
+    return lock
 
 
 def is_locked(folder: Path) -> bool:
     """Whether a process trains the run of a folder; False if the folder cannot be locked at all."""
     if not (folder / LOCK).exists():
         return False
-    lock = run_lock(folder, 0)
     try:
-        lock.acquire()
-    except Timeout:
+        acquired_lock(folder, 0).release()
+    except Locked:
         return True
-    except (OSError, NotImplementedError):
-        return False
-    lock.release()
+    except (OSError, NoLocks):
+        pass
     return False
 
 

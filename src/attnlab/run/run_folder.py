@@ -15,11 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import Timeout
-
 import attnlab
 from attnlab.config.run_identity import comparable, differences
-from attnlab.learn.run_lock import run_lock
+from attnlab.learn.run_lock import Locked, acquired_lock
 from attnlab.run.read_run_files import HEADER, RunError, config_text, read_config, read_result, read_rows, read_status
 
 
@@ -87,10 +85,9 @@ class RunFolder:
         Raises:
             RunError: another process holds it.
         """
-        lock = run_lock(self.path)
         try:
-            lock.acquire()
-        except Timeout:
+            lock = acquired_lock(self.path)
+        except Locked:
             status = self.status()
             # no pid if the other process has not written its status yet
             who = f" (pid {status['pid']} on {status['host']})" if "pid" in status else ""
