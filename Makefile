@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 DONE := $(VENV)/.done
 RUN := $(VENV)/bin/python
-PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto
+PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadgroup
 
-.PHONY: help setup train test test-all model-named laws bench report docs lint clean
+.PHONY: help setup train test test-all test-cluster model-named laws bench report docs lint clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,11 @@ test: setup  ## the tests, under 10 minutes on two cores
 
 test-all: setup  ## also the slow ones, under 30 minutes on two cores: long sequences, compiled steps, benchmarks
 	$(PYTEST) $(ARGS)
+
+test-cluster: setup  ## sweeps on a real Slurm of one node, which it installs on Debian and Ubuntu; about 10 minutes
+	@command -v slurmctld >/dev/null || PATH="$$PATH:/usr/sbin" command -v slurmctld >/dev/null || \
+	  $$(test "$$(id -u)" = 0 || echo sudo) apt-get install -y --no-install-recommends slurm-wlm munge
+	OMP_NUM_THREADS=1 $(RUN) -m pytest tests/cluster $(ARGS)
 
 model-named:
 	@test -n "$(MODEL)" || { echo "name a model of conf/model, such as: make laws MODEL=linear"; exit 2; }

@@ -13,7 +13,7 @@ import pytest
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, run_pack
 
 from attnlab.config.run_identity import run_folder
-from attnlab.learn.stop_signals import Stopped, StopRequest
+from attnlab.learn.stop_signals import SAME_NOTICE_SECONDS, Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.run_folder import RunFolder
 

@@ -20,6 +20,8 @@ from attnlab.config.slurm_options import ON_SLURM, slurm_problems
 from attnlab.config.type_check import conform, unknown_keys
 
 _SECTION = "hydra.launcher"
+_FREE = f"{_SECTION}.additional_parameters"
+"""the option that holds any keys"""
 
 
 def _not_installed(name: str) -> str | None:
@@ -84,7 +86,7 @@ def hydra_words(words: Words, loader: Any) -> tuple[list[str], list[str]]:
     """
     good, bad_groups, problems = [], [], []
     for item in (item for item in words.items if item.is_hydra):
-        problem = _choice_problem(item, loader) if "/" in item.key else None
+        problem = _choice_problem(item, loader) if "/" in item.key else _value_problem(item)
         if problem:
             problems.append(problem)
             bad_groups.append(item.key.replace("/", ".") + ".")
@@ -98,6 +100,16 @@ def hydra_words(words: Words, loader: Any) -> tuple[list[str], list[str]]:
     wrong = [(item, error) for item, error in zip(good, errors, strict=True) if error]
     problems += [unknown_option(item, good) or f"{item.text}: {error}" for item, error in wrong]
     return [text for text, error in zip(texts, errors, strict=True) if not error], problems
+
+
+def _value_problem(item: Item) -> str | None:
+    """The problem of a value that only needs to be written otherwise, else None."""
+    if item.swept and item.key.startswith(f"{_SECTION}."):
+        text = item.text.partition("=")[2]
+        return f"{item.text}: one value only; a value with commas is written '{item.key}=\"{text}\"'"
+    if item.key.startswith(_FREE) and not item.add:
+        return f"{item.text}: these keys are added with a plus: +{item.text}"
+    return None
 
 
 def _choice_problem(item: Item, loader: Any) -> str | None:

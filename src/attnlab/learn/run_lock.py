@@ -45,7 +45,7 @@ def is_locked(folder: Path) -> bool:
     if not (folder / LOCK).exists():
         return False
     try:
-        acquired_lock(folder, 0).release()
+        acquired_lock(folder, 0.0).release()
     except Locked:
         return True
     except (OSError, NoLocks):

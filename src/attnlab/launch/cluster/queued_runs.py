@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attnlab.launch.cluster.slurm_commands import SlurmJob
-from attnlab.run.run_folder import require_writable, write_text
+from attnlab.run.run_folder import write_text
 
 FILE = "queued.json"
 
@@ -34,9 +34,8 @@ def record_queued(folder: Path, queued: Queued) -> None:
     """Write which job will train the run of a folder.
 
     Raises:
-        RunError: the folder cannot be written to.
+        RunError: the file cannot be written.
     """
-    require_writable(folder, "set another paths.runs", "create the run folder")
     write_text(folder / FILE, json.dumps(asdict(queued)) + "\n")
 
 

@@ -9,13 +9,15 @@ from typing import Any
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, short_path
 from attnlab.launch.cluster.queued_runs import Queued, queued_job, record_queued
-from attnlab.launch.cluster.slurm_commands import cancel_command, cluster_name, held_jobs
+from attnlab.launch.cluster.slurm_commands import SlurmJob, cancel_command, cluster_name, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_folder
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
 from attnlab.launch.group_task import GroupTask, say
+from attnlab.launch.run_job import exit_code
 from attnlab.learn.run_lock import is_locked, private_locks
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import is_finished
+from attnlab.run.run_folder import RunError, RunFolder
 
 
 def run_on_cluster(tasks: Sequence[GroupTask], launcher: Mapping[str, Any], runs: str) -> None:
@@ -49,29 +51,42 @@ def _sorted_out(tasks: Sequence[GroupTask], cluster: str) -> tuple[list[Awaited]
     awaited: list[Awaited] = []
     missing: list[GroupTask] = []
     for task in tasks:
-        by_job: dict[str, list[JobConfig]] = {}
-        logs: dict[str, str] = {}
+        parts: dict[str | Queued, list[JobConfig]] = {}
         for job in task.jobs:
-            if is_finished(job):
-                key = "finished"
-            elif queued := queued_job(job.folder, cluster, held):
-                key, logs[queued.job] = queued.job, queued.log
-            else:
-                key = "elsewhere" if is_locked(job.folder) else "missing"
-            by_job.setdefault(key, []).append(job)
-        if len(by_job.get("finished", [])) == len(task.jobs):
+            parts.setdefault(_place(job, cluster, held), []).append(job)
+        if len(parts.get("finished", [])) == len(task.jobs):
             say(task.label, f"{task.name}, finished before")
-        for key, jobs in by_job.items():
+        for place, jobs in parts.items():
             part = replace(task, jobs=tuple(jobs))
-            if key in logs:
-                say(task.label, f"{task.name}, in the queue already (job {key})")
-                awaited.append(Awaited(part, key, Path(logs[key])))
-            elif key == "elsewhere":
+            if isinstance(place, Queued):
+                say(task.label, f"{task.name}, in the queue already (job {place.job})")
+                awaited.append(Awaited(part, place.job, Path(place.log)))
+            elif place == "elsewhere":
                 say(task.label, f"{task.name}, another process is training it; waiting for that process")
                 awaited.append(Awaited(part, None, None))
-            elif key == "missing":
-                missing.append(part)
+            elif place == "missing":
+                usable = [job for job in jobs if _has_folder(job, f"{task.label} {task.name}")]
+                missing += [replace(task, jobs=tuple(usable))] if usable else []
     return awaited, missing
+
+
+def _place(job: JobConfig, cluster: str, held: Mapping[str, SlurmJob]) -> str | Queued:
+    """Where a run is: the job that has it, or finished, elsewhere (in another process), or missing."""
+    if is_finished(job):
+        return "finished"
+    if queued := queued_job(job.folder, cluster, held):
+        return queued
+    return "elsewhere" if is_locked(job.folder) else "missing"
+
+
+def _has_folder(job: JobConfig, name: str) -> bool:
+    """Make the folder of a run, in which its job is recorded; a message says why that fails."""
+    try:
+        RunFolder(job.folder).create()
+    except RunError as error:
+        exit_code(error, name)
+        return False
+    return True
 
 
 def _submit(

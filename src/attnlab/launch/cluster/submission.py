@@ -4,7 +4,9 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,7 @@ class SlurmSubmission:
             SlurmError: Slurm refuses them.
         """
         import submitit
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
 
         given = self.parameters(tasks[0])
         executor = submitit.SlurmExecutor(self.folder, max_num_timeout=self.launcher["max_num_timeout"])
@@ -84,9 +87,10 @@ class SlurmSubmission:
         more = {"requeue": True} | self.launcher["additional_parameters"]
         try:
             executor.update_parameters(**given, **plain, additional_parameters=more)
-            with executor.batch():
+            # submitit prints what sbatch says, and raises an error that says it again
+            with redirect_stderr(StringIO()), executor.batch():
                 jobs = [executor.submit(WorkerTask(task, sys.argv)) for task in tasks]
-        except submitit.core.utils.FailedSubmissionError as error:
+        except (FailedJobError, FailedSubmissionError) as error:
             raise SlurmError(f"Slurm refused the jobs: {complaint(str(error))}") from None
         name = given["job_name"]
         return [Submitted(task, job.job_id, job.paths.stdout, name) for task, job in zip(tasks, jobs, strict=True)]

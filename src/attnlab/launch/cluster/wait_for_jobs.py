@@ -98,7 +98,7 @@ def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: 
     waiting = [held[one.job] for one in left if one.job is not None and one.job in held]
     reasons = Counter(job.reason for job in waiting if job.state == "PENDING" and job.reason not in EXPECTED)
     new = {reason: number for reason, number in reasons.items() if reason not in noted}
-    noted |= new.keys()
+    noted.update(new)
     for reason, number in new.items():
         print(f"note: {counted(number, 'job')} waiting: {reason} (man squeue explains it)", file=sys.stderr, flush=True)
     return bool(new)

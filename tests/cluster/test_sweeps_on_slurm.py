@@ -1,0 +1,182 @@
+"""Sweeps in the queue of a real Slurm: the numbers of one process, whatever happens to their jobs.
+
+The time limit of a job is tested with its real signal, which Slurm may send up to a minute early.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.small_runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("slurm")]
+
+SHORT = (*SMALL_SCAN, "train.max_steps=20")
+UNSAVED = (*SMALL_SCAN, "train.checkpoint_every=100000")
+LONG = (*UNSAVED, "train.max_steps=1500")
+ON_SLURM = ("hydra/launcher=submitit_slurm",)
+PACKED = ("hydra/launcher=packed_slurm",)
+
+
+def sweep(folder: Path, *words: str) -> tuple[str, ...]:
+    return ("-m", *settings(folder, *words))
+
+
+def records(folder: Path, models: Sequence[str], seeds: Sequence[int], words: Sequence[str]) -> list[str]:
+    """metrics.csv of every run, and the metrics of its result."""
+    found = []
+    for model in models:
+        for seed in seeds:
+            run = folder_of(folder, *words, f"model={model}", f"seed={seed}")
+            result = json.loads((run / "result.json").read_text())
+            found.append((run / "metrics.csv").read_text() + json.dumps(result["metrics"]))
+    return found
+
+
+def held() -> list[str]:
+    """Id and state of the jobs that Slurm holds."""
+    done = subprocess.run(
+        ["squeue", "--noheader", "--array", "--format=%i %T"], capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def until(what: str, process: subprocess.Popen[str], seconds: float = 120) -> None:
+    """Wait until a job is in such a state."""
+    deadline = time.monotonic() + seconds
+    while not any(line.endswith(what) for line in held()):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, f"no job {what}: {held()}"
+        time.sleep(0.2)
+
+
+def end(process: subprocess.Popen[str], seconds: float = 400) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=seconds)
+    return process.returncode, out, err
+
+
+def test_single_jobs_in_arrays_a_failing_one_and_the_rest(tmp_path: Path) -> None:
+    words = ("model=linear", "seed=range(0,4)", *SHORT)
+    in_the_way = folder_of(tmp_path, *SHORT, "model=linear", "seed=1")
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("in the way of a run folder")
+    refused = run_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
+    assert refused.returncode == 1 and "failed: [2/4] seed=1\n  cannot create the run folder" in refused.stderr
+    assert "submitted: 3 runs as attnlab-scan-linear, job" in refused.stderr
+    in_the_way.unlink()
+    first = run_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
+    assert first.returncode == 0, first.stderr
+    assert "submitted: 1 run as attnlab-scan-linear, job" in first.stderr
+
+    broken = run_command("train.py", *sweep(tmp_path, *words, *ON_SLURM, "optim.lr=1e30"))
+    assert broken.returncode == 1 and "failed: NonFiniteLoss" in broken.stdout
+    assert re.findall(r"submitted: (\d runs?) as", broken.stderr) == ["3 runs", "1 run"], (
+        "an array has three tasks here"
+    )
+    assert re.search(r"\[2/4\] seed=1: failed: NonFiniteLoss.*; log: .+_log\.out", broken.stderr)
+
+    again = run_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
+    assert again.returncode == 0 and again.stderr.count("finished before") == 4
+    assert "submitted" not in again.stderr
+
+    here = run_command("train.py", *sweep(tmp_path / "here", *words, "hydra/launcher=basic"))
+    assert here.returncode == 0
+    runs = [records(folder, ["linear"], range(4), SHORT) for folder in (tmp_path, tmp_path / "here")]
+    assert runs[0] == runs[1]
+
+
+def test_preempted_and_cancelled_packs_end_with_the_numbers_of_one_process(tmp_path: Path) -> None:
+    words = ("model=linear,vanilla", "seed=0,1", *LONG)
+    process = start_command("train.py", *sweep(tmp_path, *words, *PACKED))
+    metrics = [
+        folder_of(tmp_path, *LONG, f"model={model}", "seed=0") / "metrics.csv" for model in ("linear", "vanilla")
+    ]
+    for file in metrics:
+        wait_for_step(file, 100, process)
+    subprocess.run(["sbatch", "--partition=urgent", f"--ntasks={os.cpu_count()}", "--wrap=sleep 1"], check=True)
+    until("PENDING", process)
+    reached = [json.loads((file.parent / "status.json").read_text()) for file in metrics]
+    assert all(status["step"] >= 100 for status in reached if status["state"] == "stopped"), reached
+    until("RUNNING", process)
+    for file in metrics:
+        wait_for_step(file, 300, process)
+    jobs = [line.split()[0] for line in held()]
+    subprocess.run(["scancel", jobs[0]], check=True)
+    code, out, err = end(process)
+    assert code == 1 and "stopped: stopped by SIGTERM" in out, err
+    assert err.count("is back in the queue") == 2 and "stopped by SIGTERM, step" in err
+    assert err.count("submitted: 2 runs in 1 group as attnlab-scan-") == 2
+
+    again = run_command("train.py", *sweep(tmp_path, *words, *PACKED), timeout=400)
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.count("finished before") == 1 and again.stderr.count("submitted: ") == 1
+    one = run_command("train.py", *sweep(tmp_path / "here", *words, "hydra/launcher=packed"), timeout=400)
+    assert one.returncode == 0, one.stderr
+    runs = [records(folder, ["linear", "vanilla"], (0, 1), LONG) for folder in (tmp_path, tmp_path / "here")]
+    assert runs[0] == runs[1]
+
+
+def test_a_job_whose_time_is_over_goes_on_later(tmp_path: Path) -> None:
+    """The signal comes when 10 to 70 of 120 seconds are over."""
+    words = (*UNSAVED, "train.max_steps=20000", "model=linear")
+    limits = ("hydra.launcher.timeout_min=2", "hydra.launcher.signal_delay_s=50")
+    process = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM, "seed=0,1", *limits))
+    code, _, err = end(process, 580)
+    assert code == 0, err
+    assert re.search(r"job \d+_\d is back in the queue \(stopped by SIGUSR2, step [\d,]+\)", err), err
+    here = run_command("train.py", *settings(tmp_path / "here", *words, "seed=1"), timeout=400)
+    assert here.returncode == 0
+    runs = [records(folder, ["linear"], [1], words[:-1]) for folder in (tmp_path, tmp_path / "here")]
+    assert runs[0] == runs[1]
+
+
+def test_jobs_outlive_the_process_that_submitted_them(tmp_path: Path) -> None:
+    words = ("model=linear", "seed=range(0,3)", *LONG)
+    process = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
+    first = folder_of(tmp_path, *LONG, "model=linear", "seed=0")
+    wait_for_step(first / "metrics.csv", 50, process)
+    started = json.loads((first / "status.json").read_text())["pid"]
+    process.kill()
+    process.communicate()
+    waiting = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
+    time.sleep(4)
+    waiting.send_signal(signal.SIGINT)
+    code, _, err = end(waiting)
+    assert code == 130 and "the jobs go on" in err and "scancel " in err
+    again = run_command("train.py", *sweep(tmp_path, *words, *ON_SLURM), timeout=400)
+    assert again.returncode == 0, again.stderr
+    assert "in the queue already (job " in again.stderr and "submitted" not in again.stderr
+    assert json.loads((first / "status.json").read_text())["pid"] == started, "one process trained the run"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("hydra.launcher.partition=man",),
+            "partition=man: there is no partition man; nearest: main; here are main, urgent",
+        ),
+        (("hydra.launcher.gpus_per_node=1",), "Slurm refused the jobs: Invalid generic resource (gres) specification"),
+        (("hydra.launcher.mem_gb=900000",), "Slurm refused the jobs: Requested node configuration is not available"),
+    ],
+)
+def test_what_slurm_refuses_is_one_sentence(options: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = run_command("train.py", *sweep(tmp_path, *SHORT, "model=linear", "seed=0,1", *ON_SLURM, *options))
+    assert done.returncode == 1
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_a_plan_submits_nothing(tmp_path: Path) -> None:
+    words = ("model=linear,vanilla", "seed=range(0,3)", *SHORT, *PACKED, "hydra.launcher.max_packed=2")
+    done = run_command("train.py", *sweep(tmp_path, *words), "--plan")
+    assert done.returncode == 0, done.stderr
+    assert "6 runs, 0 finished; 4 groups to train" in done.stdout
+    assert "on Slurm: 4 tasks in 2 arrays of at most 3 tasks, attnlab-scan-linear, attnlab-scan-vanilla" in done.stdout
+    assert not held() and not (tmp_path / "runs").exists()

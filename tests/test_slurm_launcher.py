@@ -1,0 +1,285 @@
+"""Sweeps on Slurm without a Slurm: its answers, arrays, records of queued runs, locks, errors in a sentence."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.small_runs import SMALL_SCAN, config_of, folder_of, run_job, settings
+
+from attnlab.config.sweep import check_command
+from attnlab.launch.cluster import run_on_cluster as cluster_module
+from attnlab.launch.cluster import slurm_commands, submission, wait_for_jobs
+from attnlab.launch.cluster.queued_runs import FILE, Queued, queued_job, record_queued
+from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, chosen_partitions, held_jobs, minutes_of
+from attnlab.launch.cluster.submission import SlurmSubmission, Submitted
+from attnlab.launch.cluster.worker_task import WorkerTask, cores_of_task
+from attnlab.launch.job_groups import JobGroup, job_groups
+from attnlab.launch.run_jobs import Jobs
+from attnlab.launch.train_cli import train_main
+from attnlab.learn.run_lock import acquired_lock, is_locked, private_locks
+from attnlab.run.run_folder import RunFolder
+
+SINFO = (
+    "cpu|2-00:00:00|(null)\ngpu*|12:00:00|(null)\ngpu*|12:00:00|gpu:a100:4\nshort|30:00|gpu:2\nfree|infinite|(null)\n"
+)
+CONFIG = "ClusterName             = here\nMaxArraySize            = 4\n"
+SWEEP = ("-m", "hydra/launcher=packed_slurm", "model=linear,vanilla", "seed=range(0,6)")
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Answers of a Slurm; the lines of squeue are added by tests."""
+    queue: list[str] = []
+
+    def answer(*command: str) -> str:
+        return {"sinfo": SINFO, "scontrol": CONFIG, "squeue": "\n".join(queue)}[command[0]]
+
+    monkeypatch.setattr(slurm_commands, "answer", answer)
+    return queue
+
+
+def in_queue(job: str, state: str, restarts: int = 0, reason: str = "None") -> str:
+    """A line of squeue."""
+    return f"{job:<40}{state:<24}{restarts:<12}{reason:<90}{'node1':<60}"
+
+
+def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
+    assert [(one.name, one.minutes, one.gpus) for one in chosen_partitions(None)] == [("gpu", 720, True)]
+    assert [one.minutes for one in chosen_partitions("cpu,short,free")] == [2880, 30, None]
+    assert minutes_of("1:30") == 1 and minutes_of("01:30:00") == 90
+    with pytest.raises(SlurmError, match="=gpus: there is no partition gpus; nearest: gpu; here are cpu, gpu, "):
+        chosen_partitions("gpus")
+
+
+def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: list[str], tmp_path: Path) -> None:
+    words = settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.max_packed=1")
+    given = check_command([word for word in words if word != "trainer=cpu"])
+    tasks = [Jobs(given).task(group) for group in job_groups(given.jobs, given.launcher)]
+    wanted = SlurmSubmission(given.launcher, tmp_path)
+    arrays = wanted.arrays(tasks)
+    assert [len(array) for array in arrays] == [4, 2, 4, 2], "an array for each model, of four tasks at most"
+    found = wanted.parameters(tasks[0])
+    assert found["job_name"] == "attnlab-scan-linear"
+    assert (found["time"], found["gpus_per_node"]) == (720, 1)
+    assert "name" not in found and "max_packed" not in found
+    for options, time, gpus in (
+        ({"partition": "cpu,free"}, 1440, None),
+        ({"partition": "short", "gres": "gpu:1"}, 30, None),
+        ({"timeout_min": 7, "gpus_per_node": 2}, 7, 2),
+    ):
+        found = SlurmSubmission(given.launcher | options, tmp_path).parameters(tasks[0])
+        assert (found["time"], found.get("gpus_per_node")) == (time, gpus)
+    on_cpu = check_command(words)
+    assert "gpus_per_node" not in wanted.resources(on_cpu.jobs[0].typed)
+
+
+def test_packs_are_cut_into_groups_of_equal_size(tmp_path: Path) -> None:
+    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.max_packed=4"))
+    assert job_groups(given.jobs, given.launcher) == [
+        *(JobGroup(numbers) for numbers in ((0, 1, 2), (3, 4, 5), (6, 7, 8), (9, 10, 11)))
+    ]
+    single = job_groups(given.jobs[:2], given.launcher | {"max_packed": 1})
+    assert single == [JobGroup((number,), "hydra.launcher.max_packed=1") for number in (0, 1)]
+
+
+def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path: Path) -> None:
+    slurm += [in_queue("17_3", "PENDING", 2, "QOSMaxJobsPerUserLimit"), in_queue("18", "RUNNING")]
+    held = held_jobs()
+    assert held["17_3"] == SlurmJob("PENDING", 2, "QOSMaxJobsPerUserLimit", "node1")
+    queued = Queued("17_3", "here", "log.out")
+    assert queued_job(tmp_path, "here", held) is None
+    record_queued(tmp_path, queued)
+    assert queued_job(tmp_path, "here", held) == queued
+    assert queued_job(tmp_path, "there", held) is None and queued_job(tmp_path, "here", {}) is None
+    for damaged in ("", "[1]", '{"job": "17_3"}'):
+        (tmp_path / FILE).write_text(damaged)
+        assert queued_job(tmp_path, "here", held) is None
+
+
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch, slurm: list[str]) -> list[Any]:
+    """Groups that were submitted; they run in this process when they are waited for."""
+    found: list[Any] = []
+
+    def submit(self: SlurmSubmission, tasks: Any) -> list[Submitted]:
+        found.extend(tasks)
+        return [Submitted(task, str(len(found)), self.folder / "log", "attnlab") for task in tasks]
+
+    def wait(awaited: Any) -> None:
+        for one in awaited:
+            one.task.run()
+
+    monkeypatch.setattr(submission.SlurmSubmission, "submit", submit)
+    monkeypatch.setattr(cluster_module, "wait_for_jobs", wait)
+    return found
+
+
+def test_what_is_finished_or_in_the_queue_is_not_submitted(
+    submitted: list[Any], slurm: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = (*SMALL_SCAN, "train.max_steps=2", "model=linear")
+    words = settings(tmp_path, *small)
+    assert run_job(config_of(tmp_path, *small, "seed=0"), quiet=True) == 0
+    waiting = folder_of(tmp_path, *small, "seed=1")
+    waiting.mkdir(parents=True)
+    record_queued(waiting, Queued("9", "here", "log"))
+    slurm.append(in_queue("9", "PENDING"))
+    assert train_main(["-m", *words, "seed=0,1,2", "hydra/launcher=submitit_slurm"]) == 0
+    said = capsys.readouterr().err
+    assert [task.name for task in submitted] == ["seed=2"]
+    assert "[1/3] seed=0, finished before" in said and "[2/3] seed=1, in the queue already (job 9)" in said
+    assert "submitted: 1 run as attnlab, job 1" in said
+    assert json.loads((folder_of(tmp_path, *small, "seed=2") / FILE).read_text())["job"] == "1"
+
+
+def test_news_of_jobs_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = check_command(settings(tmp_path, *SMALL_SCAN, "model=linear")).jobs[0]
+    folder = RunFolder(job.folder)
+    folder.create()
+    folder.set_status("stopped", "stopped by SIGUSR2", step=70)
+    task = Jobs(SimpleNamespace(jobs=[job], names=["seed=0"], launcher={})).task(JobGroup((0,)))
+    told = [SlurmJob("PENDING", 0, "QOSLimit", ""), SlurmJob("RUNNING", 0, "None", "node1")]
+    told += [SlurmJob("PENDING", 1, "BeginTime", ""), SlurmJob("RUNNING", 1, "None", "node2")]
+    seen: list[Any] = [told[0], told[0], told[1], SlurmError("no answer"), *told[2:]]
+    answers = iter(seen)
+
+    def held() -> Mapping[str, SlurmJob]:
+        found = next(answers, None)
+        if isinstance(found, SlurmError):
+            raise found
+        return {} if found is None else {"17": found}
+
+    monkeypatch.setattr(wait_for_jobs, "held_jobs", held)
+    monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: None)
+    wait_for_jobs.wait_for_jobs([wait_for_jobs.Awaited(task, "17", tmp_path / "log.out")])
+    assert capsys.readouterr().err.splitlines() == [
+        "note: 1 job waiting: QOSLimit (man squeue explains it)",
+        "[1/1] seed=0: job 17 runs on node1",
+        "note: no answer; still waiting",
+        "[1/1] job 17 is back in the queue (stopped by SIGUSR2, step 70); it goes on from its checkpoint",
+        "[1/1] seed=0: job 17 runs on node2",
+        f"[1/1] seed=0: stopped: stopped by SIGUSR2; log: {tmp_path / 'log.out'}",
+    ]
+
+
+def test_a_job_goes_back_into_the_queue_after_notices_of_a_time_limit_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = SimpleNamespace(USR_SIG="USR2", global_rank=1)
+    monkeypatch.setattr("submitit.JobEnvironment", lambda: environment)
+    back: list[int] = []
+    former = signal.signal(signal.SIGUSR2, lambda signum, frame: back.append(signum))
+    monkeypatch.setattr("attnlab.launch.cluster.worker_task.Worker", lambda: SimpleNamespace(run=lambda run: run()))
+    monkeypatch.setattr("sys.argv", ["_submit.py"])
+
+    def task(code: int) -> Any:
+        return SimpleNamespace(run=lambda: code)
+
+    monkeypatch.setattr("attnlab.launch.cluster.worker_task.replace", lambda task, threads: task)
+    try:
+        assert [WorkerTask(task(code), ["train.py"])() for code in (0, 1)] == [0, 1]
+        for signum in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+            with pytest.raises(SystemExit) as ended:
+                WorkerTask(task(128 + signum), ["train.py"])()
+            assert ended.value.code == 128 + signum
+    finally:
+        signal.signal(signal.SIGUSR2, former)
+    assert back == [signal.SIGUSR1, signal.SIGUSR2]
+
+
+def test_a_job_has_as_many_threads_as_slurm_gave_it_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "SLURM_STEP_TASKS_PER_NODE"):
+        monkeypatch.delenv(name, raising=False)
+    assert cores_of_task() is None
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "8")
+    assert cores_of_task() == 8
+    monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "4(x2),1")
+    assert cores_of_task() == 2
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "3")
+    assert cores_of_task() == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert cores_of_task() is None
+
+
+def test_a_lock_that_another_machine_holds(tmp_path: Path) -> None:
+    """A lock file over NFS: another process holds it, and status.json names another host."""
+    job = check_command(settings(tmp_path, *SMALL_SCAN, "model=linear")).jobs[0]
+    folder = RunFolder(job.folder)
+    folder.create()
+    assert not is_locked(folder.path)
+    folder.set_status("running")
+    status = json.loads(folder.status_file.read_text()) | {"host": "node17", "pid": 4711}
+    folder.status_file.write_text(json.dumps(status))
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        lock = acquired_lock(folder.path)
+        os.write(writing, b"held")
+        signal.pause()
+        lock.release()
+    try:
+        os.read(reading, 4)
+        assert is_locked(folder.path)
+        assert run_job(job.raw, quiet=True) == 1
+        assert json.loads(folder.status_file.read_text()) == status, "nothing is recorded in a run of another process"
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert not is_locked(folder.path)
+
+
+@pytest.mark.parametrize(
+    ("mount", "private"),
+    [
+        ("server:/home /home nfs4 rw,relatime,vers=4.2 0 0", ""),
+        ("server:/home /home nfs rw,vers=3,nolock 0 0", "/home (nfs, nolock)"),
+        ("server:/home /home nfs rw,vers=3,local_lock=flock 0 0", "/home (nfs, local_lock=flock)"),
+        ("server:/home /home nfs rw,nolock 0 0\nserver:/runs /home/me/runs nfs4 rw 0 0", ""),
+        ("mds@tcp:/l /home lustre rw,flock,lazystatfs 0 0", ""),
+        ("mds@tcp:/l /home lustre rw,localflock 0 0", "/home (lustre, localflock)"),
+        ("mds@tcp:/l /home lustre rw 0 0", "/home (lustre, no flock)"),
+    ],
+)
+def test_mounts_that_keep_locks_to_a_machine(mount: str, private: str) -> None:
+    assert private_locks(Path("/home/me/runs"), f"/dev/sda1 / ext4 rw 0 0\n{mount}\n") == private
+
+
+def test_without_slurm_a_sentence_says_what_else_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words = settings(tmp_path, *SWEEP, *SMALL_SCAN)
+    assert train_main(words) == 1
+    assert capsys.readouterr().err == (
+        "failed: there is no Slurm on this machine (sinfo was not found); start the command on a login node of the "
+        "cluster, or use hydra/launcher=packed_local or joblib, which need no Slurm\n"
+    )
+    assert train_main([*words, "--plan"]) == 0
+    said = capsys.readouterr().out
+    assert "12 runs, 0 finished; 2 groups to train" in said
+    assert "note: partitions and limits are not known here: there is no Slurm" in said
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.fixture
+def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def plan(*words: str) -> str:
+        capsys.readouterr()
+        assert train_main(["-m", *settings(tmp_path, *SMALL_SCAN, "train.max_steps=24", *words), "--plan"]) == 0
+        return capsys.readouterr().out
+
+    return plan
+
+
+def test_a_plan_knows_the_steps_that_were_measured(tmp_path: Path, planned: Callable[..., str]) -> None:
+    assert "no hours for linear: no run of this task and these sizes was" in planned("model=linear", "seed=1,2")
+    raw = config_of(tmp_path, *SMALL_SCAN, "train.max_steps=24", "model=linear", "seed=1")
+    assert run_job(raw, quiet=True) == 0
+    text = planned("model=linear,vanilla", "seed=1,2")
+    assert "4 runs, 1 finished; 3 groups to train" in text and "CPU-hours: 0.00 on" in text
+    assert text.count("(model=linear, of the same sizes)") == 2, "the runs of vanilla"
+    assert "no hours" in planned("model=linear", "seed=2,3", "train.accumulate=2"), "another size"
