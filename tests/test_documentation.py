@@ -282,8 +282,9 @@ def test_project_files_agree() -> None:
     assert f"version = {{{attnlab.__version__}}}" in PAGES["README.md"]
     (ruff,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert f"ruff=={ruff['rev'].removeprefix('v')}" in (ROOT / "requirements/constraints.txt").read_text().split()
-    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]["test"]
-    assert {"make lint", "make test"} <= {step.get("run") for step in workflow["steps"]}
-    assert len(workflow["strategy"]["matrix"]["python"]) >= 2
+    jobs = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]
+    assert {"make lint", "make test"} <= {step.get("run") for step in jobs["test"]["steps"]}
+    assert "make test-cluster" in {step.get("run") for step in jobs["cluster"]["steps"]}
+    assert len(jobs["test"]["strategy"]["matrix"]["python"]) >= 2
     for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
         assert {"name", "description", "body"} <= yaml.safe_load(form.read_text()).keys()
