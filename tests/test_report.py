@@ -23,6 +23,7 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Average, Picture, Report
 from attnlab.config.run_identity import run_folder
 from attnlab.learn.metric_units import lower_is_better, unit_of
+from attnlab.learn.run_lock import LOCK, acquired_lock
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.published_numbers import Published, PublishedError, Value, published_table
@@ -90,7 +91,7 @@ def test_states_of_runs_are_read(made: Make, configs: dict, tmp_path: Path) -> N
         "finished": made("linear", 0),
         "failed": made("linear", 1, state="failed", status={"reason": "out of memory"}),
         "stopped": made("linear", 2, state="stopped"),
-        "running": made("linear", 3, state="running"),
+        "running": made("linear", 3, state="running", status={"host": host, "pid": os.getpid()}),
         "interrupted": made("linear", 4, state="running", status={"host": host, "pid": 2**22 + 1}),
         "other version": made("linear", 5, versions={"attnlab": "0.0.1"}),
         "unreadable": made("linear", 6),
@@ -104,8 +105,11 @@ def test_states_of_runs_are_read(made: Make, configs: dict, tmp_path: Path) -> N
     assert look(tmp_path / "nowhere", configs["linear"]).state == "missing"
     assert "optim.lr" in look(folders["other settings"], configs["linear"]).reason
     assert "0.0.1" in look(folders["other version"]).reason
-    running = made("linear", 8, state="running", status={"host": host, "pid": os.getpid()})
-    assert look(running).state == "running"
+    elsewhere = made("linear", 8, state="running", status={"host": "another machine", "pid": os.getpid()})
+    assert look(elsewhere).state == "interrupted", "nobody holds the lock of its folder"
+    (elsewhere / LOCK).touch()
+    with acquired_lock(elsewhere):
+        assert look(elsewhere).state == "running"
     older_data = made("linear", 9, data={"version": "0", "about": ""})
     assert look(older_data).state == "other version"
 

@@ -21,6 +21,7 @@ from attnlab.launch.cluster.worker_task import WorkerTask, cores_of_task
 from attnlab.launch.job_groups import JobGroup, job_groups
 from attnlab.launch.run_jobs import Jobs
 from attnlab.launch.train_cli import train_main
+from attnlab.learn.live_process import is_alive
 from attnlab.learn.run_lock import acquired_lock, is_locked, private_locks
 from attnlab.run.run_folder import RunFolder
 
@@ -223,13 +224,13 @@ def test_a_lock_that_another_machine_holds(tmp_path: Path) -> None:
         lock.release()
     try:
         os.read(reading, 4)
-        assert is_locked(folder.path)
+        assert is_locked(folder.path) and is_alive(status, folder.path)
         assert run_job(job.raw, quiet=True) == 1
         assert json.loads(folder.status_file.read_text()) == status, "nothing is recorded in a run of another process"
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    assert not is_locked(folder.path)
+    assert not is_locked(folder.path) and not is_alive(status, folder.path)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ ReturnToService=2
 PreemptMode=REQUEUE
 PreemptType=preempt/partition_prio
 KillWait=10
-NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=$memory State=UNKNOWN
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$(env -u OMP_NUM_THREADS nproc) RealMemory=$memory State=UNKNOWN
 PartitionName=main Nodes=$host Default=YES MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=urgent Nodes=$host MaxTime=INFINITE State=UP PriorityTier=10
 $(printf '%s\n' "$@")

@@ -103,7 +103,7 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
         status, result = run.status(), run.result()
     except (OSError, RunError) as error:
         return "refused", str(error)
-    if status["state"] == "running" and not is_alive(status):
+    if status["state"] == "running" and not is_alive(status, folder):
         return "interrupted", f"its process is gone; step {status.get('step', 0):,}"
     if status["state"] != "finished" or result is None:
         return status["state"], status.get("reason", "")

@@ -53,14 +53,22 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
-def private_locks(folder: Path, mounts: str) -> str:
+def mounts() -> str:
+    """The mounts of this machine (/proc/mounts); empty where there is no such file."""
+    try:
+        return Path("/proc/mounts").read_text()
+    except OSError:
+        return ""
+
+
+def private_locks(folder: Path, table: str) -> str:
     """The mount of a folder if other machines do not see its locks, with the option that says so; else empty.
 
     Args:
-        mounts: content of /proc/mounts. NFS with `nolock` or `local_lock`, and Lustre with `localflock` or without
-            `flock`, keep locks on each machine.
+        table: content of /proc/mounts (`mounts`). NFS with `nolock` or `local_lock`, and Lustre with `localflock` or
+            without `flock`, keep locks on each machine.
     """
-    rows = [line.split() for line in mounts.splitlines()]
+    rows = [line.split() for line in table.splitlines()]
     above = [row for row in rows if len(row) > 3 and (folder == Path(row[1]) or Path(row[1]) in folder.parents)]
     if not above:
         return ""

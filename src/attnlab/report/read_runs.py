@@ -149,8 +149,8 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
     every = (expected or {}).get("train", {}).get("log_every", 0)
-    state, declared, seconds = _state(config, status, result), status.get("declared", []), _seconds_of(status, result)
-    data = _data_of(status, result)
+    state, declared = _state(folder, config, status, result), status.get("declared", [])
+    data, seconds = _data_of(status, result), _seconds_of(status, result)
     return FoundRun(folder, config, *state, result, every, declared=declared, data=data, trained=seconds)
 
 
@@ -165,7 +165,9 @@ def _data_of(status: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[st
     return result.get("data") or status.get("data") or {}
 
 
-def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
+def _state(
+    folder: Path, config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping[str, Any]
+) -> tuple[str, str]:
     """State and reason, from status.json and result.json."""
     state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
     if result or state == "failed":
@@ -183,7 +185,7 @@ def _state(config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping
         return "finished", ""
     if state == "finished":
         return "unreadable", "status.json says finished and there is no result.json"
-    if state == "running" and not is_alive(status):
+    if state == "running" and not is_alive(status, folder):
         return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
     if state in ("running", "failed", "stopped"):
         return state, reason or f"step {status.get('step', 0)}"

@@ -14,7 +14,7 @@ from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
 from attnlab.launch.group_task import GroupTask, say
 from attnlab.launch.run_job import exit_code
-from attnlab.learn.run_lock import is_locked, private_locks
+from attnlab.learn.run_lock import is_locked, mounts, private_locks
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import is_finished
 from attnlab.run.run_folder import RunError, RunFolder
@@ -125,11 +125,7 @@ def _left_behind(awaited: Sequence[Awaited]) -> str:
 
 def _note_private_locks(runs: Path) -> None:
     """Print that another machine would not notice a run of this one, if the file system keeps locks to itself."""
-    try:
-        mount = private_locks(runs.absolute(), Path("/proc/mounts").read_text())
-    except OSError:
-        return
-    if mount:
+    if mount := private_locks(runs.absolute(), mounts()):
         print(
             f"note: {mount} does not show locks to other machines: start no run of {short_path(runs)} by hand while "
             "its job is in the queue",
