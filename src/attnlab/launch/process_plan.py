@@ -4,7 +4,6 @@ Nothing here imports torch on a machine without a GPU.
 """
 
 import ctypes
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_options import DEFAULT
-from attnlab.learn.usable_cores import usable_cores
+from attnlab.learn.usable_cores import threads_of_environment, usable_cores
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,9 @@ def process_plan(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> Proc
     is_default = launcher["name"] == DEFAULT
     if launcher["name"] != "joblib" and not is_default:
         return None
-    cores, given = usable_cores(), _threads_of_environment()
+    if any(map(has_several_devices, jobs)):
+        return None
+    cores, given = usable_cores(), threads_of_environment()
     set_threads = {job.typed.trainer.threads or given for job in jobs}
     fitting = max(1, cores // max(threads or 1 for threads in set_threads))
     asked = -1 if is_default else launcher["n_jobs"]
@@ -68,14 +69,23 @@ def process_plan(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> Proc
     return ProcessPlan(processes, threads, cores, (min(each), max(each)), is_default)
 
 
+def has_several_devices(job: JobConfig) -> bool:
+    """Whether a job may be trained in several processes, on several devices."""
+    return (job.typed.trainer.devices, job.typed.trainer.nodes) != (1, 1)
+
+
+def joblib_problems(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> list[str]:
+    """The problem of jobs on several devices that joblib would run at once: they would share the devices."""
+    if launcher.get("name") != "joblib" or not any(map(has_several_devices, jobs)):
+        return []
+    return [
+        "hydra/launcher=joblib: jobs with trainer.devices or trainer.nodes other than 1 would share the devices; "
+        "hydra/launcher=basic runs them one after the other"
+    ]
+
+
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}{'es' if what.endswith('s') else 's'}"
-
-
-def _threads_of_environment() -> int | None:
-    """OMP_NUM_THREADS, of which torch reads the first number; None if it is not set."""
-    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return int(first) if first.isdigit() and int(first) else None
 
 
 def gpu_driver_here() -> bool:
@@ -85,6 +95,15 @@ def gpu_driver_here() -> bool:
     except OSError:
         return Path("/dev/kfd").exists()
     return True
+
+
+def gpus_here() -> int:
+    """Number of GPUs that torch sees; imports torch only if a driver is installed."""
+    if not gpu_driver_here():
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
 
 
 def gpu_here() -> bool:

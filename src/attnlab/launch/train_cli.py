@@ -19,6 +19,7 @@ from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import Command, check_command
 from attnlab.config.train_help import help_text
+from attnlab.launch.process_plan import joblib_problems
 from attnlab.learn.success_threshold import success_problems
 from attnlab.run.warm_start_check import from_run_problems
 
@@ -36,7 +37,7 @@ def train_main(argv: Sequence[str]) -> int:
     if shown == "job":
         print(job_text(checked.jobs[0], flag_value(argv, "--package", "-p")), end="")
         return 0
-    if not shown and (unfit := success_problems(checked.jobs[0].report) + from_run_problems(checked.jobs)):
+    if not shown and (unfit := _unfit(checked)):
         raise ConfigError(unfit)
     if shown or "--version" in argv:
         from attnlab.launch.hydra_launchers import hydra_main
@@ -44,6 +45,12 @@ def train_main(argv: Sequence[str]) -> int:
         hydra_main(lambda config: None, argv)()
         return 0
     return _run(checked, argv)
+
+
+def _unfit(checked: Command) -> list[str]:
+    """Problems of jobs that the check of the configuration alone does not find."""
+    problems = success_problems(checked.jobs[0].report) + from_run_problems(checked.jobs)
+    return problems + joblib_problems(checked.launcher, checked.jobs) if checked.multirun else problems
 
 
 def flag_value(argv: Sequence[str], *names: str) -> str:
