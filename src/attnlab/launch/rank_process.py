@@ -1,5 +1,6 @@
-"""One process of a run on several devices, started by rank 0 (`launch.rank_processes`), with the job as JSON on standard
-input. The variables of torchrun say which rank it is.
+"""One process of a run on several devices, which rank 0 has started (`launch.rank_processes`).
+
+The job comes as JSON on standard input; the variables of torchrun say which rank this is.
 """
 
 import json
