@@ -242,7 +242,7 @@ def test_the_processes_of_a_run(case: str) -> None:
 
 
 REFUSED = {
-    "write trainer.devices=2 or auto, or start srun with --ntasks-per-node=1": (
+    "srun started 2 processes on each machine; write trainer.devices=2 or auto, or start srun with --ntasks=1": (
         {},
         of_step(2),
         0,

@@ -13,6 +13,7 @@ from types import FrameType
 
 from attnlab.config.job_config import JobConfig
 from attnlab.launch.run_job import run_job
+from attnlab.learn.rank_layout import started_layout
 from attnlab.learn.stop_signals import heard
 
 TRAINING = "attnlab.run.train_run"
@@ -118,5 +119,7 @@ def serve(line: Connection, number: int, parent: int, group: int) -> None:
 
 
 def say(label: str, text: str) -> None:
-    """Print a line about a job."""
-    print(f"{label} {text}", file=sys.stderr, flush=True)
+    """Print a line about a job; of several processes of torchrun or srun, rank 0 does."""
+    place = started_layout(os.environ)
+    if place is None or not place.rank:
+        print(f"{label} {text}", file=sys.stderr, flush=True)

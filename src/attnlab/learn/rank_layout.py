@@ -171,9 +171,10 @@ def _require_fit(options: TrainerOptions, started: RankLayout) -> None:
         )
     if options.devices not in (started.per_node, "auto"):
         option = "--nproc-per-node" if started.starter == "torchrun" else "--ntasks-per-node"
-        number = 1 if options.devices == "auto" else options.devices
+        alone = started.starter == "srun" and options.devices == started.nodes == 1
+        number = "--ntasks=1" if alone else f"{option}={options.devices}"
         raise RankError(
             f"trainer.devices={options.devices}, but {started.starter} started {started.per_node} "
             f"process{'es' if started.per_node > 1 else ''} on each machine; write trainer.devices={started.per_node} "
-            f"or auto, or start {started.starter} with {option}={number}"
+            f"or auto, or start {started.starter} with {number}"
         )

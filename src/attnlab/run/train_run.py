@@ -67,6 +67,10 @@ def train_run(
         try:
             record_start(folder, reporter, job.report)
             result = _train(job, folder, reporter, stop, ranks)
+            if not ranks.is_first:
+                # until rank 0 has recorded the end: a sweep reads it on every process
+                ranks.largest(0)
+                return None, False
         except BaseException as error:
             cause = ranks.cause(error)
             record_end(folder, cause)
@@ -74,6 +78,7 @@ def train_run(
                 raise cause from error
             raise
         record_end(folder, None)
+        ranks.largest(0)
         return result, False
 
 
