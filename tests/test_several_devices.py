@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs of SAME and one with dropout, each in the same two processes, which torchrun has started."""
     folder = tmp_path_factory.mktemp("ranks")
     raws = [raw_of(folder / "two", *case, **TWO) for case in (*SAME.values(), DROPOUT)]
+    raws[0]["trainer"]["workers"] = 1
     done = run_with_torchrun(raws, folder / "jobs.json")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("in 2 processes") == len(raws), done.stderr
@@ -181,6 +183,51 @@ def test_a_killed_process_is_named(tmp_path: Path, at_step: Callable, capfd: pyt
     said = capfd.readouterr().err
     assert "the process of rank 1 was killed by SIGKILL" in said and "Traceback" not in said, said
     assert RunFolder(run_folder(raw)).status()["state"] == "failed"
+
+
+HANGING = """
+import os, signal, sys, time
+from pathlib import Path
+from attnlab.config.job_config import job_config
+from attnlab.launch.run_job import run_job
+from attnlab.learn.training_module import TrainingModule
+
+def training_step(self, *given):
+    [child] = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    print(child, flush=True)
+    os.kill(int(child) if sys.argv[2] == "other" else os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+TrainingModule.training_step = training_step
+run_job(job_config(__import__("json").loads(sys.argv[1])), quiet=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["other", "first"])
+def test_no_process_is_left(killed: str, tmp_path: Path) -> None:
+    """Rank 0 waits for a process that was killed, and ends as well; or is killed, and the other one ends."""
+    raw = raw_of(tmp_path, *SCAN, "train.max_steps=5", **TWO)
+    line = [sys.executable, "-c", HANGING, json.dumps(raw), killed]
+    more = {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        line, capture_output=True, text=True, env=environment() | more, cwd=ROOT, timeout=60, check=False
+    )
+    deadline = time.monotonic() + 10
+    while is_running(int(done.stdout)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_running(int(done.stdout))
+    if killed == "other":
+        assert done.returncode == 1 and "the process of rank 1 was killed by SIGKILL" in done.stderr
+        assert RunFolder(run_folder(raw)).status()["state"] == "failed"
+
+
+def is_running(process: int) -> bool:
+    """Whether a process runs; one whose end nobody has asked for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split(") ")[1][0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize("rank", [0, 1])
