@@ -130,7 +130,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
     def make(cores: int, jobs: int, threads: int | None = None, launcher: dict[str, Any] = AUTO) -> Any:
         monkeypatch.setattr(planning, "usable_cores", lambda: cores)
-        typed = SimpleNamespace(trainer=SimpleNamespace(threads=threads))
+        typed = SimpleNamespace(trainer=SimpleNamespace(threads=threads, devices=1, nodes=1))
         return process_plan(launcher, [SimpleNamespace(folder=number, typed=typed) for number in range(jobs)])
 
     return make

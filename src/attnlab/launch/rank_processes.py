@@ -13,11 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
+from attnlab.config.message_text import short_path
 from attnlab.learn.rank_layout import RankError, RankLayout, RankWatch
 from attnlab.learn.stop_signals import Stopped
 from attnlab.run.run_folder import RunFolder
@@ -83,9 +84,14 @@ class RankProcesses(RankWatch):
         """Record the run as failed and end this process: its main thread waits for a process that is gone."""
         for process in self.processes.values():
             process.kill()
-        RunFolder(self.job.folder).set_status("failed", f"{type(fault).__name__}: {fault}")
-        print(f"\nfailed: {self.job.folder}\n  {fault}", file=sys.stderr, flush=True)
-        os._exit(FAILED)
+        folder = RunFolder(self.job.folder)
+        try:
+            # There is none if a process has ended before the run began.
+            if folder.status_file.exists():
+                folder.set_status("failed", f"{type(fault).__name__}: {fault}")
+            print(f"\nfailed: {short_path(folder.path)}\n  {fault}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(FAILED)
 
 
 def _started(job: JobConfig, layout: RankLayout, rank: int) -> "subprocess.Popen[bytes]":
@@ -102,8 +108,10 @@ def _started(job: JobConfig, layout: RankLayout, rank: int) -> "subprocess.Popen
     task = {"raw": job.raw, "report": job.report, "conf": str(job.conf), "threads": job.typed.trainer.threads}
     task["parent"] = os.getpid()
     assert process.stdin is not None
-    process.stdin.write(json.dumps(task).encode())
-    process.stdin.close()
+    # the watch says why a process has ended already
+    with suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(task).encode())
+        process.stdin.close()
     return process
 
 

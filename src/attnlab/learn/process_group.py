@@ -120,6 +120,7 @@ class Ranks:
 
     def refuse(self, error: UserError) -> NoReturn:
         """End the run on all processes, which have found the same error."""
+        self.watch.leave()
         raise error if self.is_first else EndedElsewhere(FAILED)
 
     def _common_error(self, own: BaseException | None, rank: int, outcome: _Outcome) -> BaseException:

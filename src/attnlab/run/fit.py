@@ -95,8 +95,11 @@ def fit(run: RunContext) -> None:
 def common_stop(run: RunContext) -> int | None:
     """Number of a stop signal that a process of the run has got, the largest one; the same on all, after each step."""
     own = run.stop.pending()
-    if (signum := run.ranks.largest(own or 0)) and own is None:
+    signum = run.ranks.largest(own or 0)
+    if signum:
         run.stop.heed(signum)
+        # The others end soon, while rank 0 still writes.
+        run.ranks.watch.leave()
     return signum or None
 
 
