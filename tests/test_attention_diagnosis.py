@@ -28,7 +28,7 @@ from attnlab.report.diagnose import run_figures
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.report.diagnose.run_figures import NamedRun, diagnose_run, draw_diagnosis
-from attnlab.run import figure_callback, train_run
+from attnlab.run import figure_callback, final_test
 from attnlab.run.wandb_mirror import WandbMirror
 
 EVERYTHING = {"norms", "values", "weights", "locality", "gradients"}
@@ -136,7 +136,7 @@ def untested() -> Iterator[None]:
     """The test after training takes most of a tiny run's time and has no part in figures."""
     with pytest.MonkeyPatch.context() as patch:
         nothing = (evaluator.Findings(), {"rule": "last_step"})
-        patch.setattr(train_run, "final_test", lambda *given: nothing)
+        patch.setattr(final_test, "final_test", lambda *given: nothing)
         yield
 
 

@@ -20,13 +20,12 @@ from torch._inductor.exc import InductorError
 from torch.torch_version import TorchVersion
 
 from attnlab.config.run_identity import run_folder
-from attnlab.learn import compiled_step
+from attnlab.learn import compiled_step, device_choice
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.compiled_step import OwnGradients
+from attnlab.learn.earlier_jobs import free_earlier_jobs
 from attnlab.learn.training_module import TrainingModule
-from attnlab.run import build_runtime, train_run
-from attnlab.run.earlier_jobs import free_earlier_jobs
-from attnlab.run.run_folder import RunError
+from attnlab.run import train_run
 
 ONE_OF_EACH_KIND = ["scan", "lra_retrieval", "wikitext103_masked"]
 """a causal language model's step is the masked one's"""
@@ -138,7 +137,7 @@ def test_without_a_compiler_a_run_says_so_before_it_trains(
     def failing(*_: object, **__: object) -> object:
         raise RuntimeError("No working C++ compiler found\nand much more")
 
-    monkeypatch.setattr(build_runtime.torch, "compile", failing)
+    monkeypatch.setattr(device_choice.torch, "compile", failing)
     raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", "trainer.compile=true")
     assert run_job(raw, quiet=True) == 1
     message = capsys.readouterr().err
@@ -148,14 +147,14 @@ def test_without_a_compiler_a_run_says_so_before_it_trains(
 
 def test_a_torch_that_is_too_old_for_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA graphs need inductor's graph partition; a CPU does not."""
-    monkeypatch.setattr(build_runtime.torch, "compile", lambda function: function)
-    monkeypatch.setattr(build_runtime.torch, "zeros", lambda *_, **__: nn.Parameter(torch.ones(1)))
+    monkeypatch.setattr(device_choice.torch, "compile", lambda function: function)
+    monkeypatch.setattr(device_choice.torch, "zeros", lambda *_, **__: nn.Parameter(torch.ones(1)))
     for version, device in (("2.8.0+cu128", "cpu"), ("2.9.0+cu128", "cuda"), ("2.13.0", "cuda")):
-        monkeypatch.setattr(build_runtime.torch, "__version__", TorchVersion(version))
-        build_runtime.require_compilation(torch.device(device))
-    monkeypatch.setattr(build_runtime.torch, "__version__", TorchVersion("2.8.0+cu128"))
-    with pytest.raises(RunError, match=r"needs torch 2\.9 or newer on a GPU, and this is 2\.8\.0"):
-        build_runtime.require_compilation(torch.device("cuda"))
+        monkeypatch.setattr(device_choice.torch, "__version__", TorchVersion(version))
+        device_choice.require_compilation(torch.device(device))
+    monkeypatch.setattr(device_choice.torch, "__version__", TorchVersion("2.8.0+cu128"))
+    with pytest.raises(device_choice.DeviceError, match=r"needs torch 2\.9 or newer on a GPU, and this is 2\.8\.0"):
+        device_choice.require_compilation(torch.device("cuda"))
 
 
 def test_graphs_that_a_gpu_recorded_are_dropped_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,13 +227,13 @@ def test_own_gradients_are_added_to_in_place() -> None:
 
 def test_each_job_sets_its_own_float32_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFloat-32 where a run asks for it, on a GPU alone; the next job of a sweep does not inherit it."""
-    monkeypatch.setattr(build_runtime.torch, "use_deterministic_algorithms", lambda *_, **__: None)
-    monkeypatch.setattr(build_runtime.torch.utils.deterministic, "fill_uninitialized_memory", True)
-    monkeypatch.setattr(build_runtime.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(device_choice.torch, "use_deterministic_algorithms", lambda *_, **__: None)
+    monkeypatch.setattr(device_choice.torch.utils.deterministic, "fill_uninitialized_memory", True)
+    monkeypatch.setattr(device_choice.torch.cuda, "current_device", lambda: 0)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     found = []
     for device, tf32 in (("cuda", True), ("cuda", None), ("cuda", True), ("cpu", True)):
-        monkeypatch.setattr(build_runtime.torch.cuda, "is_available", lambda device=device: device == "cuda")
-        build_runtime.choose_device(device, 1, tf32)
+        monkeypatch.setattr(device_choice.torch.cuda, "is_available", lambda device=device: device == "cuda")
+        device_choice.choose_device(device, 1, tf32)
         found.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
     assert found == [("high", True), ("highest", False)] * 2

@@ -14,12 +14,11 @@ from support.tensors import draw, masks
 from torch import Tensor
 
 from attnlab.launch.pack.network_stack import NetworkStack
+from attnlab.learn import device_choice
 from attnlab.learn.evaluator import evaluating
 from attnlab.learn.example_scores import score_function
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.predict import predict
-from attnlab.run import build_runtime
-from attnlab.run.run_folder import RunError
 
 LENGTH = 130
 """longer than every chunk and block"""
@@ -76,25 +75,25 @@ def test_no_training_step_needs_one(task: str) -> None:
 def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     """torch that sees a GPU; returns the calls that set deterministic kernels."""
     calls: list[tuple] = []
-    monkeypatch.setattr(build_runtime.torch, "use_deterministic_algorithms", lambda *a, **k: calls.append((a, k)))
-    monkeypatch.setattr(build_runtime.torch, "are_deterministic_algorithms_enabled", lambda: bool(calls))
-    monkeypatch.setattr(build_runtime.torch.utils.deterministic, "fill_uninitialized_memory", True)
-    monkeypatch.setattr(build_runtime.torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(build_runtime.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(device_choice.torch, "use_deterministic_algorithms", lambda *a, **k: calls.append((a, k)))
+    monkeypatch.setattr(device_choice.torch, "are_deterministic_algorithms_enabled", lambda: bool(calls))
+    monkeypatch.setattr(device_choice.torch.utils.deterministic, "fill_uninitialized_memory", True)
+    monkeypatch.setattr(device_choice.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(device_choice.torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     return calls
 
 
 def test_a_gpu_is_strict_unless_the_run_says_otherwise(on_a_gpu: list[tuple]) -> None:
     """No warnings only: fused attention would keep another kernel for its gradients. The next job inherits nothing."""
-    build_runtime.choose_device("cpu", 1)
+    device_choice.choose_device("cpu", 1)
     assert on_a_gpu == []
     for deterministic in (True, False):
-        build_runtime.choose_device("cuda", 1, deterministic=deterministic)
-    build_runtime.choose_device("cuda", 1)
-    build_runtime.choose_device("cpu", 1)
+        device_choice.choose_device("cuda", 1, deterministic=deterministic)
+    device_choice.choose_device("cuda", 1)
+    device_choice.choose_device("cpu", 1)
     assert on_a_gpu == [((wanted,), {}) for wanted in (True, False, True, False)]
-    assert build_runtime.os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert device_choice.os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     assert not torch.utils.deterministic.fill_uninitialized_memory
 
 
@@ -102,7 +101,9 @@ def test_a_workspace_of_cublas_that_is_not_deterministic_is_refused(
     on_a_gpu: list[tuple], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
-    with pytest.raises(RunError, match=r"CUBLAS_WORKSPACE_CONFIG=:0:0: equal seeds.*trainer\.deterministic=false"):
-        build_runtime.choose_device("cuda", 1)
-    build_runtime.choose_device("cuda", 1, deterministic=False)
+    with pytest.raises(
+        device_choice.DeviceError, match=r"CUBLAS_WORKSPACE_CONFIG=:0:0: equal seeds.*trainer\.deterministic=false"
+    ):
+        device_choice.choose_device("cuda", 1)
+    device_choice.choose_device("cuda", 1, deterministic=False)
     assert on_a_gpu == []

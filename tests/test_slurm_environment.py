@@ -1,15 +1,13 @@
 """Runs under Slurm: no file and no environment variable changes them."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from support.small_runs import SMALL_SCAN, config_of, run_job, run_pack
 
 from attnlab.config.run_identity import run_folder
-from attnlab.run.run_folder import MetricsFile, RunFolder
+from attnlab.run.run_folder import MetricsFile
 
 SLURM = {
     "SLURM_JOB_ID": "4711",
@@ -83,19 +81,16 @@ def test_variables_of_lightning_change_no_run(
     assert f"note: not used: {names}; the configuration alone decides" in said.out + said.err
 
 
-def test_the_second_task_of_a_job_step_leaves_the_run_to_the_first(
-    tmp_path: Path, slurm: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("rank", [0, 1])
+def test_several_tasks_of_a_step_are_refused_for_one_device(
+    rank: int, tmp_path: Path, slurm: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`srun` starts the command once for each task."""
+    """`srun` starts the command once for each task; the first one says that one is enough."""
     raw = config_of(tmp_path, *SMALL)
-    folder = RunFolder(run_folder(raw))
-    folder.create()
-    slurm.setenv("SLURM_PROCID", "1")
-    slurm.setenv("SLURM_LOCALID", "1")
-    with folder.locked():
-        assert run_job(raw, quiet=True) == 1
+    slurm.setenv("SLURM_STEP_NUM_TASKS", "2")
+    slurm.setenv("SLURM_PROCID", str(rank))
+    slurm.setenv("SLURM_LOCALID", str(rank))
+    assert run_job(raw, quiet=True) == 1
     message = capsys.readouterr().err
-    assert "another process" in message and "--ntasks=1" in message
-    assert run_job(raw, quiet=True) == 0
-    assert torch.load(folder.checkpoint, weights_only=True)["global_step"] == 3
-    assert json.loads(folder.status_file.read_text())["state"] == "finished"
+    assert ("srun started 2 processes" in message and "--ntasks=1" in message) == (rank == 0)
+    assert not run_folder(raw).exists()

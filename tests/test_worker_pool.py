@@ -126,11 +126,11 @@ def test_a_signal_to_one_process_stops_its_job_only(tmp_path: Path) -> None:
 def plan(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Plans a sweep on a machine that has so many cores and no GPU."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(planning, "gpu_driver_here", lambda: False)
+    monkeypatch.setattr(planning, "gpu_here", lambda: False)
 
     def make(cores: int, jobs: int, threads: int | None = None, launcher: dict[str, Any] = AUTO) -> Any:
         monkeypatch.setattr(planning, "usable_cores", lambda: cores)
-        typed = SimpleNamespace(trainer=SimpleNamespace(threads=threads))
+        typed = SimpleNamespace(trainer=SimpleNamespace(threads=threads, devices=1, nodes=1))
         job = SimpleNamespace(typed=typed)
         return process_plan(launcher, [SimpleNamespace(folders={number}, jobs=[job]) for number in range(jobs)])
 

@@ -14,13 +14,13 @@ from attnlab.config.schema import Config
 from attnlab.data.batch import Batch, ImageQuestionBatch
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.files.fetch import DataError
+from attnlab.learn.device_choice import device_of
 from attnlab.learn.evaluator import precision_context
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.train_stream import TrainStream
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.build_runtime import make_network, place_data, prepare
 from attnlab.run.fit import batch_order, with_steps
-from attnlab.run.train_run import device_of
 from attnlab.tasks.base import Prepared, make_task
 from benchmarks.harness.environment import CPU
 

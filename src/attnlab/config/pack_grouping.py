@@ -95,6 +95,9 @@ def _unpackable(values: Mapping[str, Any]) -> str:
         return "train.precision=16-mixed scales the loss for all members alike"
     if (tokens := values.get("train.batch_tokens")) is not None:
         return f"train.batch_tokens={tokens} makes the batches of members differ in size"
+    for key in ("trainer.devices", "trainer.nodes"):
+        if (number := values.get(key, 1)) != 1:
+            return f"{key}={number} trains each run in several processes"
     return ""
 
 

@@ -1,7 +1,4 @@
-"""The typed configuration: every key except the options of `task` and the arguments of attentions.
-
-The classes that their `_target_` names type these two (`attnlab.config.signatures`). Nothing here imports torch.
-"""
+"""The typed configuration, without torch. The classes of task and attentions type the arguments of their `_target_`."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -192,6 +189,9 @@ class TrainerOptions:
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU where there is one"""
+    devices: Threads | Literal["auto"] = 1
+    nodes: Threads | Literal["auto"] = 1
+    """processes on each machine, a GPU each, and machines; auto: as torchrun or srun started, else all GPUs here"""
     workers: Annotated[int, "[0, inf) up to 4096"] = 0
     """additional processes that load data; unused if the data is on the device"""
     data_on_device: bool | Literal["auto"] = "auto"

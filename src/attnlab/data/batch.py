@@ -36,9 +36,12 @@ class Batch:
     host_extents: Int[np.ndarray, "B sequences"] | None = None
     """`extents` on the host, where the training stream knows them: reading them from a GPU would wait for it"""
 
+    counted: bool = True
+    """False in a process that has no example of a batch, and takes its first one with a weight of 0"""
+
     def tensors(self) -> dict[str, Any]:
-        """The fields that are tensors, by name: all but `host_extents`."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "host_extents"}
+        """The fields that are tensors, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("host_extents", "counted")}
 
     def to(self, device: torch.device | str) -> Self:
         """The batch with every tensor on `device`; the batch itself if it is there already."""

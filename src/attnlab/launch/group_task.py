@@ -2,6 +2,7 @@
 starts.
 """
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.pack_grouping import describe
 from attnlab.launch.run_job import note_former_name, run_job
+from attnlab.learn.rank_layout import started_layout
 from attnlab.run.finished_run import is_finished
 
 
@@ -81,8 +83,10 @@ class GroupTask:
 
 
 def say(label: str, text: str) -> None:
-    """Print a line about jobs."""
-    print(f"{label} {text}", file=sys.stderr, flush=True)
+    """Print a line about jobs; of several processes of torchrun or srun, rank 0 does."""
+    place = started_layout(os.environ)
+    if place is None or not place.rank:
+        print(f"{label} {text}", file=sys.stderr, flush=True)
 
 
 def packing_note(tasks: Sequence[GroupTask]) -> str:

@@ -1,18 +1,14 @@
-"""Number of processes in which the jobs of a sweep run, and of the threads of each.
+"""Number of processes in which the jobs of a sweep run, and of the threads of each."""
 
-Nothing here imports torch on a machine without a GPU.
-"""
-
-import ctypes
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_options import DEFAULT
 from attnlab.launch.group_task import GroupTask
-from attnlab.learn.usable_cores import usable_cores
+from attnlab.launch.visible_gpus import gpu_here, named_gpus, visible_gpus
+from attnlab.learn.usable_cores import threads_of_environment, usable_cores
 
 LOCAL = "packed_local"
 
@@ -59,8 +55,10 @@ def process_plan(launcher: Mapping[str, Any], tasks: Sequence[GroupTask]) -> Pro
     is_default = launcher["name"] == DEFAULT
     if launcher["name"] not in ("joblib", LOCAL) and not is_default:
         return None
-    cores, given = usable_cores(), _threads_of_environment()
-    gpus = visible_gpus() if launcher["name"] == LOCAL else _named_gpus()
+    if any(has_several_devices(job) for task in tasks for job in task.jobs):
+        return None
+    cores, given = usable_cores(), threads_of_environment()
+    gpus = visible_gpus() if launcher["name"] == LOCAL else named_gpus()
     set_threads = {job.typed.trainer.threads or given for task in tasks for job in task.jobs}
     fitting = max(1, cores // max(threads or 1 for threads in set_threads))
     asked = -1 if is_default else launcher["n_jobs"]
@@ -75,48 +73,18 @@ def process_plan(launcher: Mapping[str, Any], tasks: Sequence[GroupTask]) -> Pro
     return ProcessPlan(processes, threads, cores, (min(each), max(each)), is_default, gpus)
 
 
+def has_several_devices(job: JobConfig) -> bool:
+    """Whether a job may be trained in several processes, on several devices."""
+    return (job.typed.trainer.devices, job.typed.trainer.nodes) != (1, 1)
+
+
+def joblib_problems(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> list[str]:
+    """The problem of jobs on several devices that would run at once on this machine: they would share the devices."""
+    if launcher.get("name") not in ("joblib", LOCAL) or not any(map(has_several_devices, jobs)):
+        return []
+    said = "jobs with trainer.devices or trainer.nodes other than 1 would share the devices; hydra/launcher=basic runs them"
+    return [f"hydra/launcher={launcher['name']}: {said} one after the other"]
+
+
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}{'es' if what.endswith('s') else 's'}"
-
-
-def _threads_of_environment() -> int | None:
-    """OMP_NUM_THREADS, of which torch reads the first number; None if it is not set."""
-    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return int(first) if first.isdigit() and int(first) else None
-
-
-def _named_gpus() -> tuple[str, ...]:
-    """GPUs that CUDA_VISIBLE_DEVICES names; empty if it names fewer than two."""
-    named = tuple(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","))
-    return named if len(named) > 1 else ()
-
-
-def visible_gpus() -> tuple[str, ...]:
-    """All GPUs that torch sees, as CUDA_VISIBLE_DEVICES names them."""
-    if named := _named_gpus():
-        return named
-    if not gpu_here():
-        return ()
-    import torch
-
-    # with one name in CUDA_VISIBLE_DEVICES there is one GPU, which is 0 for torch and has that name here
-    count = torch.cuda.device_count()
-    return (os.environ.get("CUDA_VISIBLE_DEVICES", "0"),) if count == 1 else tuple(map(str, range(count)))
-
-
-def gpu_driver_here() -> bool:
-    """Whether a driver is installed without which torch sees no GPU: CUDA's or ROCm's."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return Path("/dev/kfd").exists()
-    return True
-
-
-def gpu_here() -> bool:
-    """Whether torch sees a GPU; imports torch only if a driver is installed."""
-    if not gpu_driver_here():
-        return False
-    import torch
-
-    return torch.cuda.is_available()

@@ -1,15 +1,22 @@
 """Runs one job, prints its errors, and returns its exit code. torch is imported when training starts."""
 
+import io
+import os
 import sys
 import traceback
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from typing import Any
 
 from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import short_path
 from attnlab.config.user_error import UserError
 from attnlab.config.wandb_agent import given_id, offline_note
+from attnlab.launch.rank_processes import other_ranks
+from attnlab.launch.visible_gpus import gpus_here
+from attnlab.learn.rank_layout import EndedElsewhere, RankError, RankLayout, layout_of, started_layout
 from attnlab.learn.stop_signals import Stopped, StopRequest
-from attnlab.run.finished_run import recorded_result
+from attnlab.run.finished_run import is_finished, recorded_result
 
 
 def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:
@@ -23,6 +30,9 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
     Returns:
         0, 1 (failed), or 128 plus the number of the signal that stopped it, state saved: 130 for Ctrl-C.
     """
+    place = started_layout(os.environ)
+    if place is not None and place.rank:
+        return _follow(job, place)
     stop = StopRequest()
     try:
         result = recorded_result(job)
@@ -38,10 +48,9 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
         if not shown:
             if not quiet and job.typed.trainer.progress != "none":
                 print(start_line(job), file=sys.stderr, flush=True)
-            from attnlab.run.train_run import train_run
-
             with stop.listening():
-                result, shown = train_run(job, stop, label)
+                layout = layout_of(job.typed.trainer, os.environ, gpus_here)
+                result, shown = _train(job, stop, layout, label)
     except (Exception, Stopped) as error:
         code = exit_code(error, f"{label} {name}".strip() or short_path(job.folder))
         stop.pass_on()
@@ -51,6 +60,50 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
 
         print_run(job, result, shown)
     return 0
+
+
+def _train(
+    job: JobConfig, stop: StopRequest, layout: RankLayout, label: str = ""
+) -> tuple[dict[str, Any] | None, bool]:
+    """Train a run as one of its processes; the first one starts the others where no torchrun or srun has."""
+    with ExitStack() as opened:
+        processes, listening = None, None
+        if layout.world > 1 and not layout.starter:
+            layout, processes, listening = opened.enter_context(other_ranks(job, layout))
+        from attnlab.learn.process_group import opened_ranks
+        from attnlab.run.train_run import train_run
+
+        uses_gpu = job.typed.trainer.device != "cpu"
+        ranks = opened.enter_context(opened_ranks(layout, uses_gpu, processes, listening))
+        return train_run(job, stop, label, ranks)
+
+
+def _follow(job: JobConfig, place: RankLayout) -> int:
+    """Train a run as another rank than 0, which prints nothing but errors that rank 0 cannot report.
+
+    Returns:
+        the exit code, as of rank 0.
+    """
+    if is_finished(job):
+        return 0
+    try:
+        layout = layout_of(job.typed.trainer, os.environ, gpus_here)
+    except RankError:
+        # said by rank 0
+        return FAILED
+    stop, code, nothing = StopRequest(), 0, io.StringIO()
+    try:
+        with redirect_stdout(nothing), redirect_stderr(nothing), stop.listening():
+            _train(job, stop, layout)
+    except EndedElsewhere as error:
+        code = error.code
+    except Stopped as error:
+        code = 128 + error.signum
+    except Exception as error:
+        code = exit_code(error, f"rank {place.rank} of {short_path(job.folder)}")
+    if code > 128:
+        stop.pass_on()
+    return code
 
 
 def start_line(job: JobConfig) -> str:

@@ -3,9 +3,12 @@
 Nothing here imports torch, so that help and config errors are printed at once.
 """
 
+import io
 import itertools
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 
 import yaml
 
@@ -20,6 +23,8 @@ from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import Command, check_command
 from attnlab.config.train_help import help_text
+from attnlab.launch.process_plan import joblib_problems
+from attnlab.learn.rank_layout import started_layout
 from attnlab.learn.success_threshold import success_problems
 from attnlab.run.warm_start_check import from_run_problems
 
@@ -34,7 +39,7 @@ def train_main(argv: Sequence[str]) -> int:
     if shown == "job":
         print(job_text(checked.jobs[0], flag_value(argv, "--package", "-p")), end="")
         return 0
-    if not shown and (unfit := success_problems(checked.jobs[0].report) + from_run_problems(checked.jobs)):
+    if not shown and (unfit := _unfit(checked)):
         raise ConfigError(unfit)
     if shown or "--version" in argv:
         from attnlab.launch.hydra_main import hydra_main
@@ -43,7 +48,22 @@ def train_main(argv: Sequence[str]) -> int:
         return 0
     if PLAN in argv:
         return _plan(checked)
-    return _run(checked, argv)
+    place = started_layout(os.environ)
+    # Rank 0 prints for all processes; a run itself prints errors that only another rank knows (`run_job`).
+    with redirect_stdout(io.StringIO()) if place is not None and place.rank else nullcontext():
+        return _run(checked, argv)
+
+
+def _unfit(checked: Command) -> list[str]:
+    """Problems of jobs that the check of the configuration alone does not find."""
+    problems = success_problems(checked.jobs[0].report) + from_run_problems(checked.jobs)
+    place = started_layout(os.environ)
+    if checked.search is not None and place is not None and place.world > 1:
+        problems.append(
+            f"hydra/sweeper=optuna: {place.starter} started {place.world} processes, and each would choose jobs of its "
+            "own; start one, which starts the others (trainer.devices)"
+        )
+    return problems + joblib_problems(checked.launcher, checked.jobs) if checked.multirun else problems
 
 
 def flag_value(argv: Sequence[str], *names: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from attnlab.config.command_frame import FAILED
 from attnlab.launch.group_task import GroupTask
-from attnlab.launch.process_plan import gpu_driver_here
+from attnlab.launch.visible_gpus import gpu_driver_here
 from attnlab.launch.worker_process import TRAINING, serve
 from attnlab.learn.stop_signals import handled_by, pass_on
 

@@ -18,8 +18,12 @@ import torch
 from pytorch_lightning import Callback
 
 from attnlab.learn.atomic_write import IDENTITY, save_atomically
+from attnlab.learn.process_group import ALONE, Ranks
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.training_module import StepModule, TrainingModule
+
+OTHER_RANKS = "other_ranks"
+"""entry of the random states in a checkpoint: those of ranks 1, 2, ..."""
 
 Metrics = dict[str, float]
 Sink = Callable[[int, Metrics], None]
@@ -95,21 +99,45 @@ class RandomState(Callback):
     """Keeps random states in the checkpoint, and restores them after a resume.
 
     They are restored before the first training step, not earlier: making the loader draws random numbers.
+
+    Of several processes each has random states of its own, since they draw for different rows. The checkpoint holds
+    the states of rank 0 as those of a run in one process, and the others beside them. At the start, and after a resume
+    with another number of processes, they come from seed, step and rank.
+
+    Args:
+        seed: `seed` of the run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: Ranks = ALONE, seed: int = 0) -> None:
+        self.ranks, self.seed = ranks, seed
         self._loaded: dict[str, Any] | None = None
+        self._begun = False
 
     def state_dict(self) -> dict[str, Any]:
-        return random_states()
+        first, *others = self.ranks.gather(random_states())
+        return first | ({OTHER_RANKS: others} if others else {})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._loaded = state_dict
 
-    def on_train_batch_start(self, *args: Any) -> None:
-        if self._loaded is not None:
-            restore_random_states(self._loaded)
-            self._loaded = None
+    def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        states = [] if self._loaded is None else [self._loaded, *self._loaded.get(OTHER_RANKS, [])]
+        if len(states) == self.ranks.world:
+            restore_random_states(states[self.ranks.rank])
+        elif states or self.ranks.world > 1:
+            _seed_rank(self.seed, trainer.global_step, self.ranks.rank)
+        self._loaded = None
+
+
+def _seed_rank(seed: int, step: int, rank: int) -> None:
+    """Random states of a process from the seed of the run, the step and its rank."""
+    first, second = np.random.SeedSequence((seed, step, rank)).generate_state(2, np.uint64)
+    random.seed(int(first))
+    np.random.seed(int(first) % 2**32)
+    torch.manual_seed(int(second))
 
 
 class TrainMetrics(StepCallback[TrainingModule]):
@@ -165,11 +193,13 @@ class Checkpoint(Saving[TrainingModule]):
     Args:
         on_saved: called with the step of each checkpoint.
         identity: the run's identity (`config.run_identity.identity`), by which another run's checkpoint is recognised.
+        ranks: the processes of the run: all take part in saving, since each has random states, and rank 0 writes.
     """
 
     path: Path
     on_saved: Callable[[int], None]
     identity: dict[str, Any]
+    ranks: Ranks = ALONE
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -178,8 +208,11 @@ class Checkpoint(Saving[TrainingModule]):
 
     def save(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         module.require_finite_weights()
-        save_atomically(trainer.save_checkpoint, self.path)
-        self.on_saved(step)
+        if self.ranks.is_first:
+            save_atomically(trainer.save_checkpoint, self.path)
+            self.on_saved(step)
+        else:
+            trainer.save_checkpoint(self.path)
 
 
 class Clock(Callback):

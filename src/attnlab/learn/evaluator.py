@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from attnlab.config.schema import Train
 from attnlab.data.examples import Examples
 from attnlab.learn.example_scores import ScoreFunction, score_function
 from attnlab.learn.metrics import summarise
+from attnlab.learn.process_group import ALONE, Ranks
 from attnlab.learn.training_progress import Reporter
 from attnlab.tasks.base import Prepared
 
+Scored = tuple[np.ndarray, dict[str, np.ndarray]]
+"""rows of a batch among the evaluated examples, and their scores by name"""
 MIXED = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
 
@@ -65,10 +69,19 @@ class Evaluator:
         train: batch size of evaluation, precision, limit of batches.
         network: evaluated with its current weights.
         reporter: shows the progress of evaluations outside of training.
+        ranks: processes that share the batches and find the same metrics: each evaluates every `world`-th one.
     """
 
-    def __init__(self, train: Train, prepared: Prepared[Examples], network: nn.Module, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        train: Train,
+        prepared: Prepared[Examples],
+        network: nn.Module,
+        reporter: Reporter,
+        ranks: Ranks = ALONE,
+    ) -> None:
         self.train, self.prepared, self.network, self.reporter = train, prepared, network, reporter
+        self.ranks = ranks
 
     @property
     def metric(self) -> str:
@@ -114,16 +127,19 @@ class Evaluator:
         # Sorted by length: batches need less padding, and fewer decoding steps.
         order = np.arange(len(numbers)) if lengths is None else np.argsort(lengths, kind="stable")
         device, size = next(self.network.parameters()).device, self.train.eval_batch_size
-        records: dict[str, np.ndarray] = {}
+        ranks, measured = self.ranks, list[Scored]()
         with evaluating(self.network), precision_context(self.train.precision, device):
-            for start in range(0, len(order), size):
+            for start in range(ranks.rank * size, len(order), ranks.world * size):
                 rows = order[start : start + size]
                 batch = examples.batch(numbers[rows]).to(device)
-                for name, found in scores(self.network, batch).items():
-                    values = found.cpu().numpy()
-                    records.setdefault(name, np.zeros(len(numbers), dtype=values.dtype))[rows] = values
+                found = scores(self.network, batch)
+                measured.append((rows, {name: values.cpu().numpy() for name, values in found.items()}))
                 if show:
-                    self.reporter.update(min(start + size, len(order)))
+                    self.reporter.update(min(start + ranks.world * size, len(order)))
+        records: dict[str, np.ndarray] = {}
+        for rows, each in chain.from_iterable(ranks.gather(measured)):
+            for name, values in each.items():
+                records.setdefault(name, np.zeros(len(numbers), dtype=values.dtype))[rows] = values
         return records
 
     def chosen(self, name: str, numbers: np.ndarray | None) -> np.ndarray | None:
@@ -152,9 +168,11 @@ class Evaluator:
         """
         spec = self.prepared.spec
         longest = spec.max_output_length or spec.max_input_length
+        # every process by itself
+        alone = Evaluator(self.train, self.prepared, self.network, self.reporter)
         for name, examples in self.prepared.subsets.items():
             if examples.lengths is not None and examples.lengths.max(initial=0) > longest:
-                self.subset(name, np.array([np.argmax(examples.lengths)]))
+                alone.subset(name, np.array([np.argmax(examples.lengths)]))
 
     def test_subsets(self, show: bool = False) -> Findings:
         """Metrics and counts of every test subset."""

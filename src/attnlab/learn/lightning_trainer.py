@@ -13,6 +13,8 @@ from pytorch_lightning.plugins.environments import LightningEnvironment
 
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
+from attnlab.learn.process_group import ALONE, Ranks
+from attnlab.learn.rank_strategy import RankStrategy
 
 
 def quiet_lightning() -> None:
@@ -30,12 +32,17 @@ def make_trainer(
     callbacks: Sequence[pl.Callback],
     plugins: Sequence[Any] = (),
     say: Callable[[str], None] = lambda text: None,
+    ranks: Ranks = ALONE,
 ) -> pl.Trainer:
     """A Trainer with these callbacks only: without Lightning's loggers, checkpoints and progress bars."""
     with _without_variables(say):
         return pl.Trainer(
             # Under Slurm, Lightning would check the job's number of tasks, and requeue the job on SIGUSR1.
-            plugins=[LightningEnvironment(), *plugins],
+            plugins=[LightningEnvironment(), *plugins] if ranks.world == 1 else [*plugins],
+            strategy="auto" if ranks.world == 1 else RankStrategy(ranks, device),
+            num_nodes=ranks.layout.nodes,
+            # the batches are divided already
+            use_distributed_sampler=False,
             # Under Slurm, Lightning resumes from any hpc_ckpt_*.ckpt in this folder, by default the current one.
             default_root_dir=os.devnull,
             accelerator="gpu" if device.type == "cuda" else "cpu",

@@ -67,10 +67,16 @@ class StopRequest:
         self.first_at = 0.0
         self.former: Handlers = {}
         self.deferred = False
+        self.elsewhere: int | None = None
 
     def pending(self) -> int | None:
-        """Number of the first signal that came, or None."""
-        return self.came[0] if self.came else None
+        """Number of the first signal that came, here or to another process of the run (`heed`), or None."""
+        return self.came[0] if self.came else self.elsewhere
+
+    def heed(self, signum: int) -> None:
+        """Stop for a signal that another process of the run has got; the same signal here is then no second one."""
+        if not self.came:
+            self.elsewhere = signum
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         first, now = not self.came, time.monotonic()
@@ -78,7 +84,7 @@ class StopRequest:
         again = signum in self.came and signum in URGENT and not same
         self.first_at = now if first else self.first_at
         self.came.append(signum)
-        if again or (first and not self.deferred):
+        if again or (first and not self.deferred and self.elsewhere is None):
             raise Stopped(signum)
 
     def defer(self) -> None:

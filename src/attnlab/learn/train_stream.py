@@ -20,10 +20,19 @@ class TrainStream(IterableDataset):
 
     Args:
         round_lengths: pad batches to few lengths, for compiled steps.
+        share: (r, n): rows r, r + n, ... of every batch, for process r of n. A process for which a batch has no row
+            gets the first one, which is not `counted`.
     """
 
-    def __init__(self, examples: Examples, order: Order, first: int, round_lengths: bool = False) -> None:
-        self.examples, self.order, self.first = examples, order, first
+    def __init__(
+        self,
+        examples: Examples,
+        order: Order,
+        first: int,
+        round_lengths: bool = False,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        self.examples, self.order, self.first, self.share = examples, order, first, share
         self.buckets = LengthBuckets(examples) if round_lengths else None
         self.extents = examples.extents()
 
@@ -31,8 +40,12 @@ class TrainStream(IterableDataset):
         worker = torch.utils.data.get_worker_info()
         offset, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
         for number in count(self.first + offset, stride):
-            numbers = self.order[number]
+            numbers, (rank, world) = self.order[number], self.share
+            has_rows = rank < len(numbers)
+            numbers = numbers[rank::world] if has_rows else numbers[:1]
             batch = self.examples.batch(numbers)
+            if not has_rows:
+                batch = replace(batch, counted=False)
             if self.extents is not None:
                 batch = replace(batch, host_extents=self.extents[numbers])
             yield batch if self.buckets is None else self.buckets(batch)
@@ -52,16 +65,22 @@ def _leave_signals_to_the_parent(worker: int) -> None:
 
 
 def train_loader(
-    examples: Examples, order: Order, first: int, workers: int, pin: bool = False, round_lengths: bool = False
+    examples: Examples,
+    order: Order,
+    first: int,
+    workers: int,
+    pin: bool = False,
+    round_lengths: bool = False,
+    share: tuple[int, int] = (0, 1),
 ) -> DataLoader:
     """The data loader; with workers, batch k comes from worker k modulo their number, so the order is the same.
 
-    Data on a device is read without workers and page-locked memory.
+    Data on a device is read without workers and page-locked memory. `share` is as in `TrainStream`.
     """
     if examples.store is not None:
         workers, pin = 0, False
     return DataLoader(
-        TrainStream(examples, order, first, round_lengths),
+        TrainStream(examples, order, first, round_lengths, share),
         batch_size=None,
         num_workers=workers,
         pin_memory=pin,

@@ -20,6 +20,9 @@ from attnlab.learn.compiled_step import OwnGradients, compiled
 from attnlab.learn.loss_monitor import LossMonitor, StepLosses
 from attnlab.learn.objectives import hide_tokens, objective_for, over_pieces
 from attnlab.learn.optimizers import make_optimizer, with_schedule
+from attnlab.learn.process_group import ALONE, Ranks
+from attnlab.learn.rank_layout import RankError
+from attnlab.learn.rank_shares import shares_of_ranks
 
 
 class NonFiniteLoss(UserError):
@@ -59,6 +62,7 @@ class StepModule(pl.LightningModule):
         self.loss_monitor = LossMonitor(late=device.type == "cuda")
         self.metrics: dict[str, Tensor | float] = {}
         self._losses: list[Tensor] = []
+        self.ranks = ALONE
 
     @property
     @abstractmethod
@@ -81,13 +85,16 @@ class StepModule(pl.LightningModule):
             # the class of batches of such tasks
             batch = hide_tokens(cast(LanguageBatch, batch), self.spec)
         loss, penalty = self.losses_of(batch)
+        whole_loss, whole_penalty = loss.detach(), penalty.detach()
+        if self.ranks.world > 1:
+            loss, penalty, whole_loss, whole_penalty = shares_of_ranks(self.ranks, batch, loss, penalty)
         self._batch = batch
         if len(self._losses) == self.config.train.accumulate:
             self._losses.clear()
-        self._losses.append(loss.detach())
+        self._losses.append(whole_loss)
         self.metrics["train/loss"] = torch.stack(self._losses).mean(0)
         if self.penalty_weight is not None:
-            self.metrics["train/ortho"] = penalty.detach()
+            self.metrics["train/ortho"] = whole_penalty
             loss = loss + self.penalty_weight * penalty
         return loss
 
@@ -101,15 +108,20 @@ class StepModule(pl.LightningModule):
 
 
 class TrainingModule(StepModule):
-    """Trains a network on a task."""
+    """Trains a network on a task.
 
-    def __init__(self, config: Config, network: nn.Module, spec: TaskSpec) -> None:
+    Args:
+        ranks: the processes among which every batch is divided.
+    """
+
+    def __init__(self, config: Config, network: nn.Module, spec: TaskSpec, ranks: Ranks = ALONE) -> None:
         objective, weight = objective_for(spec), config.model.ortho.weight
         # Kept: to collect them from the modules takes a percent of a small step.
         self.weights = list(network.parameters())
         super().__init__(config, spec, objective, self.weights, weight if weight > 0 else None)
-        self.network, self.objective = network, objective
+        self.network, self.objective, self.ranks = network, objective, ranks
         self.check_losses: Callable[[], None] = self.check_own_losses
+        self._unchecked = True
         self._latest: Mapping[str, Tensor | float] = self.metrics
 
     @property
@@ -139,7 +151,7 @@ class TrainingModule(StepModule):
         """Check the losses that were not checked yet; a pack checks the losses of its runs itself (`check_losses`).
 
         Raises:
-            NonFiniteLoss: a loss is not finite.
+            NonFiniteLoss: a loss is not finite (`Ranks.refuse`).
         """
         self.check(self.loss_monitor.unchecked())
 
@@ -147,13 +159,13 @@ class TrainingModule(StepModule):
         for losses in due:
             if not all(map(math.isfinite, losses.numbers().values())):
                 gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
-                raise NonFiniteLoss(self.describe_non_finite(losses, gradients))
+                self.ranks.refuse(NonFiniteLoss(self.describe_non_finite(losses, gradients)))
 
     def describe_non_finite(self, losses: StepLosses, gradients: Mapping[str, Tensor]) -> str:
         """Message with step, examples and largest gradient; a gradient that is not finite counts as the largest."""
         sizes = {name: gradient.abs().max().item() for name, gradient in gradients.items()}
         name = max(sizes, key=lambda n: sizes[n] if math.isfinite(sizes[n]) else math.inf) if sizes else "none"
-        numbers, examples = losses.numbers(), losses.batch.index.tolist()
+        numbers, examples = losses.numbers(), self._examples(losses.batch)
         shown = ", ".join(map(str, examples[:8])) + (", ..." if len(examples) > 8 else "")
         penalty = f" (orthogonality loss {numbers['train/ortho']})" if "train/ortho" in numbers else ""
         return (
@@ -161,6 +173,32 @@ class TrainingModule(StepModule):
             f"{shown} ({len(examples)} in the batch); largest gradient{' by now' if self.loss_monitor.late else ''}: "
             f"{sizes.get(name, float('nan'))} in {name}"
         )
+
+    def _examples(self, batch: Batch) -> list[int]:
+        """Numbers of the examples of a whole batch, of which each process has every `world`-th row."""
+        parts = self.ranks.gather(batch.index.tolist() if batch.counted else [])
+        return [part[row] for row in range(len(parts[0])) for part in parts if row < len(part)]
+
+    def on_after_backward(self) -> None:
+        if self.ranks.world > 1 and self._unchecked:
+            self._unchecked = False
+            self._require_all_gradients()
+        super().on_after_backward()
+
+    def _require_all_gradients(self) -> None:
+        """Refuse a parameter that a step does not use: DDP would wait for its gradient at the next step.
+
+        Raises:
+            RankError: names the parameter.
+        """
+        unused = [name for name, weight in self.network.named_parameters() if weight.grad is None]
+        if unused:
+            self.ranks.refuse(
+                RankError(
+                    f"the loss does not depend on the parameters {unused[0]} ({len(unused)} such in the network), and "
+                    "several devices need a gradient of every parameter; write trainer.devices=1"
+                )
+            )
 
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
         """Clips single gradients, then the norm of all gradients; without a limit the norm is only measured."""
@@ -184,10 +222,11 @@ class TrainingModule(StepModule):
         for name, parameter in self.network.named_parameters():
             if not parameter.isfinite().all():
                 norm = float(self.latest.get("train/gradient_norm", math.nan))
-                raise NonFiniteLoss(
+                error = NonFiniteLoss(
                     f"the weights {name} are not finite after step {self.global_step} (loss "
                     f"{float(self.latest['train/loss'])}, gradient norm {norm}); try a lower optim.lr or clip_norm"
                 )
+                self.ranks.refuse(error)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig | OptimizerConfig:
         # With float16 a fused optimiser unscales gradients itself, after they were clipped: the limit would be wrong.

@@ -21,6 +21,12 @@ def usable_cores(system: Path = _SYSTEM) -> int:
     return max(1, min([here, *limits]))
 
 
+def threads_of_environment() -> int | None:
+    """OMP_NUM_THREADS, of which torch reads the first number; None if it is not set."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdigit() and int(first) else None
+
+
 def _cgroups(system: Path) -> Iterator[Path]:
     """Folders of the cgroups that limit this process: its own and those above. In a container its own is the top."""
     mount, lines = system / "sys/fs/cgroup", []

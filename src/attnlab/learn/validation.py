@@ -32,6 +32,7 @@ class Validation(StepCallback[TrainingModule]):
         folder: folder for the files of weights (`weights_name`).
         identity: the run's identity, kept in each file.
         groups: groups with a best validation each, by `<group>/<metric>` (published rule of sort-of-CLEVR).
+        writes: whether this process writes weights: of several, which find the same metrics, rank 0.
 
     Attributes:
         best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step.
@@ -45,6 +46,7 @@ class Validation(StepCallback[TrainingModule]):
     folder: Path
     identity: dict[str, Any]
     groups: tuple[str, ...] = ()
+    writes: bool = True
     best: dict[str, Best] = field(default_factory=dict, init=False)
 
     def state_dict(self) -> dict[str, Any]:
@@ -64,7 +66,8 @@ class Validation(StepCallback[TrainingModule]):
             former = self.best.get(rule)
             if improves(self.metric, value, None if former is None else former["value"]):
                 self.best[rule] = {"value": value, "step": step}
-                self._keep(module, rule, step)
+                if self.writes:
+                    self._keep(module, rule, step)
 
     def _keep(self, module: TrainingModule, rule: str, step: int) -> None:
         # Copies: a view would be saved with the whole tensor that it is a part of.

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from attnlab.learn.compiled_step import compiler_failed
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
+from attnlab.learn.rank_strategy import threads_as_chosen
 from attnlab.learn.speed_notes import compile_notes
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.train_stream import train_loader
@@ -74,19 +76,31 @@ def fit(run: RunContext) -> None:
         NonFiniteLoss: the last checkpoint is from before.
     """
     order = batch_order(run.config, run.prepared)
-    module = TrainingModule(run.config, run.network, run.prepared.spec)
+    module = TrainingModule(run.config, run.network, run.prepared.spec, run.ranks)
     max_steps = steps_of(run.config.train)
     own = [Clock(time.monotonic), *own_callbacks(run, order)]
     save = Checkpoint(
         run.config.train.checkpoint_every,
         max_steps,
-        run.stop.pending,
+        lambda: common_stop(run),
         run.folder.checkpoint,
         lambda step: after_saving(run, own, step),
         run.identity,
+        run.ranks,
     )
     # the checkpoint is last, since it saves the state of the others
     train(run, module, order, [TrainProgress(run.reporter, max_steps), *own, save])
+
+
+def common_stop(run: RunContext) -> int | None:
+    """Number of a stop signal that a process of the run has got, the largest one; the same on all, after each step."""
+    own = run.stop.pending()
+    signum = run.ranks.largest(own or 0)
+    if signum:
+        run.stop.heed(signum)
+        # The others end soon, while rank 0 still writes.
+        run.ranks.watch.leave()
+    return signum or None
 
 
 def train(
@@ -111,15 +125,18 @@ def train(
     if examples.store is not None and workers:
         say(f"note: trainer.workers={workers} is not used: the data is on the device")
     first = run.step * config.train.accumulate
-    loader = train_loader(examples, order, first, workers, run.device.type == "cuda", config.trainer.compile)
+    share, on_gpu = (run.ranks.rank, run.ranks.world), run.device.type == "cuda"
+    loader = train_loader(examples, order, first, workers, on_gpu, config.trainer.compile, share)
     # first, so that signals are handled again after Lightning has installed its own handlers
     listen = LambdaCallback(on_train_start=lambda *given: run.stop.defer())
-    trainer = make_trainer(config, run.device, [listen, RandomState(), *callbacks], plugins, say)
+    chosen = [listen, RandomState(run.ranks, config.seed), *callbacks]
+    trainer = make_trainer(config, run.device, chosen, plugins, say, run.ranks)
     for note in compile_notes(config):
         say(note)
     try:
         path = str(run.folder.checkpoint) if run.step else None
-        trainer.fit(module, loader, ckpt_path=path, weights_only=True)
+        with threads_as_chosen() if run.ranks.world > 1 else nullcontext():
+            trainer.fit(module, loader, ckpt_path=path, weights_only=True)
     except Exception as error:
         # Ctrl-C ends the compiler too, if it runs.
         if not isinstance(error, TrainingOver) and (run.stop.pending() is None or not compiler_failed(error)):
@@ -145,7 +162,9 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
     """Callbacks of a run, also if others are trained together with it, in the order in which they act."""
     config, options, evaluator = run.config, run.config.train, run.evaluator
     max_steps = steps_of(options)
-    chosen: list[pl.Callback] = [TrainMetrics(run.sinks.log, options.log_every, max_steps)]
+    chosen: list[pl.Callback] = []
+    if run.ranks.is_first:
+        chosen.append(TrainMetrics(run.sinks.log, options.log_every, max_steps))
     if redrawn_modules(run.network):
         chosen.append(Redraw(run.network, config.seed))
     if (every := options.validate_every) is not None:
@@ -160,11 +179,12 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
             run.folder.path,
             run.identity,
             tuple(run.prepared.subsets["val"].groups) if options.paper_rule else (),
+            writes=run.ranks.is_first,
         )
         chosen.append(validation)
     if options.test_curve_every is not None:
         chosen.append(Curve(run.sinks.log, options.test_curve_every, lambda: _curve_metrics(evaluator)))
-    if config.logger.figures_every is not None:
+    if config.logger.figures_every is not None and run.ranks.is_first:
         data = (run.task, run.prepared)
         chosen.append(Figures(run.folder.path, config, data, run.reporter.say, run.sinks.pictures))
     return chosen

@@ -42,13 +42,16 @@ def _logging(folder: RunFolder, every: int) -> dict[str, int]:
     return folder.status().get("logging") or {"every": given, "since": 0}
 
 
-def note_hardware(folder: RunFolder, device: torch.device, reporter: Reporter) -> None:
-    """Record the hardware; report a resume on other hardware, where results are equal up to rounding only."""
-    now = hardware(device)
-    before = folder.status().get("hardware", now)
+def note_hardware(folder: RunFolder, device: torch.device, processes: int, reporter: Reporter) -> None:
+    """Record the hardware and the number of processes; report a resume on others, where results are equal up to
+    rounding only. Other processes draw anew what is random: dropout and hidden words.
+    """
+    now = hardware(device) | {"processes": processes}
+    before = {"processes": 1} | folder.status().get("hardware", now)
     changed = [f"{key} {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]]
     if changed and folder.checkpoint.exists():
-        reporter.say(f"note: resumed on other hardware ({', '.join(changed)}): equal up to rounding only")
+        anew = ", and dropout and hidden words are drawn anew" if before["processes"] != processes else ""
+        reporter.say(f"note: resumed on other hardware ({', '.join(changed)}): equal up to rounding only{anew}")
     folder.set_status("running", hardware=now)
 
 

@@ -1,6 +1,6 @@
 """State of one run while it runs: configuration, folder, data, network, and where its metrics go."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
 from attnlab.data.examples import Examples
 from attnlab.learn.evaluator import Evaluator
+from attnlab.learn.process_group import ALONE, Ranks
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.nn.output_head import Network
@@ -32,7 +33,7 @@ class Sinks:
     def __init__(self, file: MetricsFile, mirror: Any, say: Callable[[str], None]) -> None:
         self.file, self.mirror, self.say = file, mirror, say
 
-    def log(self, step: int, metrics: dict[str, float]) -> None:
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write metrics of a step."""
         self.file.log(step, metrics)
         self.mirrored(lambda mirror: mirror.log(step, metrics))
@@ -52,9 +53,19 @@ class Sinks:
             self.say(f"wandb stopped working ({error}); metrics go on into {self.file.path}")
 
 
+class NoSinks(Sinks):
+    """Of a process that writes no metrics, because rank 0 does."""
+
+    def __init__(self) -> None:
+        self.mirror = None
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Does nothing."""
+
+
 @dataclass(frozen=True)
 class Runtime:
-    """Device and data, which jobs with the same options share.
+    """Device and data, which jobs with the same options share, and the processes of the run.
 
     prepared: the task's data, on the device if `trainer.data_on_device` says so.
     """
@@ -62,6 +73,7 @@ class Runtime:
     device: torch.device
     task: Task
     prepared: Prepared[Examples]
+    ranks: Ranks = ALONE
 
 
 @dataclass(frozen=True, kw_only=True)

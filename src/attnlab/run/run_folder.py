@@ -91,10 +91,10 @@ class RunFolder:
             status = self.status()
             # no pid if the other process has not written its status yet
             who = f" (pid {status['pid']} on {status['host']})" if "pid" in status else ""
-            advice = "wait for it, or change seed or a setting for a run of its own"
-            if os.environ.get("SLURM_PROCID", "0") != "0":
-                advice = "srun started this command once for each task of the job, and one is enough: --ntasks=1"
-            raise RunError(f"another process{who} is running {self.path}; {advice}") from None
+            raise RunError(
+                f"another process{who} is running {self.path}; wait for it, or change seed or a setting for a run of "
+                "its own"
+            ) from None
         try:
             yield
         finally:
@@ -174,6 +174,16 @@ class RunFolder:
                 f"{self.path} was begun by attnlab {version} and this is {attnlab.__version__}: resuming would mix two "
                 "versions in one result; finish it with that version, or move the folder away to begin again"
             )
+
+
+class ReadFolder(RunFolder):
+    """The folder of a run for a process that writes nothing into it, because rank 0 does."""
+
+    def set_status(self, state: str, reason: str = "", **more: Any) -> None:
+        """Does nothing."""
+
+    def keep(self, files: Mapping[str, Path]) -> None:
+        """Does nothing."""
 
 
 class MetricsFile:

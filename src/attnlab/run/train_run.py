@@ -5,6 +5,7 @@ Runs that are trained together (`launch.pack`) use the same steps.
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,77 +16,116 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.report_block import ANALYSIS
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
-from attnlab.learn import memory_use
-from attnlab.learn.callbacks import Clock
+from attnlab.learn.device_choice import device_of, require_own_devices
+from attnlab.learn.earlier_jobs import free_earlier_jobs
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.lightning_trainer import quiet_lightning
+from attnlab.learn.process_group import ALONE, Ranks
 from attnlab.learn.speed_notes import speed_notes
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
 from attnlab.run import provenance
-from attnlab.run.build_runtime import choose_device, make_network, place_data, prepared_task, require_compilation
-from attnlab.run.earlier_jobs import free_earlier_jobs
+from attnlab.run.build_runtime import make_network, place_data, prepared_task
 from attnlab.run.figure_callback import drawn_figures
-from attnlab.run.final_test import final_test
+from attnlab.run.final_test import record_result
 from attnlab.run.finished_run import finished_result
-from attnlab.run.fit import fit, train_padding, with_steps
-from attnlab.run.read_checkpoints import reached_step, read_checkpoint
+from attnlab.run.fit import fit, with_steps
+from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.resume_checks import check_history, note_hardware, require_same_data
-from attnlab.run.run_context import RunContext, Runtime, Sinks
-from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
+from attnlab.run.run_context import NoSinks, RunContext, Runtime, Sinks
+from attnlab.run.run_folder import MetricsFile, ReadFolder, RunError, RunFolder
 from attnlab.run.wandb_mirror import WandbMirror
 from attnlab.run.warm_start import load_warm_start
 
 
-def train_run(job: JobConfig, stop: StopRequest, label: str = "") -> tuple[dict[str, Any], bool]:
+def train_run(
+    job: JobConfig, stop: StopRequest, label: str = "", ranks: Ranks = ALONE
+) -> tuple[dict[str, Any] | None, bool]:
     """Train or resume a run, or read the result of a finished one.
 
     Args:
         stop: receives the signals.
         label: printed before every line of progress.
+        ranks: the processes of the run; rank 0 alone prints, and locks and writes the run folder.
 
     Returns:
-        the result, and whether the run was finished before.
+        the result (None on other ranks), and whether the run was finished before.
 
     Raises:
         RunError, DataError, NonFiniteLoss, Stopped: recorded in status.json first.
+        EndedElsewhere: on other ranks, what rank 0 reports.
     """
     quiet_lightning()
-    folder = RunFolder(job.folder)
-    folder.create()
-    with folder.locked():
-        if (result := finished_result(folder, job)) is not None:
+    folder = (RunFolder if ranks.is_first else ReadFolder)(job.folder)
+    with ExitStack() as lock:
+        result = ranks.together(lambda: _claimed(folder, job, lock) if ranks.is_first else None, stop)
+        stop.deferred = False
+        if ranks.from_first(lambda: result is not None):
             return result, True
-        reporter = Reporter(job.typed.trainer.progress, label)
+        reporter = Reporter(job.typed.trainer.progress if ranks.is_first else "none", label)
         try:
             record_start(folder, reporter, job.report)
-            result = _train(job, folder, reporter, stop)
+            result = _train(job, folder, reporter, stop, ranks)
+            if not ranks.is_first:
+                # until rank 0 has recorded the end: a sweep reads it on every process
+                ranks.largest(0)
+                return None, False
         except BaseException as error:
-            record_end(folder, error)
+            cause = ranks.cause(error)
+            record_end(folder, cause)
+            if cause is not error:
+                raise cause from error
             raise
         record_end(folder, None)
+        ranks.largest(0)
         return result, False
 
 
-def _train(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest) -> dict[str, Any]:
+def _claimed(folder: RunFolder, job: JobConfig, lock: ExitStack) -> dict[str, Any] | None:
+    """Make and lock the run folder; the result of a finished run, else None."""
+    folder.create()
+    lock.enter_context(folder.locked())
+    return finished_result(folder, job)
+
+
+def _train(
+    job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest, ranks: Ranks
+) -> dict[str, Any] | None:
     free_earlier_jobs()
-    run = open_run(job, folder, open_runtime(job.typed), reporter, stop)
+    run = ranks.together(lambda: open_run(job, folder, open_runtime(job.typed, ranks), reporter, stop), stop)
     size = len(run.prepared.subsets["train"])
-    for line in (size_line(run.network, run.device), *speed_notes(run.config, size, run.device)):
+    for line in (size_line(run.network, run.device, ranks), *speed_notes(run.config, size, run.device)):
         reporter.say(line)
     failed = True
     try:
+        require_own_devices(ranks, run.device)
+        _require_same_step(run)
         if run.step < steps_of(run.config.train):
-            run.evaluator.try_longest()
+            ranks.together(run.evaluator.try_longest, stop)
             fit(run)
             # Lightning moves the network back to the CPU when it is done.
             run.network.to(run.device)
+        stop.deferred = False
         result = record_result(run)
         failed = False
     finally:
+        if failed:
+            ranks.watch.leave()
         run.close(failed)
     return result
+
+
+def _require_same_step(run: RunContext) -> None:
+    """Refuse processes that read different checkpoints: each reads the file, and rank 0 has written it."""
+    steps = run.ranks.gather(run.step)
+    if other := next((rank for rank, step in enumerate(steps) if step != steps[0]), 0):
+        run.ranks.refuse(
+            RunError(
+                f"rank {other} reads a checkpoint of step {steps[other]:,} in {run.folder.path}, and rank 0 one of "
+                f"step {steps[0]:,}; paths.runs must be the same folder on all machines"
+            )
+        )
 
 
 def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any] | None) -> None:
@@ -125,45 +165,29 @@ def record_end(folder: RunFolder, error: BaseException | None) -> None:
             folder.set_status("failed", f"{type(error).__name__}: {error}"[:2000])
 
 
-def device_of(config: Config) -> torch.device:
-    """Returns the device that a run is trained on, and sets it up.
-
-    Raises:
-        RunError: the device is not available, or does not support the precision or `trainer.compile`.
-    """
-    trainer = config.trainer
-    device = choose_device(trainer.device, trainer.threads, config.train.tf32, trainer.deterministic)
-    if device.type == "cpu" and config.train.precision == "16-mixed":
-        raise RunError("train.precision=16-mixed needs a GPU: on a CPU use 32-true or bf16-mixed")
-    if config.trainer.compile:
-        require_compilation(device)
-    memory_use.reset_peak_memory(device)
-    return device
-
-
-def open_runtime(config: Config) -> Runtime:
-    """Returns the device of a job, and its task with prepared data.
+def open_runtime(config: Config, ranks: Ranks = ALONE) -> Runtime:
+    """Returns the device of a process of a job, and the job's task with prepared data.
 
     Raises:
         RunError, DataError: there is no such device, or the data is not available.
     """
-    device = device_of(config)
+    device = device_of(config, ranks)
     task, prepared = prepared_task(config)
-    return Runtime(device, task, place_data(prepared, device, config.trainer.data_on_device))
+    return Runtime(device, task, place_data(prepared, device, config.trainer.data_on_device), ranks)
 
 
 def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Reporter, stop: StopRequest) -> RunContext:
     """Opens network, metrics and wandb run; with a checkpoint, metrics are cut back to its step.
 
     Args:
-        folder: the run folder, locked.
+        folder: the run folder, locked by rank 0.
 
     Raises:
         RunError: the data or the weights are not the ones that the run started with.
     """
-    device, prepared = runtime.device, runtime.prepared
+    device, prepared, ranks = runtime.device, runtime.prepared, runtime.ranks
     config = with_steps(job.typed, prepared)
-    note_hardware(folder, device, reporter)
+    note_hardware(folder, device, ranks.world, reporter)
     require_same_data(folder, runtime.task, prepared)
     folder.keep(prepared.keep)
     step = reached_step(folder)
@@ -171,69 +195,34 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
     if config.from_run is not None and not step:
         folder.set_status("running", from_run=load_warm_start(network, Path(config.from_run), job.raw))
     network = network.to(device)
-    file = MetricsFile(folder.metrics_file)
-    check_history(folder, file, step, config.train.log_every, reporter)
-    rows = file.keep_until(step if step else -1)
+    job = replace(job, typed=config)
     return RunContext(
         **vars(runtime),
-        job=replace(job, typed=config),
+        job=job,
         folder=folder,
         reporter=reporter,
         stop=stop,
         network=network,
-        sinks=Sinks(file, _open_mirror(job, file, rows, step, reporter), reporter.say),
-        evaluator=Evaluator(config.train, prepared, network, reporter),
+        sinks=_open_sinks(job, folder, step, reporter) if ranks.is_first else NoSinks(),
+        evaluator=Evaluator(config.train, prepared, network, reporter, ranks),
         step=step,
     )
 
 
-def size_line(network: torch.nn.Module, device: torch.device) -> str:
-    """Number of parameters and hardware, as one line of progress."""
+def _open_sinks(job: JobConfig, folder: RunFolder, step: int, reporter: Reporter) -> Sinks:
+    file = MetricsFile(folder.metrics_file)
+    check_history(folder, file, step, job.typed.train.log_every, reporter)
+    rows = file.keep_until(step if step else -1)
+    return Sinks(file, _open_mirror(job, file, rows, step, reporter), reporter.say)
+
+
+def size_line(network: torch.nn.Module, device: torch.device, ranks: Ranks = ALONE) -> str:
+    """Number of parameters, hardware and number of processes, as one line of progress."""
     made = provenance.hardware(device)
     hardware = f"GPU {made['gpu']}" if made["gpu"] else f"CPU {made['cpu']}, threads: {made['threads']}"
-    return f"{count_parameters(network):,} parameters, on {hardware}"
-
-
-def record_result(run: RunContext, **more: Any) -> dict[str, Any]:
-    """Test the trained network and write result.json, with the entries of `more`."""
-    config = run.config
-    max_steps = steps_of(config.train)
-    saved = read_checkpoint(run.folder.checkpoint)
-    found, selected = final_test(run.evaluator, run.folder.path, saved)
-    # One value each: in wandb they are part of the summary, instead of seventy charts with one point.
-    run.sinks.file.log(max_steps, found.metrics)
-    seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
-    status, spec = run.folder.status(), run.prepared.spec
-    commits = status["commits"]
-    selected |= _last_validation(run, selected)
-    result = {
-        "metrics": found.metrics,
-        "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
-        "selection": selected,
-        "seconds": seconds,
-        "steps_per_second": max_steps / seconds,
-        "padding_share": train_padding(config, run.prepared),
-        "peak_memory_bytes": memory_use.peak_memory_bytes(run.device),
-        "parameters": count_parameters(run.network),
-        "state_size": run.network.state_size(spec.max_output_length or spec.max_input_length),
-        "data": status["data"] | {"about": run.prepared.about},
-        **run.evaluator.debug(),
-        **({"from_run": status["from_run"]} if "from_run" in status else {}),
-        **more,
-        **provenance.origin(run.device),
-        "git": commits[-1] | {"earlier": commits[:-1]},
-    }
-    run.sinks.mirrored(lambda mirror: mirror.summarise(result))
-    run.folder.write_result(result)
-    return result
-
-
-def _last_validation(run: RunContext, selected: Mapping[str, Any]) -> dict[str, float]:
-    """The main validation metric of the last step, if its weights are tested and the run has validations."""
-    if selected["rule"] != "last_step" or run.config.train.validate_every is None:
-        return {}
-    place = steps_of(run.config.train), f"val/{run.evaluator.metric}"
-    return {name: value for step, name, value in run.sinks.file.rows() if (step, name) == place}
+    machines = f" on {ranks.layout.nodes} machines" if ranks.layout.nodes > 1 else ""
+    several = f", in {ranks.world} processes{machines}" if ranks.world > 1 else ""
+    return f"{count_parameters(network):,} parameters, on {hardware}{several}"
 
 
 def _open_mirror(

@@ -83,7 +83,10 @@ class SlurmSubmission:
         given = self.parameters(tasks[0])
         executor = submitit.SlurmExecutor(self.folder, max_num_timeout=self.launcher["max_num_timeout"])
         # Other tasks of a run must not wait for one that has failed.
-        plain = {"stderr_to_stdout": True, "srun_args": ["--kill-on-bad-exit=1"]}
+        plain: dict[str, Any] = {"stderr_to_stdout": True, "srun_args": ["--kill-on-bad-exit=1"]}
+        if "cpus_per_task" in given:
+            # since Slurm 22.05, srun does not take this number from sbatch
+            plain["srun_args"] += [f"--cpus-per-task={given['cpus_per_task']}"]
         more = {"requeue": True} | self.launcher["additional_parameters"]
         try:
             executor.update_parameters(**given, **plain, additional_parameters=more)
@@ -105,9 +108,11 @@ class SlurmSubmission:
         """Resources that the options leave open, by the partition and by the run."""
         limits = [partition.minutes for partition in self.partitions]
         limit = min([LONGEST_MINUTES, *(minutes for minutes in limits if minutes is not None)])
-        found: dict[str, Any] = {"nodes": 1, "ntasks_per_node": 1}
+        devices, nodes = config.trainer.devices, config.trainer.nodes
+        processes = (self.launcher["gpus_per_node"] or 1) if devices == "auto" else devices
+        found: dict[str, Any] = {"nodes": 1 if nodes == "auto" else nodes, "ntasks_per_node": processes}
         found |= {} if self.launcher["timeout_min"] else {"time": limit}
         asked = any(self.launcher[key] is not None for key in ("gpus_per_node", "gres"))
         if not asked and config.trainer.device != "cpu" and all(partition.gpus for partition in self.partitions):
-            found["gpus_per_node"] = found["ntasks_per_node"]
+            found["gpus_per_node"] = processes
         return found

@@ -1,0 +1,343 @@
+"""Runs on several devices: two processes with gloo on the CPU, compared with the same run in one process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.model_cases import SPECS, models_for, network_of
+from support.model_cases import config_of as model_config
+from support.random_batches import drawn_batch
+from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, assert_same_run, config_of, environment, run_job
+from support.tiny_data import TINY
+
+from attnlab.config.job_config import job_config
+from attnlab.config.pack_grouping import packs
+from attnlab.config.run_identity import run_folder
+from attnlab.config.schema import TrainerOptions
+from attnlab.launch.process_plan import joblib_problems, process_plan
+from attnlab.learn.objectives import objective_for
+from attnlab.learn.process_group import Ranks
+from attnlab.learn.rank_layout import RankError, RankLayout, first_host, layout_of
+from attnlab.learn.training_module import TrainingModule
+from attnlab.run.run_folder import MetricsFile, RunFolder
+
+pytestmark = pytest.mark.usefixtures("default_signals")
+
+PLACES = ("dropout", "attention_dropout", "attention_output_dropout", "embedding_dropout")
+EXACT = ("train.precision=64-true", *(f"backbone.{place}=0" for place in PLACES))
+SCAN = (*SMALL_SCAN, "model=linear_l2_ortho")
+SAME = {
+    # the orthogonality loss, two batches a step, each in pieces
+    "scan": (*SCAN, *EXACT, "train.max_steps=6", "train.accumulate=2", "train.max_tokens=120"),
+    # batches of one sequence too, sorted by length
+    "few_rows": (
+        *SCAN,
+        *EXACT,
+        "train.max_steps=12",
+        "train.batch_size=3",
+        "train.batch_tokens=70",
+        "train.bucket_window=4",
+    ),
+    "language_model": ("task=flip_flop", *TINY["flip_flop"], *EXACT, "model=linear", "train.max_steps=6"),
+    "best_validation": (*SMALL_CLEVR, *EXACT, "model=vanilla", "train.max_steps=6", "train.validate_every=2"),
+}
+DROPOUT = (*SCAN, "train.max_steps=40", "backbone.dropout=0.2", "train.checkpoint_every=9", "optim.schedule=one_cycle")
+TWO = {"devices": 2}
+
+
+def raw_of(folder: Path, *overrides: str, **trainer: Any) -> dict[str, Any]:
+    """The configuration of a run in `folder`, with these options of the trainer."""
+    raw = config_of(folder, *overrides)
+    return raw | {"trainer": raw["trainer"] | trainer, "paths": raw["paths"] | {"cache": str(folder.parent / "cache")}}
+
+
+def run_with_torchrun(raws: list[dict[str, Any]], file: Path) -> subprocess.CompletedProcess[str]:
+    """Two processes that run these jobs one after the other."""
+    file.write_text(json.dumps(raws))
+    line = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        "--master-port=0",
+        "--rdzv-backend=c10d",
+    ]
+    line += ["--rdzv-endpoint=127.0.0.1:0", str(ROOT / "tests" / "support" / "rank_jobs.py"), str(file)]
+    more = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
+    return subprocess.run(
+        line, capture_output=True, text=True, env=environment() | more, cwd=ROOT, timeout=240, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of SAME and one with dropout, each in the same two processes, which torchrun has started."""
+    folder = tmp_path_factory.mktemp("ranks")
+    raws = [raw_of(folder / "two", *case, **TWO) for case in (*SAME.values(), DROPOUT)]
+    raws[0]["trainer"]["workers"] = 1
+    done = run_with_torchrun(raws, folder / "jobs.json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("in 2 processes") == len(raws), done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_losses_weights_and_metrics_are_those_of_one_process(case: str, two: Path) -> None:
+    raw = raw_of(two / "one", *SAME[case])
+    assert run_job(raw, quiet=True) == 0
+    folders = [run_folder(raw), run_folder(raw_of(two / "two", *SAME[case], **TWO))]
+    one, other = (MetricsFile(folder / "metrics.csv").rows() for folder in folders)
+    assert [row[:2] for row in one] == [row[:2] for row in other]
+    assert {name for _, name, _ in one} >= {"train/loss", "train/gradient_norm"}
+    for (step, name, value), (*_, there) in zip(one, other, strict=True):
+        assert there == pytest.approx(value, rel=1e-12, abs=1e-12), (step, name)
+    results = [json.loads((folder / "result.json").read_text()) for folder in folders]
+    for key in ("metrics", "counts"):
+        assert results[1][key] == pytest.approx(results[0][key], rel=1e-12), key
+    assert results[0]["selection"]["step"] == results[1]["selection"]["step"]
+    assert [result["processes"] for result in results] == [{"ranks": 1, "nodes": 1}, {"ranks": 2, "nodes": 1}]
+    saved = [torch.load(folder / "last.ckpt", weights_only=True) for folder in folders]
+    assert saved[0].keys() == saved[1].keys()
+    for name, weight in saved[0]["state_dict"].items():
+        torch.testing.assert_close(saved[1]["state_dict"][name], weight, rtol=1e-10, atol=1e-12)
+    states = [checkpoint["callbacks"]["RandomState"] for checkpoint in saved]
+    assert states[1].keys() - states[0].keys() == {"other_ranks"}
+
+
+def other_process() -> int:
+    """Id of the process that this one has started."""
+    [child] = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return int(child)
+
+
+@pytest.fixture
+def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
+    """Makes rank 0, which is this process, call a function in the middle of a step."""
+    healthy = TrainingModule.training_step
+
+    def put(step: int, action: Callable[[], None]) -> None:
+        def training_step(self: TrainingModule, *given: Any) -> Any:
+            if self.global_step == step - 1:
+                action()
+            return healthy(self, *given)
+
+        monkeypatch.setattr(TrainingModule, "training_step", training_step)
+
+    return put
+
+
+@pytest.mark.parametrize("receiver", ["other", pytest.param("first", marks=pytest.mark.slow)])
+def test_a_stopped_run_ends_as_the_uninterrupted_one(
+    receiver: str, two: Path, tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Bit for bit, with dropout, whichever process gets the signal."""
+    raw = raw_of(tmp_path, *DROPOUT, **TWO)
+    folder = RunFolder(run_folder(raw))
+    at_step(23, lambda: os.kill(os.getpid() if receiver == "first" else other_process(), signal.SIGTERM))
+    assert run_job(raw, quiet=True) == 143
+    assert folder.status()["state"] == "stopped" and folder.status()["step"] in (23, 24)
+    at_step(99, lambda: None)
+    assert run_job(raw, quiet=True) == 0
+    assert_same_run(run_folder(raw_of(two / "two", *DROPOUT, **TWO)), folder.path)
+    said = capfd.readouterr().err
+    assert "note:" not in said and said.count("resuming") == said.count("stopped:") == 1, said
+
+
+def test_the_number_of_processes_may_change(
+    tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A run in one process goes on in two, and again in one."""
+    stop = lambda: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+    for step, devices in ((5, 1), (9, 2), (99, 1)):
+        at_step(step, stop)
+        raw = raw_of(tmp_path, *DROPOUT, devices=devices)
+        code = run_job(raw, quiet=True)
+        said = capfd.readouterr().err
+        assert code == (0 if step == 99 else 143), said
+        assert (f"processes {3 - devices} -> {devices}" in said) == (step != 5)
+    rows = MetricsFile(run_folder(raw) / "metrics.csv").rows()
+    assert [step for step, name, _ in rows if name == "train/loss"] == list(range(1, 41))
+
+
+def test_a_loss_that_is_not_finite_ends_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    raw = raw_of(tmp_path, *SCAN, "optim.lr=1e20", "optim.schedule=constant", "optim.clip_norm=null", **TWO)
+    assert run_job(raw, quiet=True) == 1
+    said = capfd.readouterr().err
+    assert said.count("failed:") == 1 and "Traceback" not in said, said
+    reason = RunFolder(run_folder(raw)).status()["reason"]
+    assert "NonFiniteLoss: the loss is" in reason and "(16 in the batch)" in reason
+
+
+def test_a_killed_process_is_named(tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]) -> None:
+    raw = raw_of(tmp_path, *SCAN, "train.max_steps=40", **TWO)
+    at_step(3, lambda: os.kill(other_process(), signal.SIGKILL))
+    assert run_job(raw, quiet=True) == 1
+    said = capfd.readouterr().err
+    assert "the process of rank 1 was killed by SIGKILL" in said and "Traceback" not in said, said
+    assert RunFolder(run_folder(raw)).status()["state"] == "failed"
+
+
+HANGING = """
+import os, signal, sys, time
+from pathlib import Path
+from attnlab.config.job_config import job_config
+from attnlab.launch.run_job import run_job
+from attnlab.learn.training_module import TrainingModule
+
+def training_step(self, *given):
+    [child] = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    print(child, flush=True)
+    os.kill(int(child) if sys.argv[2] == "other" else os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+TrainingModule.training_step = training_step
+run_job(job_config(__import__("json").loads(sys.argv[1])), quiet=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["other", "first"])
+def test_no_process_is_left(killed: str, tmp_path: Path) -> None:
+    """Rank 0 waits for a process that was killed, and ends as well; or is killed, and the other one ends."""
+    raw = raw_of(tmp_path, *SCAN, "train.max_steps=5", **TWO)
+    line = [sys.executable, "-c", HANGING, json.dumps(raw), killed]
+    more = {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        line, capture_output=True, text=True, env=environment() | more, cwd=ROOT, timeout=60, check=False
+    )
+    deadline = time.monotonic() + 10
+    while is_running(int(done.stdout)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_running(int(done.stdout))
+    if killed == "other":
+        assert done.returncode == 1 and "the process of rank 1 was killed by SIGKILL" in done.stderr
+        assert RunFolder(run_folder(raw)).status()["state"] == "failed"
+
+
+def is_running(process: int) -> bool:
+    """Whether a process runs; one whose end nobody has asked for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split(") ")[1][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_finished_run_is_shown_once(
+    rank: int, two: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in variables(rank, 2).items():
+        monkeypatch.setenv(name, value)
+    assert run_job(raw_of(two / "two", *DROPOUT, **TWO), quiet=False) == 0
+    assert ("This run was finished before" in capfd.readouterr().out) == (rank == 0)
+
+
+def test_an_error_before_training_is_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    raw = raw_of(tmp_path, *SCAN, **TWO)
+    folder = RunFolder(run_folder(raw))
+    folder.create()
+    with folder.locked():
+        assert run_job(raw, quiet=True) == 1
+    said = capfd.readouterr().err
+    assert said.count("failed:") == said.count("another process") == 1 and "rank 1" not in said, said
+
+
+def variables(rank: int, world: int) -> dict[str, str]:
+    """As torchrun sets them, on one machine."""
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "MASTER_PORT": 29500}
+    return {name: str(value) for name, value in numbers.items()} | {"MASTER_ADDR": "127.0.0.1"}
+
+
+def of_step(tasks: int, nodes: int = 1, rank: int = 0) -> dict[str, str]:
+    """As srun sets them for a task of a step."""
+    numbers = {"PROCID": rank, "LOCALID": rank % (tasks // nodes), "STEP_NUM_TASKS": tasks, "STEP_NUM_NODES": nodes}
+    numbers |= {"JOB_ID": 7, "STEP_ID": 1, "NTASKS": tasks}
+    return {f"SLURM_{name}": str(value) for name, value in numbers.items()} | {"SLURM_STEP_NODELIST": "gpu[03-04]"}
+
+
+BATCH_SCRIPT = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "2", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+FOUND = {
+    "one": ({}, {}, 4, RankLayout()),
+    "several GPUs": ({"devices": 2}, {}, 4, RankLayout(world=2)),
+    "all GPUs": ({"devices": "auto"}, {}, 4, RankLayout(world=4)),
+    "a CPU": ({"devices": "auto", "nodes": "auto"}, {}, 0, RankLayout()),
+    "several CPU processes": ({"devices": 2, "device": "cpu"}, {}, 1, RankLayout(world=2)),
+    "sbatch --ntasks=2 without srun": ({}, BATCH_SCRIPT, 0, RankLayout()),
+    "srun --pty": ({"devices": 2}, of_step(1) | {"SLURM_PTY_PORT": "1"}, 0, RankLayout(world=2)),
+    "torchrun": ({"devices": "auto"}, variables(1, 2), 0, RankLayout(1, 2, 1, 1, "torchrun", ("127.0.0.1", 29500))),
+    "srun": (
+        {"devices": 2, "nodes": 2},
+        of_step(4, 2, 3),
+        0,
+        RankLayout(3, 4, 1, 2, "srun", ("gpu03", 15000 + 97 * 7 + 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_the_processes_of_a_run(case: str) -> None:
+    options, given, gpus, expected = FOUND[case]
+    assert layout_of(TrainerOptions(**options), given, lambda: gpus) == expected
+
+
+REFUSED = {
+    "srun started 2 processes on each machine; write trainer.devices=2 or auto, or start srun with --ntasks=1": (
+        {},
+        of_step(2),
+        0,
+    ),
+    "srun started 1 process on each machine; write trainer.devices=1 or auto": ({"devices": 2}, of_step(1), 0),
+    "torchrun started 2 processes on each machine": ({"devices": 3}, variables(0, 2), 0),
+    "trainer.nodes=1, but srun started processes on 2 machines": ({"devices": 2}, of_step(4, 2), 0),
+    "trainer.nodes=2: torchrun or srun start the processes": ({"nodes": 2}, {}, 8),
+    "trainer.devices=4: torch sees 2 GPUs here; write trainer.devices=2 or auto": ({"devices": 4}, {}, 2),
+    "trainer.devices=2: torch sees no GPU here; write or trainer.device=cpu": ({"devices": 2, "device": "cuda"}, {}, 0),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_numbers_that_do_not_fit_are_one_sentence(message: str) -> None:
+    options, given, gpus = REFUSED[message]
+    with pytest.raises(RankError) as found:
+        layout_of(TrainerOptions(**options), given, lambda: gpus)
+    assert message in str(found.value) and "\n" not in str(found.value)
+
+
+def test_the_first_machine_of_a_list() -> None:
+    found = [first_host(nodes) for nodes in ("vm", "a,b", "gpu[07-09,12],c", "c1,gpu[1-2]", "n[3,5]-ib")]
+    assert found == ["vm", "a", "gpu07", "c1", "n3-ib"]
+
+
+def test_jobs_on_several_devices_are_not_run_at_once(tmp_path: Path) -> None:
+    jobs = [job_config(raw_of(tmp_path, *SCAN, f"seed={seed}", **TWO)) for seed in (0, 1)]
+    assert [pack.reason for pack in packs(jobs)] == ["trainer.devices=2 trains each run in several processes"] * 2
+    assert process_plan({"name": "auto"}, jobs) is None
+    [problem] = joblib_problems({"name": "joblib", "n_jobs": 2}, jobs)
+    assert problem.startswith("hydra/launcher=joblib: ")
+
+
+@pytest.mark.parametrize("task", ["scan", "sort_of_clevr", "flip_flop"])
+def test_every_parameter_has_a_gradient_in_every_step(task: str) -> None:
+    """So DDP need not search the graph of every step for parameters that are not used."""
+    for model in models_for(task):
+        network = network_of(model, task).train()
+        loss, penalty = objective_for(SPECS[task])(network, drawn_batch(task))
+        (loss + model_config(model, task).model.ortho.weight * penalty).backward()
+        assert not [name for name, weight in network.named_parameters() if weight.grad is None], model
+
+
+def test_a_parameter_without_a_gradient_is_named() -> None:
+    network = network_of("linear", "scan")
+    network.unused = torch.nn.Parameter(torch.zeros(2))
+    module = TrainingModule(model_config("linear"), network, SPECS["scan"], Ranks(RankLayout(world=2)))
+    objective_for(SPECS["scan"])(network, drawn_batch("scan"))[0].backward()
+    with pytest.raises(RankError, match=r"depend on the parameters unused \(1 such in the network\)"):
+        module.on_after_backward()
