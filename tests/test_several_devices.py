@@ -22,6 +22,7 @@ from attnlab.config.job_config import job_config
 from attnlab.config.pack_grouping import packs
 from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import TrainerOptions
+from attnlab.launch.group_task import GroupTask
 from attnlab.launch.process_plan import joblib_problems, process_plan
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.process_group import Ranks
@@ -319,7 +320,7 @@ def test_the_first_machine_of_a_list() -> None:
 def test_jobs_on_several_devices_are_not_run_at_once(tmp_path: Path) -> None:
     jobs = [job_config(raw_of(tmp_path, *SCAN, f"seed={seed}", **TWO)) for seed in (0, 1)]
     assert [pack.reason for pack in packs(jobs)] == ["trainer.devices=2 trains each run in several processes"] * 2
-    assert process_plan({"name": "auto"}, jobs) is None
+    assert process_plan({"name": "auto"}, [GroupTask((job,), "", "") for job in jobs]) is None
     [problem] = joblib_problems({"name": "joblib", "n_jobs": 2}, jobs)
     assert problem.startswith("hydra/launcher=joblib: ")
 

@@ -236,17 +236,17 @@ def test_a_lock_that_another_machine_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mount", "private"),
     [
-        ("server:/home /home nfs4 rw,relatime,vers=4.2 0 0", ""),
-        ("server:/home /home nfs rw,vers=3,nolock 0 0", "/home (nfs, nolock)"),
-        ("server:/home /home nfs rw,vers=3,local_lock=flock 0 0", "/home (nfs, local_lock=flock)"),
-        ("server:/home /home nfs rw,nolock 0 0\nserver:/runs /home/me/runs nfs4 rw 0 0", ""),
-        ("mds@tcp:/l /home lustre rw,flock,lazystatfs 0 0", ""),
-        ("mds@tcp:/l /home lustre rw,localflock 0 0", "/home (lustre, localflock)"),
-        ("mds@tcp:/l /home lustre rw 0 0", "/home (lustre, no flock)"),
+        ("server:/shared /shared nfs4 rw,relatime,vers=4.2 0 0", ""),
+        ("server:/shared /shared nfs rw,vers=3,nolock 0 0", "/shared (nfs, nolock)"),
+        ("server:/shared /shared nfs rw,vers=3,local_lock=flock 0 0", "/shared (nfs, local_lock=flock)"),
+        ("server:/shared /shared nfs rw,nolock 0 0\nserver:/runs /shared/me/runs nfs4 rw 0 0", ""),
+        ("mds@tcp:/l /shared lustre rw,flock,lazystatfs 0 0", ""),
+        ("mds@tcp:/l /shared lustre rw,localflock 0 0", "/shared (lustre, localflock)"),
+        ("mds@tcp:/l /shared lustre rw 0 0", "/shared (lustre, no flock)"),
     ],
 )
 def test_mounts_that_keep_locks_to_a_machine(mount: str, private: str) -> None:
-    assert private_locks(Path("/home/me/runs"), f"/dev/sda1 / ext4 rw 0 0\n{mount}\n") == private
+    assert private_locks(Path("/shared/me/runs"), f"/dev/sda1 / ext4 rw 0 0\n{mount}\n") == private
 
 
 def test_without_slurm_a_sentence_says_what_else_there_is(

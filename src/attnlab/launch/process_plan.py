@@ -82,8 +82,8 @@ def joblib_problems(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> l
     """The problem of jobs on several devices that would run at once on this machine: they would share the devices."""
     if launcher.get("name") not in ("joblib", LOCAL) or not any(map(has_several_devices, jobs)):
         return []
-    said = "jobs with trainer.devices or trainer.nodes other than 1 would share the devices; hydra/launcher=basic runs them"
-    return [f"hydra/launcher={launcher['name']}: {said} one after the other"]
+    said = "jobs with trainer.devices or trainer.nodes other than 1 would share the devices; hydra/launcher=basic runs"
+    return [f"hydra/launcher={launcher['name']}: {said} them one after the other"]
 
 
 def _count(number: int, what: str) -> str:
