@@ -181,6 +181,7 @@ def test_a_job_goes_back_into_the_queue_after_notices_of_a_time_limit_only(monke
     def task(code: int) -> Any:
         return SimpleNamespace(run=lambda: code)
 
+    monkeypatch.setattr("attnlab.launch.cluster.worker_task.PUT_BACK_SECONDS", 0.0)
     monkeypatch.setattr("attnlab.launch.cluster.worker_task.replace", lambda task, threads: task)
     try:
         assert [WorkerTask(task(code), ["train.py"])() for code in (0, 1)] == [0, 1]
@@ -190,6 +191,7 @@ def test_a_job_goes_back_into_the_queue_after_notices_of_a_time_limit_only(monke
             assert ended.value.code == 128 + signum
     finally:
         signal.signal(signal.SIGUSR2, former)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     assert back == [signal.SIGUSR1, signal.SIGUSR2]
 
 

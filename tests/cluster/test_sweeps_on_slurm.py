@@ -132,6 +132,22 @@ def test_a_job_whose_time_is_over_goes_on_later(tmp_path: Path) -> None:
     assert runs[0] == runs[1]
 
 
+def test_a_run_of_several_processes_goes_on_after_a_notice(tmp_path: Path) -> None:
+    """Two tasks of a job, which Slurm's notice reaches both; dropout draws in each."""
+    options = (*UNSAVED, "train.max_steps=600", "backbone.dropout=0.1")
+    words = (*options, "model=linear", "trainer.devices=2")
+    process = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM, "seed=0,1"))
+    wait_for_step(folder_of(tmp_path, *options, "model=linear", "seed=0") / "metrics.csv", 100, process)
+    subprocess.run(["scancel", "--signal=USR2", held()[-1][0]], check=True)
+    code, _, err = end(process)
+    assert code == 0, err
+    assert re.search(r"is back in the queue \(stopped by SIGUSR2, step \d+\)", err), err
+    here = run_command("train.py", *settings(tmp_path / "here", *words, "seed=0"))
+    assert here.returncode == 0, here.stderr
+    runs = [records(folder, ["linear"], [0], options) for folder in (tmp_path, tmp_path / "here")]
+    assert runs[0] == runs[1]
+
+
 def test_jobs_outlive_the_process_that_submitted_them(tmp_path: Path) -> None:
     words = ("model=linear", "seed=range(0,3)", *LONG)
     process = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))

@@ -9,6 +9,7 @@ is put back by Slurm itself, a cancelled one has ended.
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,9 @@ from typing import Any
 from attnlab.launch.group_task import GroupTask, packing_note, say
 from attnlab.launch.worker_process import Worker
 from attnlab.learn.stop_signals import PASSED_ON
+
+PUT_BACK_SECONDS = 60.0
+"""within which a job that is put back into the queue is ended by Slurm"""
 
 
 class WorkerTask:
@@ -53,6 +57,9 @@ class WorkerTask:
         code = Worker().run(replace(self.task, threads=cores_of_task()).run)
         if code - 128 in PASSED_ON and callable(put_back):
             put_back(code - 128, None)
+            # Submitit returns in the other processes of a run. Their exit would end the job before it is back.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            time.sleep(PUT_BACK_SECONDS)
         if code > 128:
             raise SystemExit(code)
         return code
