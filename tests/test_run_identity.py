@@ -13,7 +13,8 @@ from support.small_runs import jobs_of
 from attnlab.config.compose import compose_node, hydra_session, unresolved
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import compose_config
-from attnlab.config.run_identity import _plain_composition, comparable, differences, run_folder, run_label, run_tag
+from attnlab.config.plain_composition import plain_composition
+from attnlab.config.run_identity import comparable, differences, run_folder, run_label, run_tag
 from attnlab.config.shipped_files import CONF
 
 
@@ -214,8 +215,7 @@ def test_kinds_of_value_are_told_apart() -> None:
 def test_the_plain_composition_is_that_of_task_and_model_together(task: str, model: str) -> None:
     with hydra_session():
         node, _ = compose_node([f"task={task}", f"model={model}"])
-    raw, _ = _plain_composition(task, model.rpartition("/")[2], CONF)
-    assert raw == unresolved(node)
+    assert plain_composition(task, model.rpartition("/")[2], CONF).raw == unresolved(node)
 
 
 def test_tasks_and_models_own_different_keys() -> None:

@@ -11,7 +11,7 @@ from attnlab.config.compose import compose_with_hydra
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.report_block import Picture, Report
-from attnlab.config.run_identity import NOT_IDENTITY
+from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
