@@ -92,7 +92,7 @@ def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = Fals
     if debugged:
         names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
         left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them"
-    kept = [run for run in runs if run not in debugged]
+    kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
     for word in words if kept else ():
         kept = _narrowed(kept, word)
     return RunSelection(pattern, None, kept, skipped, words=words, left_out=left_out)

@@ -7,6 +7,7 @@ or from another program, so it is checked before its values are used.
 import json
 import re
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from numbers import Real
 from pathlib import Path
@@ -172,10 +173,19 @@ def _parsed(path: Path, parse: Callable[[str], Any], kind: str, advice: str) -> 
 
 def _json(text: str) -> Any:
     # Python refuses integers of thousands of digits, and shorter ones may be too large for a float
-    found = json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits))
+    found = json.loads(text, parse_int=_number, object_pairs_hook=_with_shared_names)
     # a lone surrogate, such as \ud800, cannot be encoded
     json.dumps(found, ensure_ascii=False).encode()
     return found
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) < 20 else float(digits)
+
+
+def _with_shared_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON file; names of metrics are in the memory once, not once for each run of a report."""
+    return {sys.intern(name): value for name, value in pairs}
 
 
 def _config_problem(config: Any) -> str | None:
