@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from attnlab.config.sweep import Command, check_command
+from attnlab.config.content_cache import ContentCache
+from attnlab.config.sweep import Command
 from attnlab.run.read_run_files import config_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,28 +34,36 @@ def sweep_words(kind: str, jobs: int, runs: Path) -> list[str]:
 
     Args:
         kind: a key of `KINDS`.
-        jobs: about so many, at least one of each model (and rate).
+        jobs: of the sweep, rounded as by `whole`.
         runs: `paths.runs`.
     """
-    each = max(1, round(jobs / len(MODELS)))
+    each = whole(kind, jobs) // len(MODELS)
     swept = {
-        "seeds": [f"seed=range(0,{max(1, round(each / RATES))})", f"optim.lr={_rates(RATES)}", "train.max_steps=20"],
+        "seeds": [f"seed=range(0,{each // RATES})", f"optim.lr={_rates(RATES)}", "train.max_steps=20"],
         "rates": [f"optim.lr={_rates(each)}", "train.max_steps=20"],
         "steps": [f"train.max_steps=range(1,{each + 1})"],
     }
-    words = ["trainer=cpu", "logger=csv", f"paths.runs={runs}"]
-    return ["-m", *SMALL, f"model={','.join(MODELS)}", *swept[kind], *words]
+    return ["-m", *SMALL, f"model={','.join(MODELS)}", *swept[kind], *_aside(runs)]
+
+
+def whole(kind: str, jobs: int) -> int:
+    """The number of jobs rounded to a whole number of seeds, rates or steps of all models, at least one."""
+    unit = len(MODELS) * (RATES if kind == "seeds" else 1)
+    return max(1, round(jobs / unit)) * unit
 
 
 def _rates(number: int) -> str:
     return ",".join(f"{(place + 1) * 1e-6:.6f}" for place in range(number))
 
 
-def real_run(folder: Path, threads: int) -> Path:
-    """Train the first job of the sweep over seeds; returns its run folder."""
-    words = [word.split(",")[0] for word in sweep_words("seeds", 1, folder)[1:]]
-    words = [word.replace("range(0", "0") for word in words]
-    line = [sys.executable, "train.py", *words, f"trainer.threads={threads}"]
+def _aside(runs: Path) -> list[str]:
+    return ["trainer=cpu", "logger=csv", f"paths.runs={runs}"]
+
+
+def real_run(folder: Path) -> Path:
+    """Train one run at the settings of the sweeps, if it is not there yet; returns its run folder."""
+    words = [*SMALL, f"model={MODELS[0]}", "train.max_steps=20", *_aside(folder), "trainer.threads=1"]
+    line = [sys.executable, "train.py", *words]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(line)} failed:\n{done.stderr[-2000:]}")
@@ -68,15 +77,13 @@ def finish(command: Command, source: Path) -> None:
         source: the folder of a real run at the same settings, rate, model and seed aside.
     """
     draw = random.Random(0)
-    texts: dict[Path, str] = {}
+    # jobs share most sections, and writing yaml takes long
+    texts = ContentCache[str](10_000)
     result, files = json.loads((source / "result.json").read_text()), ("metrics.csv", "status.json")
     for job in command.jobs:
-        tag, seed = job.folder.parent, job.raw["seed"]
-        if tag not in texts:
-            # seeds differ in the first line only, and writing yaml takes long
-            texts[tag] = config_text(job.raw).removeprefix(f"seed: {seed}\n")
+        parts = [texts.get(repr(part), lambda part=part: config_text(dict([part]))) for part in job.raw.items()]
         job.folder.mkdir(parents=True)
-        (job.folder / "config.yaml").write_text(f"seed: {seed}\n{texts[tag]}")
+        (job.folder / "config.yaml").write_text("".join(parts))
         metrics = drawn(result["metrics"], result["counts"], draw)
         (job.folder / "result.json").write_text(json.dumps({**result, "metrics": metrics}, indent=2) + "\n")
         for name in files:

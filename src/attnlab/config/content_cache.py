@@ -1,4 +1,4 @@
-"""Results kept by the content of plain dicts and lists: jobs of a sweep, and its run folders, are alike in most parts."""
+"""Results kept by the content of plain dicts and lists: jobs of a sweep, and their run folders, are mostly alike."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar

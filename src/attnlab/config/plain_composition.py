@@ -30,7 +30,9 @@ class PlainComposition:
         self.raw = raw
         keys = list(flatten(without_sections(plain(OmegaConf.create(raw)))))
         shorts = [key.partition(".")[2] or key for key in keys]
-        self.suffixes = {key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)}
+        self.suffixes = {
+            key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)
+        }
         # the result of a resolver (${name:...}) may depend on more than the configuration
         texts = [str(value) for value in flatten(without_sections(raw)).values()]
         self.followed = None if any("${" in text and ":" in text for text in texts) else followed_names(raw)

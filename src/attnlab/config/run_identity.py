@@ -69,7 +69,11 @@ def tag_parts(config: Mapping[str, Any], conf: Path = CONF) -> dict[str, str]:
     expected = _without_unused_defaults(composition.expected(config), actual)
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
     keys = (actual.keys() | expected.keys()) - shown
-    return {key: f"{composition.suffixes.get(key, key)}={_text(actual, key)}" for key in keys if _differ(actual, expected, key)}
+    return {
+        key: f"{composition.suffixes.get(key, key)}={_text(actual, key)}"
+        for key in keys
+        if _differ(actual, expected, key)
+    }
 
 
 def cut_tag(parts: Sequence[str]) -> str:

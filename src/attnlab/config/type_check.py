@@ -67,7 +67,7 @@ def record_problem(content: Any, kind: type[Record]) -> str | None:
 
 def _misfits(value: Any, kind: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
     """Every misfit of a value: its key, the wrong value (`MISSING` for none) and the expected type."""
-    section = section_of(kind)
+    section: Any = section_of(kind)
     if section is not None and isinstance(value, Mapping):
         if not issubclass(section, Record) and not value.keys() <= hints(section).keys():
             yield key, value, section

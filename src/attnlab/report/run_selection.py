@@ -8,10 +8,10 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
+from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.report_block import Picture, Report
-from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
