@@ -1,8 +1,11 @@
 """Values that benchmarks compute from measurements; no test asserts a time."""
 
 import csv
+import functools
 import importlib
 import itertools
+import math
+import random
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,14 +18,16 @@ from support.small_runs import ROOT
 
 from attnlab.data.batch import SequenceBatch
 from attnlab.plots.png_caption import caption_of
-from benchmarks import table7
+from benchmarks import sweep_scale, table7
 from benchmarks.all import FULL, SHORT, SMALLEST, tiny
+from benchmarks.harness.finished_sweep import drawn
 from benchmarks.harness.interleaved_training import Account, Turn
 from benchmarks.harness.model_flops import counted, data_sheet
 from benchmarks.harness.peak_memory import graph_memory, peak_of, process_peak
 from benchmarks.harness.table7_findings import published_rows
 from benchmarks.harness.tables import ENVIRONMENT, markdown, show
 from benchmarks.harness.workload import positions
+from benchmarks.sweep_scale import curve, first_to_break, jobs_within, row
 from benchmarks.targets import TARGETS, summary
 from benchmarks.train_step import rates
 
@@ -256,6 +261,44 @@ def test_compiled_steps_on_a_gpu_count_what_is_reserved(monkeypatch: pytest.Monk
     assert (process_peak(gpu, compiled=True), process_peak(gpu, compiled=False)) == (7, 1)
     assert process_peak(cpu, compiled=True) > 1000
     assert (graph_memory(gpu), graph_memory(cpu)) == (4, 0)
+
+
+def test_a_part_of_a_sweep_is_extrapolated_from_three_sizes() -> None:
+    """Exactly where the first size is all start; at least linear; and the part that breaks first is named."""
+    sizes, seconds = (0, 2500, 10_000), [2 + 3e-7 * n**2 for n in (0, 2500, 10_000)]
+    assert curve(sizes, seconds) == pytest.approx((2, 3e-7, 2))
+    assert jobs_within(62, curve(sizes, seconds)) == pytest.approx(200_000_000**0.5)
+    assert curve((50, 100, 200), (1.0, 3.0, 4.0))[2] == 1.0, "less than linear by chance"
+    assert jobs_within(60, curve((50, 100, 200), (1.0, 0.9, 1.0))) == math.inf
+    found = [{"processor": s, "seconds": s, "MB": 100.0, "made": ""} for s in seconds]
+    lines = [row("plan", "seeds", sizes, found, 100_000), row("table", "seeds", sizes, found, 100_000)]
+    assert lines[0]["CPU s at 100,000"] == "3002" and lines[0]["within limits up to"] == 13_904
+    assert first_to_break(lines, 100_000) == "beyond its limits first: plan, seeds, at 13,904 jobs"
+    assert first_to_break(lines, 10_000) == "no part is beyond its limits at 10,000 jobs"
+
+
+def test_drawn_numbers_of_a_finished_run_fit_together() -> None:
+    lengths = {f"test/ood/length_{n}": n for n in (3, 4)}
+    names = ["test/ood/sequence_accuracy", *(f"{part}/sequence_accuracy" for part in lengths), "train/loss"]
+    found = drawn(dict.fromkeys(names, 0.5), {**lengths, "test/ood": 7}, random.Random(0))
+    right = sum(found[f"{part}/sequence_accuracy"] * n for part, n in lengths.items())
+    assert list(found) == names and found["test/ood/sequence_accuracy"] == pytest.approx(right / 7)
+    assert found["train/loss"] == 0.5
+
+
+@pytest.mark.slow
+def test_large_sweeps_are_measured_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sweep_scale", *SMALLEST["sweep_scale"].split(), "--threads", "1"])
+    monkeypatch.setattr(sweep_scale, "show", functools.partial(show, folder=tmp_path))
+    sweep_scale.main()
+    [file] = tmp_path.iterdir()
+    found = {line["part"]: (line["jobs"], line["made"]) for line in csv.DictReader(file.open())}
+    assert found["plan, seeds"] == ("50", "5 packs") and found["plan, steps"] == ("10", "10 packs")
+    assert found["list, seeds"] == ("50", "50 finished") and found["table, seeds"] == ("50", "50 rows")
+    assert found["report, rates"] == ("10", "table.md, report.json")
+    assert "too few jobs to say what breaks first" in capsys.readouterr().out
 
 
 @requires_gpu

@@ -2,12 +2,15 @@
 
 import copy
 import random
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
 
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import JobConfig
+from attnlab.config.lone_groups import LoneGroups
+from attnlab.config.message_text import listed
 from attnlab.config.pack_grouping import Pack, describe, is_own, packs, ranges
 from attnlab.config.sweep import check_command
 
@@ -126,6 +129,43 @@ def test_every_job_is_in_one_pack_of_jobs_that_fit() -> None:
             assert len({jobs[member].folder for member in pack.members}) == len(pack.members)
         open_packs = [repr(shared(jobs[pack.members[0]])) for pack in found if len(pack.members) > 1]
         assert len(set(open_packs)) == len(open_packs), "two packs that could be one"
+
+
+def reason_by_pairs(group: int, values: list[dict[str, Any]], sizes: list[int]) -> str:
+    """`LoneGroups.reason` from every pair of groups: the key in which most jobs differ that differ in no other."""
+    counts, theirs = Counter[str](), defaultdict[str, list[str]](list)
+    for other, size in enumerate(sizes):
+        keys = [key for key in values[group] | values[other] if values[group].get(key) != values[other].get(key)]
+        for choice, sections in (("task", ("task", "backbone", "optim", "train")), ("model", ("model",))):
+            if f"{choice}.name" in keys:
+                keys = [choice, *(key for key in keys if key.partition(".")[0] not in sections)]
+        if len(keys) == 1:
+            counts[keys[0]] += size
+            theirs[keys[0]].append(str(values[other].get(f"{keys[0]}.name", values[other].get(keys[0]))))
+    if not counts:
+        return ""
+    [(key, _)] = counts.most_common(1)
+    own = values[group].get(f"{key}.name", values[group].get(key))
+    return f"{key}={own} here, {listed(theirs[key], most=4)} in the jobs that would fit otherwise"
+
+
+def test_lone_groups_are_told_as_by_comparing_every_pair() -> None:
+    draw = random.Random(1)
+    names = {
+        "task.name": "ab",
+        "task.x": "12",
+        "train.steps": "123456",
+        "model.name": "mn",
+        "model.y": "12",
+        "tag": "pq",
+    }
+    for _ in range(60):
+        drawn = [{key: draw.choice(found) for key, found in names.items()} for _ in range(draw.randrange(1, 25))]
+        values = list({repr(each): each for each in drawn}.values())
+        sizes = [draw.randrange(1, 4) for _ in values]
+        lone = LoneGroups(values, sizes)
+        for group in range(len(values)):
+            assert lone.reason(group) == reason_by_pairs(group, values, sizes)
 
 
 def test_runs_of_numbers_are_shown_as_ranges() -> None:

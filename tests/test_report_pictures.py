@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from attnlab.plots.style import COLOURS, STRONG, line_looks
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.figures import length_and_training_curves as curves
+from attnlab.report.figures.bars_and_sweep_curves import MOST_ROWS
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.read_runs import FoundRun, look
-from attnlab.report.table_types import Table
+from attnlab.report.table_types import Table, TableError
 
 LENGTHS = {f"test/ood/length_{n}/sequence_accuracy": 1 / n for n in (1, 2, 4)}
 METRICS = {OOD: 0.5, **LENGTHS, **{f"{name}_oracle_end": 0.9 for name in LENGTHS}}
@@ -117,3 +119,10 @@ def test_maps_of_weights_mark_uniform_attention() -> None:
     assert [tick.get_text() for tick in bar.get_xticklabels()][:3] == ["-1", "0", "1"]
     norm = panel.get_images()[0].norm
     assert float(norm(0.0)) == pytest.approx(0.25) and float(norm(1.0)) == pytest.approx(0.5)
+
+
+def test_bars_of_more_rows_than_fit_into_a_picture_are_named(table: Table, tmp_path: Path) -> None:
+    """The file would be refused by its writer, and the report with it."""
+    cells = {f"row {number}": table.cells["linear"] for number in range(MOST_ROWS + 1)}
+    with pytest.raises(TableError, match="401 rows, and a picture has at most 400; name fewer runs or rows"):
+        draw(replace(table, cells=cells), Picture(kind="bars"), tmp_path, 1)

@@ -95,3 +95,18 @@ def test_types_are_described_in_words() -> None:
     assert describe(int | Literal["epoch"] | None) == "a whole number or epoch or null"
     assert describe(list[float]) == "a list, each a number"
     assert conform([1, "x"], list[int], "a") == ["a.1=x: expected a whole number"]
+
+
+def test_a_value_that_was_accepted_says_nothing_about_equal_ones_of_other_types() -> None:
+    @dataclass
+    class Section:
+        number: Annotated[int, "[1, inf)"] | None
+        flag: bool
+
+    for _ in range(2):
+        assert not conform({"number": 1, "flag": True}, Section, "")
+        assert conform({"number": True, "flag": 1}, Section, "") == [
+            "number=true: expected a whole number >= 1 or null",
+            "flag=1: expected true or false",
+        ]
+        assert conform({"number": 1.0, "flag": True}, Section, "")

@@ -1,14 +1,16 @@
 """Dotted keys of a nested configuration: `model.encoder.0.share` names a value in dicts and lists."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 MISSING = object()
 """what a key that does not exist has for a value"""
 
 
+@lru_cache(maxsize=2**14)
 def join(key: str, name: str) -> str:
-    """A dotted key one level deeper."""
+    """A dotted key one level deeper; one text for all configurations, as a report holds thousands of them."""
     return f"{key}.{name}" if key else name
 
 
@@ -28,10 +30,27 @@ def value_at(config: Any, key: str) -> Any:
 
 def flatten(value: Any, key: str = "") -> dict[str, Any]:
     """Dotted keys and their values; lists of dicts by number, other lists and empty sections whole."""
-    if isinstance(value, Mapping) and value:
-        pairs = [(str(name), item) for name, item in value.items()]
+    found: dict[str, Any] = {}
+    _add_flat(found, value, key)
+    return found
+
+
+def _add_flat(found: dict[str, Any], value: Any, key: str) -> None:
+    if isinstance(value, (str, int, float)) or value is None:
+        # most values, before the slower questions
+        found[key] = value
+    elif isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            _add_flat(found, item, join(key, str(name)))
     elif isinstance(value, list) and any(isinstance(item, (Mapping, list)) for item in value):
-        pairs = [(str(i), item) for i, item in enumerate(value)]
+        for i, item in enumerate(value):
+            _add_flat(found, item, join(key, str(i)))
     else:
-        return {key: value}
-    return {path: leaf for name, item in pairs for path, leaf in flatten(item, join(key, name)).items()}
+        found[key] = value
+
+
+def copied(value: Any) -> Any:
+    """A copy of plain dicts and lists, several times as fast as `copy.deepcopy`; nothing in it is shared."""
+    if isinstance(value, dict):
+        return {name: copied(item) for name, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value

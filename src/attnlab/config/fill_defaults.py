@@ -4,12 +4,11 @@ This is done once, so every reader sees a complete configuration: a run has the 
 default or leaves it out, and the config.yaml of a run records the defaults that it used.
 """
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
-from attnlab.config.dotted_keys import child, join
+from attnlab.config.dotted_keys import child, copied, join
 from attnlab.config.schema import Config
 from attnlab.config.signatures import TargetError, read_signature
 from attnlab.config.target_validation import attention_nodes, own_arguments
@@ -30,19 +29,19 @@ def with_decoder(config: Mapping[str, Any]) -> dict[str, Any]:
     model = config.get("model")
     if not isinstance(model, Mapping) or "encoder" not in model or "decoder" in model:
         return dict(config)
-    return {**config, "model": {**model, "decoder": copy.deepcopy(model["encoder"])}}
+    return {**config, "model": {**model, "decoder": copied(model["encoder"])}}
 
 
 def filled(config: Mapping[str, Any], found: Iterable[Default]) -> dict[str, Any]:
     """A copy of a configuration with these defaults for missing keys; sections that are missing stay missing."""
-    full = copy.deepcopy(dict(config))
+    full = {key: copied(value) for key, value in config.items()}
     for key, value in found:
         *sections, name = key.split(".")
         parent: Any = full
         for section in sections:
             parent = child(parent, section)
         if isinstance(parent, dict):
-            parent.setdefault(name, copy.deepcopy(value) if isinstance(value, (list, dict)) else value)
+            parent.setdefault(name, copied(value))
     return full
 
 
@@ -71,8 +70,7 @@ def _of_schema(kind: type, value: Mapping[str, Any], key: str) -> Iterator[Defau
 
 def _of_parts(kind: Any, value: Any, key: str) -> Iterator[Default]:
     """Defaults of a section, or of each section in a list, if it exists."""
-    section = section_of(kind)
-    if section is not None and isinstance(value, Mapping):
+    if isinstance(value, Mapping) and (section := section_of(kind)) is not None:
         yield from _of_schema(section, value, key)
     elif isinstance(value, list):
         for i, item in enumerate(value):

@@ -68,11 +68,15 @@ def counted(number: int | None, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(words: Iterable[str], most: int = 60) -> str:
-    """Words joined by commas; a long list is cut."""
+def listed(words: Iterable[str], most: int = 60, number: int | None = None) -> str:
+    """Words joined by commas; a long list is cut.
+
+    Args:
+        number: of all words, where only the first are given.
+    """
     words = list(words)
-    shown = ", ".join(words[:most])
-    return f"{shown}, ... ({len(words)} in all)" if len(words) > most else shown or "nothing"
+    number, shown = len(words) if number is None else number, ", ".join(words[:most])
+    return f"{shown}, ... ({number} in all)" if number > most else shown or "nothing"
 
 
 def braced(words: Iterable[str]) -> list[str]:

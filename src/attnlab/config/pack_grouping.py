@@ -4,14 +4,14 @@ The members of a pack may differ in values that change no shape, batch or order 
 losses, and the run of a warm start. Everything else must be equal.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from attnlab.config.dotted_keys import MISSING, flatten
+from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import JobConfig
+from attnlab.config.lone_groups import LoneGroups
 from attnlab.config.message_text import listed, show
 from attnlab.config.yaml_tables import table_beside
 
@@ -20,8 +20,6 @@ OWN = frozenset(table_beside(__file__)["own_keys"])
 
 _ONLY = "no other job differs from it in seed and scalar values only"
 _TWICE = "an earlier job is the same run"
-_GROUPS = {"task": ("task", "backbone", "optim", "train"), "model": ("model",)}
-"""sections that a choice of these groups sets: if the names differ, other differences in them are not reported"""
 
 
 @dataclass(frozen=True)
@@ -50,12 +48,11 @@ def packs(jobs: Sequence[JobConfig]) -> list[Pack]:
         text = repr(sorted(values.items()))
         groups.setdefault(text, []).append(number)
         shared.setdefault(text, values)
+    lone = LoneGroups([*shared.values()], [len(numbers) for numbers in groups.values()])
     found = []
-    for text, numbers in groups.items():
+    for group, (text, numbers) in enumerate(groups.items()):
         if (reason := _unpackable(shared[text])) or len(numbers) == 1:
-            others = [(shared[other], len(groups[other])) for other in groups if other != text]
-            reason = reason or _nearest(shared[text], others)
-            found += [Pack((number,), reason) for number in numbers]
+            found += [Pack((number,), reason or lone.reason(group) or _ONLY) for number in numbers]
         else:
             found += _without_doubles(numbers, jobs)
     return sorted(found, key=lambda pack: pack.members)
@@ -104,34 +101,6 @@ def _unpackable(values: Mapping[str, Any]) -> str:
 def _without_doubles(numbers: Sequence[int], jobs: Sequence[JobConfig]) -> list[Pack]:
     """One pack of the jobs; a job with the run folder of an earlier job is alone."""
     first = {jobs[number].folder: number for number in reversed(numbers)}
-    members = tuple(sorted(first.values()))
-    doubles = [Pack((number,), _TWICE) for number in numbers if number not in members]
+    kept = set(first.values())
+    members, doubles = tuple(sorted(kept)), [Pack((number,), _TWICE) for number in numbers if number not in kept]
     return [Pack(members, "" if len(members) > 1 else _ONLY), *doubles]
-
-
-def _nearest(values: Mapping[str, Any], others: Sequence[tuple[Mapping[str, Any], int]]) -> str:
-    """Why a job is alone: the single key in which it differs from most other jobs."""
-    counts: Counter[str] = Counter()
-    theirs: dict[str, list[str]] = defaultdict(list)
-    for other, count in others:
-        keys = _differing(values, other)
-        if len(keys) == 1:
-            counts[keys[0]] += count
-            theirs[keys[0]].append(_value(other, keys[0]))
-    if not counts:
-        return _ONLY
-    [(key, _)] = counts.most_common(1)
-    return f"{key}={_value(values, key)} here, {listed(theirs[key], most=4)} in the jobs that would fit otherwise"
-
-
-def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Keys with different values; a different group choice counts as one key."""
-    keys = [key for key in {**a, **b} if a.get(key, MISSING) != b.get(key, MISSING)]
-    for group, sections in _GROUPS.items():
-        if f"{group}.name" in keys:
-            keys = [group, *(key for key in keys if key.partition(".")[0] not in sections)]
-    return keys
-
-
-def _value(values: Mapping[str, Any], key: str) -> str:
-    return show(values.get(f"{key}.name" if key in _GROUPS else key))

@@ -8,10 +8,11 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.dotted_keys import MISSING, value_at
+from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Report
-from attnlab.config.run_identity import NOT_IDENTITY, run_label
+from attnlab.config.run_identity import run_label
 from attnlab.config.type_check import build
 
 

@@ -1,6 +1,5 @@
 """Jobs of a command line, in the order of Hydra's basic sweeper, or all problems of the command line."""
 
-import copy
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from attnlab.config.apply_overrides import (
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.command_line_words import Item, Words, as_text, group_problems, read_command, read_overrides
 from attnlab.config.compose import compose_node, hydra_session, unresolved
+from attnlab.config.dotted_keys import copied
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
@@ -96,7 +96,7 @@ class _Composition:
         """The resolved configuration with the swept values, or None if that fails, and all problems."""
         late = [(item, value) for item, value in swept if self._followed_by_none(item, value)]
         config, problems = self._resolved([pair for pair in swept if pair not in late])
-        config = copy.deepcopy(config)
+        config = copied(config)
         return config, self.problems + problems + (self._setter(config).set_all(late) if config is not None else [])
 
     def _setter(self, config: dict[str, Any]) -> Setter:
@@ -109,7 +109,7 @@ class _Composition:
     def _resolved(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
         key = repr([value for _, value in pairs])
         if key not in self.resolved:
-            raw = copy.deepcopy(self.raw)
+            raw = copied(self.raw)
             problems = self._setter(raw).set_all(pairs)
             config, error = resolve(raw)
             self.resolved[key] = config, [*problems, error] if error else problems
@@ -233,7 +233,7 @@ class Expansion:
             fixed = [(item, value) for item, value in pairs if not item.group and not item.swept]
             # ++ is right both for choices that have a key and for those that lack it.
             plus = "++" if any(item.group and item.swept for item in self.words.items) else "+"
-            self.compositions[choices] = _Composition(copy.deepcopy(raw), fixed, self.conf, plus)
+            self.compositions[choices] = _Composition(copied(raw), fixed, self.conf, plus)
         swept = [(item, value) for item, value in pairs if item.swept and not item.group]
         config, problems = self.compositions[choices].job(swept)
         return config, problems + (misnamed(config, settings["choices"]) if config is not None else [])
@@ -243,7 +243,7 @@ class Expansion:
         swept = [item.key for item in given if item.group and item.swept]
         problems = []
         for item in (item for item in given if swept and item.values and not item.group and not item.swept):
-            problem = Setter(copy.deepcopy(master), set(), self.conf).set(item, item.values[0])
+            problem = Setter(copied(master), set(), self.conf).set(item, item.values[0])
             if problem and not any(other.startswith(f"{item.key}=") for other in self.problems):
                 write = f"++{item.text.lstrip('+')}"
                 problems.append(f"{item.text}: not known to the default {listed(swept)}; in this sweep write {write}")

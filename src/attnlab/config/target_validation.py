@@ -10,6 +10,7 @@ from typing import Any
 from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import MISSING, join, value_at
 from attnlab.config.message_text import choice, show
+from attnlab.config.own_conf import cached_per_folder
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.signatures import Argument, Signature, TargetError, read_signature
 from attnlab.config.type_check import conform, hints, unknown_keys
@@ -186,8 +187,9 @@ def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]
     return [f"{group}.name={show(name)}: no file conf/{group}/{name}.yaml{choice(str(name), choices, f'{group}s')}"]
 
 
+@cached_per_folder
 def task_yaml(name: str, conf: Path) -> Mapping[str, Any]:
-    """The `task` section of a task's yaml, its defaults list included."""
+    """The `task` section of a task's yaml, its defaults list included; nobody changes it."""
     return unresolved(merged_yaml("task", name, conf))["task"]
 
 

@@ -1,12 +1,12 @@
 """Memory use of this process and its device: the peak since a reset, and the free memory."""
 
 import contextlib
-import re
-import resource
 import sys
 from pathlib import Path
 
 import torch
+
+from attnlab.learn.process_memory import from_proc, peak_resident_bytes
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -22,10 +22,7 @@ def peak_memory_bytes(device: torch.device) -> int:
     """Peak memory since the reset: allocated on the GPU, or resident on the CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    if (resident := _from_proc("self/status", "VmHWM")) is not None:
-        return resident
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return peak_resident_bytes()
 
 
 def free_memory_bytes(device: torch.device) -> int:
@@ -34,13 +31,5 @@ def free_memory_bytes(device: torch.device) -> int:
         # memory that torch has reserved but not allocated is free as well
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
-    available = _from_proc("meminfo", "MemAvailable")
+    available = from_proc("meminfo", "MemAvailable")
     return sys.maxsize if available is None else available
-
-
-def _from_proc(file: str, name: str) -> int | None:
-    """Bytes of an entry of a file in /proc, which only Linux has."""
-    with contextlib.suppress(OSError):
-        if found := re.search(rf"{name}:\s+(\d+) kB", Path("/proc", file).read_text()):
-            return int(found[1]) * 1024
-    return None

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from attnlab.config.yaml_tables import table_beside
@@ -57,6 +58,7 @@ def spread_of(metric: str) -> str | None:
     return found["name"] if found else None
 
 
+@lru_cache(maxsize=2**12)
 def unit_of(metric: str) -> Unit:
     """The unit of a metric (`test/ood/sequence_accuracy`) or of another number of a run (`seconds`).
 

@@ -1,6 +1,6 @@
 """Builds a table from runs: rows by values of keys, columns by metrics, means over seeds, published values."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -67,8 +67,10 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
             cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column), varied)
     if report.average is not None:
         columns = [*columns, _with_average(report.average, cells, columns, published)]
-    tested = {row: with_lengths(with_test_set_errors(given, runs), runs) for row, given in cells.items()}
-    return Table(report, columns, tested, runs, published)
+    table = Table(report, columns, cells, runs, published)
+    found = table.by_folder
+    tested = {row: with_lengths(with_test_set_errors(given, found), found) for row, given in cells.items()}
+    return replace(table, cells=tested)
 
 
 def meets(value: Any, wanted: Any) -> bool:
@@ -122,16 +124,17 @@ def _seed(run: FoundRun, metric: str, with_data: bool) -> ReportSeed:
 def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
     """Checks that the runs of a mean differ in their seeds and data seeds only."""
     flat = [run.settings for run in runs]
-    keys = sorted({key for one in flat for key, value in one.items() if any(value != o.get(key) for o in flat)})
+    first, all_keys = flat[0], dict.fromkeys(key for one in flat for key in one)
+    keys = sorted(key for key in all_keys if any(one.get(key) != first.get(key) for one in flat))
     if keys:
         add = "model" if any(key.startswith("model.") for key in keys) else keys[0]
         raise TableError(
             f"row {row}, column {column.name}: runs that differ in {listed(keys, 6)} would meet in one mean; add what "
             f"tells them apart to rows=... (such as {add}), or name fewer runs"
         )
-    seeds = [(run.data_seed, run.seed) for run in runs]
-    if len(set(seeds)) < len(seeds):
-        folders = listed([str(run.folder) for run in runs if seeds.count((run.data_seed, run.seed)) > 1], 4)
+    seeds = Counter((run.data_seed, run.seed) for run in runs)
+    if len(seeds) < len(runs):
+        folders = listed([str(run.folder) for run in runs if seeds[run.data_seed, run.seed] > 1], 4)
         raise TableError(f"row {row}, column {column.name}: the same run twice ({folders}); name each once")
     for data_seed in {run.data_seed for run in runs}:
         _require_one_data(row, column, [run for run in runs if run.data_seed == data_seed])

@@ -56,7 +56,7 @@ def _cells(table: Table, asked: Hypothesis, column: Column) -> list[Cell | None]
 
 def _runs(table: Table, asked: Hypothesis, column: Column) -> list[FoundRun]:
     """The runs behind the numbers of both rows."""
-    return [run for cell in _cells(table, asked, column) if cell for run in measured_runs(cell, table.runs)]
+    return [run for cell in _cells(table, asked, column) if cell for run in measured_runs(cell, table.by_folder)]
 
 
 def _values(table: Table, asked: Hypothesis, column: Column) -> list[dict[int, float]]:

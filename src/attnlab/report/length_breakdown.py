@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from attnlab.config.type_check import Integral, Real, Record
 from attnlab.learn.metric_units import as_float, problem
@@ -74,13 +75,21 @@ def recorded_lengths(run: FoundRun, metric: str) -> Iterator[tuple[int, int | No
     Args:
         metric: of the whole subset (`test/ood/sequence_accuracy`).
     """
-    subset, _, name = metric.rpartition("/")
     for key, value in run.result.get("metrics", {}).items():
-        part, _, measured = key.rpartition("/")
-        above, _, length = part.rpartition("/")
-        if (above, measured) == (subset, name) and (found := _NAME.fullmatch(length)):
-            last = found["last"] or found["first"]
-            yield int(found["first"]), None if last == "up" else int(last), key, value
+        whole, first, last = _length_of(key)
+        if whole == metric:
+            yield first, last, key, value
+
+
+@lru_cache(maxsize=2**12)
+def _length_of(key: str) -> tuple[str, int, int | None]:
+    """The metric of the whole subset, and first and last length, of the metric of a length; "" for any other."""
+    part, _, measured = key.rpartition("/")
+    above, _, length = part.rpartition("/")
+    if (found := _NAME.fullmatch(length)) is None:
+        return "", 0, None
+    last = found["last"] or found["first"]
+    return f"{above}/{measured}" if above else measured, int(found["first"]), None if last == "up" else int(last)
 
 
 def length_parts(metric: str, runs: Sequence[FoundRun]) -> list[LengthPart] | None:

@@ -37,11 +37,11 @@ class LengthTable:
         return all(abs(value - mean) <= FLAT for _, mean, values in self.rows for value in values)
 
 
-def with_lengths(cells: Mapping[str, Cell], runs: Sequence[FoundRun]) -> dict[str, Cell]:
+def with_lengths(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
     """The cells of one row, by column, with their breakdown by length.
 
     Args:
-        runs: of the table, which the cells name by their folders.
+        runs: of the table, by their folders (`Table.by_folder`).
     """
     found = {}
     for name, cell in cells.items():
@@ -117,7 +117,8 @@ def warnings(table: Table) -> list[str]:
     lacking = [
         f"{cell.row} ({cell.column.name})"
         for cell in table.each()
-        if not cell.column.of and unknown_lengths(cell.column.metric, measured_runs(cell, table.runs))
+        if not cell.column.of and cell.by_length is None
+        if unknown_lengths(cell.column.metric, measured_runs(cell, table.by_folder))
     ]
     found = [f"one length carries the mean: {'; '.join(carried)}"] if carried else []
     why = "result.json has no numbers of test examples that fit"

@@ -10,6 +10,9 @@ from attnlab.report.length_tables import ABOVE, HEADING, LengthTable, flat_colum
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import FIRST, details
 
+MOST_BROKEN_DOWN = 1000
+"""rows of a breakdown by length in the terminal"""
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
@@ -40,6 +43,9 @@ def _print_lengths(tables: Sequence[LengthTable], console: "Console") -> None:
         flat = flat_columns(tables)
         console.print(f"\n{HEADING}. {ABOVE}.{f' {flat}.' if flat else ''}", highlight=False, soft_wrap=True)
     for one in (one for one in tables if not one.flat):
+        if len(one.rows) > MOST_BROKEN_DOWN:
+            print(f"  {one.column}: {len(one.rows):,} rows, which table.md has")
+            continue
         heads, *rows = lines_of(one)
         console.print(_terminal_grid(None, heads, rows, left=1))
 

@@ -5,9 +5,9 @@ A field with a default may be missing in files of older versions and other tools
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
@@ -215,4 +215,9 @@ def read_report(file: Path) -> ReportFile:
 
 def report_text(report: ReportFile) -> str:
     """The text of report.json."""
-    return json.dumps(asdict(report), indent=1) + "\n"
+    return json.dumps(report, default=_fields, indent=1) + "\n"
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    """The fields of a record by name; `asdict` would copy all values in it."""
+    return {one.name: getattr(record, one.name) for one in fields(cast(Any, record))}

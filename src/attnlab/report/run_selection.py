@@ -8,10 +8,10 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
+from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.report_block import Picture, Report
-from attnlab.config.run_identity import NOT_IDENTITY
 from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
@@ -92,7 +92,7 @@ def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = Fals
     if debugged:
         names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
         left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them"
-    kept = [run for run in runs if run not in debugged]
+    kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
     for word in words if kept else ():
         kept = _narrowed(kept, word)
     return RunSelection(pattern, None, kept, skipped, words=words, left_out=left_out)

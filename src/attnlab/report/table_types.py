@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -139,6 +140,11 @@ class Table:
     def each(self, column: Column | None = None) -> Iterator[Cell]:
         """Every cell, or every cell of one column."""
         return (cell for row in self.cells.values() for cell in row.values() if column in (None, cell.column))
+
+    @cached_property
+    def by_folder(self) -> dict[str, FoundRun]:
+        """The runs by their folders, as the cells name them."""
+        return {str(run.folder): run for run in self.runs}
 
     def finished(self) -> list[FoundRun]:
         """The finished runs."""

@@ -9,7 +9,7 @@ The interval over seeds does not contain this error where all seeds share one te
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from attnlab.config.message_text import listed
@@ -30,11 +30,11 @@ def error_text(cell: Cell) -> str:
     return "" if error is None else number(error, cell.column.unit, like=cell.mean)
 
 
-def with_test_set_errors(cells: Mapping[str, Cell], runs: Sequence[FoundRun]) -> dict[str, Cell]:
+def with_test_set_errors(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
     """The cells of one row, by column, with the size of their test sets and the errors that come from it.
 
     Args:
-        runs: of the table, which the cells name by their folders.
+        runs: of the table, by their folders (`Table.by_folder`).
     """
     found: dict[str, Cell] = {}
     for name, cell in cells.items():
@@ -47,10 +47,13 @@ def with_test_set_errors(cells: Mapping[str, Cell], runs: Sequence[FoundRun]) ->
     return found
 
 
-def measured_runs(cell: Cell, runs: Iterable[FoundRun]) -> list[FoundRun]:
-    """The runs that have a number in a cell."""
-    folders = {seed.folder for seed in cell.seeds if seed.value is not None}
-    return [run for run in runs if str(run.folder) in folders]
+def measured_runs(cell: Cell, runs: Mapping[str, FoundRun]) -> list[FoundRun]:
+    """The runs that have a number in a cell.
+
+    Args:
+        runs: of the table, by their folders (`Table.by_folder`).
+    """
+    return [runs[str(seed.folder)] for seed in cell.seeds if seed.value is not None]
 
 
 def _examples(metric: str, runs: Sequence[FoundRun]) -> int | None:

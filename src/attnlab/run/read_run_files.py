@@ -7,24 +7,23 @@ or from another program, so it is checked before its values are used.
 import json
 import re
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 from attnlab.config.fill_defaults import completed
 from attnlab.config.moved_targets import with_present_targets
+from attnlab.config.plain_yaml import parse_yaml
 from attnlab.config.type_check import accepts, hints, record_problem
 from attnlab.config.user_error import UserError
-from attnlab.config.yaml_tables import LOADER
 from attnlab.learn.stored_types import Result, Status, StoredConfig
 
 LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100}
 """maximal size in bytes; a run writes a few thousand"""
-DEEPEST = 50
-"""maximal depth of lists and mappings in config.yaml"""
 HEADER = ("step", "name", "value")
 """of metrics.csv"""
 _ROW = re.compile(r"(\d{1,15}),([^,\x00-\x1f\x7f\ufffd]+),(-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan))", re.ASCII)
@@ -78,7 +77,7 @@ def stored_config(path: Path) -> dict[str, Any]:
         Unreadable: it is missing (`Missing`), not yaml, or not the config.yaml of a run.
     """
     advice = f"restore it, or move {path.parent} away to begin again"
-    config = _parsed(path, _yaml, "yaml", advice)
+    config = _parsed(path, parse_yaml, "yaml", advice)
     if config is None:
         raise Missing(path, f"does not exist: {path.parent} is no run folder", "run folders hold config.yaml")
     if problem := _config_problem(config):
@@ -172,26 +171,21 @@ def _parsed(path: Path, parse: Callable[[str], Any], kind: str, advice: str) -> 
         raise Unreadable(path, f"is cut short or no {kind} ({problem})", advice) from None
 
 
-def _yaml(text: str) -> Any:
-    """Parse yaml without anchors and aliases, a few lines of which can expand to more than fits into memory."""
-    depth = 0
-    for event in yaml.parse(text, LOADER):
-        # the parser gives every event its place
-        line = cast(yaml.Mark, event.start_mark).line + 1
-        if getattr(event, "anchor", None):
-            raise ValueError(f"line {line} has an anchor or alias, which no run writes")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise ValueError(f"line {line} is nested more than {DEEPEST} deep")
-    return yaml.load(text, LOADER)
-
-
 def _json(text: str) -> Any:
     # Python refuses integers of thousands of digits, and shorter ones may be too large for a float
-    found = json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits))
+    found = json.loads(text, parse_int=_number, object_pairs_hook=_with_shared_names)
     # a lone surrogate, such as \ud800, cannot be encoded
     json.dumps(found, ensure_ascii=False).encode()
     return found
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) < 20 else float(digits)
+
+
+def _with_shared_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON file; names of metrics are in the memory once, not once for each run of a report."""
+    return {sys.intern(name): value for name, value in pairs}
 
 
 def _config_problem(config: Any) -> str | None:
@@ -222,5 +216,6 @@ def _result_problem(result: Any) -> str | None:
         return problem
     selected = {key: value for key, value in result.get("selection", {}).items() if key.startswith("val/")}
     numbers = {**result["metrics"], **selected}
-    odd = next((name for name, value in numbers.items() if not accepts(value, Real)), None)
+    # most are floats, for which the question would take long
+    odd = next((name for name, value in numbers.items() if type(value) is not float and not accepts(value, Real)), None)
     return None if odd is None else f"{odd} is no number"

@@ -28,6 +28,8 @@ from attnlab.report.build_table import value_of
 from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
+MOST_ROWS = 400
+"""rows of bars; a picture of some thousand would have more pixels than an image file can"""
 LONGEST_NAME = 26
 """characters of a row's name in one line"""
 MOST_NAMED = 4
@@ -39,6 +41,8 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     columns = [column for column in table.columns if any(cell.values for cell in table.each(column))]
     if not columns:
         raise TableError("there is no number to draw")
+    if len(table.cells) > MOST_ROWS:
+        raise TableError(f"{len(table.cells):,} rows, and a picture has at most {MOST_ROWS}; name fewer runs or rows")
     names = {row: textwrap.fill(row, LONGEST_NAME, break_long_words=False) for row in table.cells}
     # rows have one height
     lines = max(name.count("\n") + 1 for name in names.values())
