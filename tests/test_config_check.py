@@ -55,7 +55,7 @@ WRONG = {
     "+experiment=quickstart": ["drop the plus: experiment=quickstart"],
     "~model": ["~model: a group cannot be removed"],
     "~debug": ["write debug=null"],
-    "hydra/launcher=jobli": ["no such choice; nearest: joblib; hydra/launcher: auto, basic, joblib"],
+    "hydra/launcher=jobli": ["no such choice; nearest: joblib; hydra/launcher: basic, auto, joblib"],
     "hydra/lancher=joblib": ["unknown key; nearest: hydra/launcher"],
     "hydra.foo=3": ["hydra.foo=3: ", "foo"],
     # Words.
