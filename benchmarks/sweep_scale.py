@@ -1,9 +1,9 @@
 """Time and memory of large sweeps: plan of the jobs, list and report of their finished runs, and what breaks first.
 
-One run is trained; the finished run folders are copies of it with other seeds, rates and numbers. Every part is a process
-of its own, so that its peak memory is its own. It is measured at a few jobs, a quarter and all of --jobs; from these follow
-its figures at --at jobs, as a constant (the start) and a power of the number of jobs. Seconds of the processor are taken
-for this, which depend less on what else the machine does.
+One run is trained; the finished run folders are copies of it with other seeds, rates and numbers. Every part is a
+process of its own, so that its peak memory is its own. It is measured at a few jobs, a quarter and all of --jobs; from
+these follow its figures at --at jobs, as a constant (the start) and a power of the number of jobs. Seconds of the
+processor are taken for this, which depend less on what else the machine does.
 
 1. check: compose and check a sweep (`-m model=... seed=... optim.lr=...`). 5 models x 10 rates x seeds.
 2. plan: that, run folders and packs; also of a sweep over rates alone, whose jobs are all different settings, and of
