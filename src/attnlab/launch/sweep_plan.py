@@ -80,17 +80,22 @@ def _steps_left(job: JobConfig) -> int | None:
 
 
 def _table(plans: Sequence[PlannedGroup]) -> Table:
-    names = [Column(name, justify="right") for name in ("runs", "steps left", "ms a step of a run", "hours")]
-    table = Table("group", *names, "measured on", box=SIMPLE_HEAD)
+    """A row for the groups of a task and model with the same measured step."""
+    names = [Column(name, justify="right") for name in ("groups", "runs", "steps left", "ms a step of a run", "hours")]
+    table = Table("task and model", *names, "measured on", box=SIMPLE_HEAD)
+    rows: dict[tuple[str, MeasuredStep | None], list[PlannedGroup]] = defaultdict(list)
     for plan in plans:
-        step = plan.step
+        rows[f"{plan.left[0].label} {plan.left[0].typed.model.name}", plan.step].append(plan)
+    for (name, step), alike in rows.items():
+        steps, hours = ([getattr(plan, key) for plan in alike] for key in ("steps", "hours"))
         on = "" if step is None else step.hardware + ("" if step.alike else f" (model={step.model}, of the same sizes)")
         table.add_row(
-            f"{plan.task.label} {plan.left[0].typed.task['name']} {plan.left[0].typed.model.name}",
-            str(len(plan.left)),
-            "-" if plan.steps is None else f"{plan.steps:,}",
+            name,
+            f"{len(alike):,}",
+            f"{sum(len(plan.left) for plan in alike):,}",
+            "-" if None in steps else f"{sum(steps):,}",
             "-" if step is None else f"{step.seconds * 1000:,.1f}",
-            "-" if plan.hours is None else f"{plan.hours:,.2f}",
+            "-" if None in hours else f"{sum(hours):,.2f}",
             on,
         )
     return table
@@ -103,7 +108,7 @@ def _hours(plans: Sequence[PlannedGroup]) -> list[str]:
         if plan.hours is not None and plan.step is not None:
             by_hardware[plan.step.hardware, plan.step.is_gpu] += plan.hours
     lines = [
-        f"{'GPU' if is_gpu else 'CPU'}-hours: {hours:,.2f} on {hardware}, by measured steps (evaluations not counted)"
+        f"{'GPU-hours' if is_gpu else 'hours'}: {hours:,.2f} on {hardware}, by measured steps (evaluations not counted)"
         for (hardware, is_gpu), hours in by_hardware.items()
     ]
     unknown = [plan for plan in plans if plan.step is None]

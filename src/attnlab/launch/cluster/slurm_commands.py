@@ -64,7 +64,7 @@ def answer(*command: str) -> str:
     except subprocess.TimeoutExpired:
         raise SlurmError(f"Slurm did not answer {command[0]} in {SECONDS} seconds; try again later") from None
     if done.returncode:
-        raise SlurmError(f"Slurm refused {command[0]}: {complaint(done.stderr)}")
+        raise SlurmError(f"Slurm does not answer {command[0]} ({complaint(done.stderr)})")
     return done.stdout
 
 
