@@ -138,6 +138,24 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     assert json.loads((folder_of(tmp_path, *small, "seed=2") / FILE).read_text())["job"] == "1"
 
 
+def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
+    submitted: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submit = SlurmSubmission.submit
+
+    def limited(self: SlurmSubmission, tasks: Any) -> list[Submitted]:
+        if submitted:
+            raise SlurmError("Slurm refused the jobs: QOSMaxSubmitJobPerUserLimit")
+        return submit(self, tasks)
+
+    monkeypatch.setattr(SlurmSubmission, "submit", limited)
+    words = settings(tmp_path, *SMALL_SCAN, "train.max_steps=2", "model=linear,vanilla")
+    assert train_main(["-m", *words, "hydra/launcher=submitit_slurm"]) == 1
+    said = capsys.readouterr()
+    assert "note: Slurm refused the jobs: QOSMaxSubmitJobPerUserLimit; waiting for those in the queue" in said.err
+    assert "model=vanilla: not started" in said.out and "1 finished, 1 not" in said.out
+
+
 def test_news_of_jobs_are_told_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, short_path
 from attnlab.launch.cluster.queued_runs import Queued, queued_job, record_queued
-from attnlab.launch.cluster.slurm_commands import SlurmJob, cancel_command, cluster_name, held_jobs
+from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, cancel_command, cluster_name, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_folder
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
 from attnlab.launch.group_task import GroupTask, say
@@ -93,17 +93,28 @@ def _submit(
     tasks: Sequence[GroupTask], submission: SlurmSubmission, cluster: str, awaited: list[Awaited], stop: StopRequest
 ) -> None:
     """Submit groups, and record in every run folder which job will train it; signals wait for the end of an array."""
+    stop.deferred = True
     for part in submission.arrays(tasks):
-        stop.deferred = True
-        submitted = submission.submit(part)
+        try:
+            submitted = submission.submit(part)
+        except SlurmError as error:
+            if not any(one.job for one in awaited):
+                raise
+            # such as a limit on the jobs of an account
+            print(
+                f"note: {error}; waiting for those in the queue, then repeat the command", file=sys.stderr, flush=True
+            )
+            break
         for one in submitted:
             for job in one.task.jobs:
                 record_queued(job.folder, Queued(one.job, cluster, str(one.log)))
             awaited.append(Awaited(one.task, one.job, one.log))
         print(_line(submitted), file=sys.stderr, flush=True)
-        stop.deferred = False
-        if (signum := stop.pending()) is not None:
-            raise Stopped(signum)
+        if stop.pending() is not None:
+            break
+    stop.deferred = False
+    if (signum := stop.pending()) is not None:
+        raise Stopped(signum)
     if tasks:
         print(f"logs: {short_path(submission.folder)}", file=sys.stderr, flush=True)
 
