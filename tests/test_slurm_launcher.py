@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def in_queue(job: str, state: str, restarts: int = 0, reason: str = "None") -> str:
     """A line of squeue."""
-    return f"{job:<40}{state:<24}{restarts:<12}{reason:<90}{'node1':<60}"
+    return f"{job:<40}{state:<24}{restarts:<12}{reason:<90}{'node1':<60}{'attnlab':<200}"
 
 
 def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
@@ -91,12 +92,15 @@ def test_packs_are_cut_into_groups_of_equal_size(tmp_path: Path) -> None:
 def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path: Path) -> None:
     slurm += [in_queue("17_3", "PENDING", 2, "QOSMaxJobsPerUserLimit"), in_queue("18", "RUNNING")]
     held = held_jobs()
-    assert held["17_3"] == SlurmJob("PENDING", 2, "QOSMaxJobsPerUserLimit", "node1")
-    queued = Queued("17_3", "here", "log.out")
+    assert held["17_3"] == SlurmJob("PENDING", 2, "QOSMaxJobsPerUserLimit", "node1", "attnlab")
     assert queued_job(tmp_path, "here", held) is None
-    record_queued(tmp_path, queued)
-    assert queued_job(tmp_path, "here", held) == queued
+    record_queued(tmp_path, "17_3", "attnlab", "here", Path("log.out"))
+    assert queued_job(tmp_path, "here", held) == Queued("17_3", "attnlab", "here", "log.out", str(tmp_path))
     assert queued_job(tmp_path, "there", held) is None and queued_job(tmp_path, "here", {}) is None
+    copied = Path(shutil.copytree(tmp_path, tmp_path / "copy"))
+    assert queued_job(copied, "here", held) is None, "the job trains the run of the other folder"
+    record_queued(copied, "17_3", "another", "here", Path("log.out"))
+    assert queued_job(copied, "here", held) is None, "the number has been given to another job"
     for damaged in ("", "[1]", '{"job": "17_3"}'):
         (tmp_path / FILE).write_text(damaged)
         assert queued_job(tmp_path, "here", held) is None
@@ -128,7 +132,7 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     assert run_job(config_of(tmp_path, *small, "seed=0"), quiet=True) == 0
     waiting = folder_of(tmp_path, *small, "seed=1")
     waiting.mkdir(parents=True)
-    record_queued(waiting, Queued("9", "here", "log"))
+    record_queued(waiting, "9", "attnlab", "here", Path("log"))
     slurm.append(in_queue("9", "PENDING"))
     assert train_main(["-m", *words, "seed=0,1,2", "hydra/launcher=submitit_slurm"]) == 0
     said = capsys.readouterr().err

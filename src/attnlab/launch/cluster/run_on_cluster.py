@@ -107,7 +107,7 @@ def _submit(
             break
         for one in submitted:
             for job in one.task.jobs:
-                record_queued(job.folder, Queued(one.job, cluster, str(one.log)))
+                record_queued(job.folder, one.job, one.name, cluster, one.log)
             awaited.append(Awaited(one.task, one.job, one.log))
         print(_line(submitted), file=sys.stderr, flush=True)
         if stop.pending() is not None:

@@ -12,7 +12,7 @@ from attnlab.config.user_error import UserError
 
 SECONDS = 60
 """until a command of Slurm counts as failed"""
-_WIDTHS = {"JobArrayID": 40, "State": 24, "RestartCnt": 12, "Reason": 90, "NodeList": 60}
+_WIDTHS = {"JobArrayID": 40, "State": 24, "RestartCnt": 12, "Reason": 90, "NodeList": 60, "Name": 200}
 
 
 class SlurmError(UserError):
@@ -40,12 +40,15 @@ class SlurmJob:
     state:    such as PENDING and RUNNING.
     restarts: how often it went back into the queue.
     reason:   why it waits.
+    nodes:    on which it runs.
+    name:     as it was submitted.
     """
 
     state: str
     restarts: int
     reason: str
     nodes: str
+    name: str = ""
 
 
 def answer(*command: str) -> str:
@@ -140,8 +143,8 @@ def _job_of(line: str) -> tuple[str, SlurmJob]:
     for width in _WIDTHS.values():
         fields.append(line[:width].strip())
         line = line[width:]
-    number, state, restarts, reason, nodes = fields
-    return number, SlurmJob(state, int(restarts) if restarts.isdigit() else 0, reason, nodes)
+    number, state, restarts, reason, nodes, name = fields
+    return number, SlurmJob(state, int(restarts) if restarts.isdigit() else 0, reason, nodes, name)
 
 
 def cancel_command(jobs: Sequence[str]) -> str:
