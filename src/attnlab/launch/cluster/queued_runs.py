@@ -1,8 +1,8 @@
 """Runs that wait or run in a cluster's queue: `queued.json` in the run folder names the job that will train the run.
 
 It outlives the process that submitted the job, so that a repeated command waits for the job instead of starting the
-run twice. A job that Slurm no longer holds, or that has another name there, does not count, nor does the file in a copy of
-the folder.
+run twice. A job that Slurm no longer holds, or that has another name there, does not count, nor does the file in a copy
+of the folder.
 """
 
 import contextlib
