@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, short_path
 from attnlab.launch.cluster.queued_runs import Queued, queued_job, record_queued
@@ -17,7 +19,7 @@ from attnlab.launch.run_job import exit_code
 from attnlab.learn.run_lock import is_locked, mounts, private_locks
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import is_finished
-from attnlab.run.run_folder import RunError, RunFolder
+from attnlab.run.run_folder import RunError, RunFolder, require_writable
 
 
 def run_on_cluster(tasks: Sequence[GroupTask], launcher: Mapping[str, Any], runs: str) -> None:
@@ -34,21 +36,30 @@ def run_on_cluster(tasks: Sequence[GroupTask], launcher: Mapping[str, Any], runs
     folder = sweep_folder(launcher, runs)
     submission, cluster = SlurmSubmission(launcher, folder), cluster_name()
     _note_private_locks(Path(runs))
-    awaited, missing = _sorted_out(tasks, cluster)
+    awaited: list[Awaited] = []
     stop = StopRequest()
     try:
         with stop.listening():
-            _submit(missing, submission, cluster, awaited, stop)
+            # Of two commands that begin at once, the second finds the jobs of the first.
+            with _submission_lock(Path(runs)):
+                missing = _sorted_out(tasks, cluster, awaited)
+                _submit(missing, submission, cluster, awaited, stop)
             wait_for_jobs(awaited)
     except Stopped as stopped:
         print(f"\n{_left_behind(awaited)}", file=sys.stderr)
         raise SystemExit(128 + stopped.signum) from None
 
 
-def _sorted_out(tasks: Sequence[GroupTask], cluster: str) -> tuple[list[Awaited], list[GroupTask]]:
-    """Groups in progress already, and groups to submit; finished runs are left out with a line."""
+def _submission_lock(runs: Path) -> FileLock:
+    """A lock for the time in which a command looks for runs in progress and submits the others."""
+    folder = runs / ".sweeps"
+    require_writable(folder, "set another paths.runs")
+    return FileLock(folder / ".submission.lock")
+
+
+def _sorted_out(tasks: Sequence[GroupTask], cluster: str, awaited: list[Awaited]) -> list[GroupTask]:
+    """Returns groups to submit, and adds groups in progress to `awaited`; finished runs are left out with a line."""
     held = held_jobs()
-    awaited: list[Awaited] = []
     missing: list[GroupTask] = []
     for task in tasks:
         parts: dict[str | Queued, list[JobConfig]] = {}
@@ -67,7 +78,7 @@ def _sorted_out(tasks: Sequence[GroupTask], cluster: str) -> tuple[list[Awaited]
             elif place == "missing":
                 usable = [job for job in jobs if _has_folder(job, f"{task.label} {task.name}")]
                 missing += [replace(task, jobs=tuple(usable))] if usable else []
-    return awaited, missing
+    return missing
 
 
 def _place(job: JobConfig, cluster: str, held: Mapping[str, SlurmJob]) -> str | Queued:
