@@ -94,12 +94,12 @@ def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path:
     held = held_jobs()
     assert held["17_3"] == SlurmJob("PENDING", 2, "QOSMaxJobsPerUserLimit", "node1", "attnlab")
     assert queued_job(tmp_path, "here", held) is None
-    record_queued(tmp_path, "17_3", "attnlab", "here", Path("log.out"))
-    assert queued_job(tmp_path, "here", held) == Queued("17_3", "attnlab", "here", "log.out", str(tmp_path))
+    record_queued(tmp_path, "17_3", "attnlab", "here", Path("log.out"), "{}")
+    assert queued_job(tmp_path, "here", held) == Queued("17_3", "attnlab", "here", "log.out", str(tmp_path), "{}")
     assert queued_job(tmp_path, "there", held) is None and queued_job(tmp_path, "here", {}) is None
     copied = Path(shutil.copytree(tmp_path, tmp_path / "copy"))
     assert queued_job(copied, "here", held) is None, "the job trains the run of the other folder"
-    record_queued(copied, "17_3", "another", "here", Path("log.out"))
+    record_queued(copied, "17_3", "another", "here", Path("log.out"), "{}")
     assert queued_job(copied, "here", held) is None, "the number has been given to another job"
     for damaged in ("", "[1]", '{"job": "17_3"}'):
         (tmp_path / FILE).write_text(damaged)
@@ -132,12 +132,16 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     assert run_job(config_of(tmp_path, *small, "seed=0"), quiet=True) == 0
     waiting = folder_of(tmp_path, *small, "seed=1")
     waiting.mkdir(parents=True)
-    record_queued(waiting, "9", "attnlab", "here", Path("log"))
+    record_queued(waiting, "9", "attnlab", "here", Path("log"), "{}")
     slurm.append(in_queue("9", "PENDING"))
     assert train_main(["-m", *words, "seed=0,1,2", "hydra/launcher=submitit_slurm"]) == 0
     said = capsys.readouterr().err
     assert [task.name for task in submitted] == ["seed=2"]
-    assert "[1/3] seed=0, finished before" in said and "[2/3] seed=1, in the queue already (job 9)" in said
+    assert (
+        "[1/3] seed=0, finished before" in said
+        and "[2/3] seed=1, in the queue already (job 9, with other options" in said
+    )
+    assert "for the new ones: scancel 9, then repeat the command)" in said
     assert "submitted: 1 run as attnlab, job 1" in said
     assert json.loads((folder_of(tmp_path, *small, "seed=2") / FILE).read_text())["job"] == "1"
 
@@ -180,15 +184,17 @@ def test_news_of_jobs_are_told_once(
         return {} if found is None else {"17": found}
 
     monkeypatch.setattr(wait_for_jobs, "held_jobs", held)
+    monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: "CANCELLED")
+    (tmp_path / "log.out").touch()
     monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: None)
     wait_for_jobs.wait_for_jobs([wait_for_jobs.Awaited(task, "17", tmp_path / "log.out")])
     assert capsys.readouterr().err.splitlines() == [
-        "note: 1 job waiting: QOSLimit (man squeue explains it)",
+        "note: 1 job waiting (17): QOSLimit, which man squeue explains; for other options: scancel 17, then repeat",
         "[1/1] seed=0: job 17 runs on node1",
         "note: no answer; still waiting",
-        "[1/1] job 17 is back in the queue (stopped by SIGUSR2, step 70); it goes on from its checkpoint",
+        "[1/1] job 17 is back in the queue (stopped by SIGUSR2, step 70); it goes on later",
         "[1/1] seed=0: job 17 runs on node2",
-        f"[1/1] seed=0: stopped: stopped by SIGUSR2; log: {tmp_path / 'log.out'}",
+        f"[1/1] seed=0: job 17 is CANCELLED; stopped: stopped by SIGUSR2; log: {tmp_path / 'log.out'}",
     ]
 
 
@@ -201,7 +207,7 @@ def test_a_job_goes_back_into_the_queue_after_notices_of_a_time_limit_only(monke
     monkeypatch.setattr("sys.argv", ["_submit.py"])
 
     def task(code: int) -> Any:
-        return SimpleNamespace(run=lambda: code)
+        return SimpleNamespace(run=lambda: code, label="[1/1]")
 
     monkeypatch.setattr("attnlab.launch.cluster.worker_task.PUT_BACK_SECONDS", 0.0)
     monkeypatch.setattr("attnlab.launch.cluster.worker_task.replace", lambda task, threads: task)

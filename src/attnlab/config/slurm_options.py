@@ -12,6 +12,8 @@ from attnlab.config.ranges import Count, Natural
 from attnlab.config.type_check import conform
 
 ON_SLURM = ("submitit_slurm", "packed_slurm")
+EARLY_SECONDS = 60
+"""by which Slurm may send the signal of a time limit early (man sbatch, --signal)"""
 LONGEST_MINUTES = 24 * 60
 """time limit of a Slurm job where neither the options nor the partition name a shorter one"""
 
@@ -83,10 +85,10 @@ def slurm_problems(launcher: Mapping[str, Any], section: str) -> list[str]:
         if key in launcher:
             problems += conform(launcher[key], kind, f"{section}.{key}")
     limit, delay = launcher.get("timeout_min"), launcher.get("signal_delay_s")
-    if not problems and limit is not None and delay is not None and delay >= limit * 60:
+    if not problems and limit is not None and delay is not None and delay + EARLY_SECONDS >= limit * 60:
         problems.append(
-            f"{section}.signal_delay_s={delay}: jobs of {limit} min would be stopped when they start; expected less "
-            f"than {limit * 60}"
+            f"{section}.signal_delay_s={delay}: jobs of {limit} min may be stopped when they start, as Slurm may send "
+            f"the signal {EARLY_SECONDS} seconds early; expected a longer timeout_min, or a shorter delay"
         )
     return problems + _doubled(launcher, section)
 

@@ -30,6 +30,7 @@ class MeasuredStep:
     model:    name of the model that was measured.
     alike:    whether it is the whole model of the job, not another one of the same sizes.
     runs:     number of measured runs, whose median this is.
+    together: number of runs that were trained together; 1 = each by itself.
     """
 
     seconds: float
@@ -38,6 +39,7 @@ class MeasuredStep:
     model: str
     alike: bool
     runs: int
+    together: int
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,14 @@ class _Row:
     hardware: str
     is_gpu: bool
     seconds: float
+    together: int
 
 
-def measured_step(job: JobConfig) -> MeasuredStep | None:
+def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
     """The median step of earlier runs with the model and sizes of a job, else of another model with its sizes.
 
-    On GPUs, if a GPU has been measured, and on one kind of hardware; None if nothing was measured.
+    Of finished runs on one kind of hardware, a GPU if one has been measured; of runs that were trained together, if
+    the job is to be (`packed`) and such runs have been measured, and the reverse. None if nothing was measured.
     """
     top = Path(job.raw["paths"]["runs"]) / job.label
     sizes, model, name = _sizes(job.raw), unique_text(job.raw["model"]), job.typed.model.name
@@ -64,18 +68,21 @@ def measured_step(job: JobConfig) -> MeasuredStep | None:
     alike = [row for row in rows if (row.model, row.name) == (model, name)]
     found = alike or rows
     found = [row for row in found if row.is_gpu] or found
+    found = [row for row in found if (row.together > 1) == packed] or found
     if not found:
         return None
     first = found[0]
-    times = [row.seconds for row in found if (row.name, row.hardware) == (first.name, first.hardware)]
-    return MeasuredStep(statistics.median(times), first.hardware, first.is_gpu, first.name, bool(alike), len(times))
+    kind = (first.name, first.hardware, first.together)
+    times = [row.seconds for row in found if (row.name, row.hardware, row.together) == kind]
+    median = statistics.median(times)
+    return MeasuredStep(median, first.hardware, first.is_gpu, first.name, bool(alike), len(times), first.together)
 
 
 @cache
 def _measured_below(folder: Path) -> Sequence[_Row]:
-    """The runs of a model that have trained long enough."""
+    """The finished runs of a model that have trained long enough."""
     found = []
-    for path in sorted(folder.glob("*/seed*/status.json"))[:MOST_FOLDERS]:
+    for path in sorted(folder.glob("*/seed*/result.json"))[:MOST_FOLDERS]:
         # a damaged folder is named when its run is started or reported
         with contextlib.suppress(RunError, KeyError, TypeError):
             found += _row(RunFolder(path.parent))
@@ -83,14 +90,16 @@ def _measured_below(folder: Path) -> Sequence[_Row]:
 
 
 def _row(run: RunFolder) -> list[_Row]:
-    status = run.status()
+    # A stopped run does not say how many were trained together.
+    status, result = run.status(), run.result() or {}
     steps, seconds, hardware = status.get("step", 0), status.get("seconds"), status["hardware"]
-    if steps < FEWEST_STEPS or not seconds:
+    if steps < FEWEST_STEPS or not seconds or not result:
         return []
     config, gpu = read_config(run.config_file), hardware["gpu"]
     name = gpu or f"{hardware['cpu']}, threads: {hardware['threads']}"
     model = config["model"]
-    return [_Row(_sizes(config), unique_text(model), model["name"], name, bool(gpu), seconds / steps)]
+    together = result.get("packed", {}).get("members", 1)
+    return [_Row(_sizes(config), unique_text(model), model["name"], name, bool(gpu), seconds / steps, together)]
 
 
 def _sizes(config: Mapping[str, Any]) -> str:

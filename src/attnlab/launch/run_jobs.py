@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from attnlab.config.pack_grouping import ranges
+from attnlab.config.pack_grouping import describe, ranges
 from attnlab.config.slurm_options import ON_SLURM
 from attnlab.config.sweep import Command
 from attnlab.launch.group_task import GroupTask, packing_note, say
@@ -79,7 +79,8 @@ class Jobs:
         alone = f", alone: {group.reason}" if group.reason else ""
         label = f"[{ranges(number + 1 for number in group.numbers)}/{self.total}]"
         most = self.command.launcher.get("max_packed")
-        return GroupTask(jobs, label, self.command.names[group.numbers[0]] + alone, threads, beside, most)
+        name = describe(jobs) if len(jobs) > 1 else self.command.names[group.numbers[0]]
+        return GroupTask(jobs, label, name + alone, threads, beside, most)
 
     def _run_here(self, group: JobGroup) -> None:
         """Run a group in this process."""

@@ -13,7 +13,8 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, listed, table_console
 from attnlab.config.slurm_options import ON_SLURM
 from attnlab.config.sweep import Command
-from attnlab.launch.cluster.slurm_commands import SlurmError
+from attnlab.launch.cluster.queued_runs import queued_job
+from attnlab.launch.cluster.slurm_commands import SlurmError, cluster_name, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission
 from attnlab.launch.group_task import GroupTask
 from attnlab.launch.job_groups import job_groups
@@ -67,7 +68,7 @@ def _planned(task: GroupTask) -> PlannedGroup:
     left = [job for job in task.jobs if not is_finished(job)]
     steps = [_steps_left(job) for job in left]
     known = sum(step for step in steps if step is not None) if None not in steps else None
-    return PlannedGroup(task, left, known, measured_step(left[0]) if left else None)
+    return PlannedGroup(task, left, known, measured_step(left[0], len(left) > 1) if left else None)
 
 
 def _steps_left(job: JobConfig) -> int | None:
@@ -88,7 +89,7 @@ def _table(plans: Sequence[PlannedGroup]) -> Table:
         rows[f"{plan.left[0].label} {plan.left[0].typed.model.name}", plan.step].append(plan)
     for (name, step), alike in rows.items():
         steps, hours = ([getattr(plan, key) for plan in alike] for key in ("steps", "hours"))
-        on = "" if step is None else step.hardware + ("" if step.alike else f" (model={step.model}, of the same sizes)")
+        on = "" if step is None else _measured_on(step)
         table.add_row(
             name,
             f"{len(alike):,}",
@@ -99,6 +100,12 @@ def _table(plans: Sequence[PlannedGroup]) -> Table:
             on,
         )
     return table
+
+
+def _measured_on(step: MeasuredStep) -> str:
+    how = [] if step.alike else [f"model={step.model}, of the same sizes"]
+    how += [f"{step.together} runs together"] if step.together > 1 else []
+    return f"{step.hardware} ({'; '.join(how)})" if how else step.hardware
 
 
 def _hours(plans: Sequence[PlannedGroup]) -> list[str]:
@@ -128,12 +135,19 @@ def _on_slurm(launcher: Mapping[str, Any], tasks: Sequence[GroupTask]) -> list[s
     if launcher["name"] not in ON_SLURM:
         return []
     try:
-        submission = SlurmSubmission(launcher, Path())
+        submission, held, cluster = SlurmSubmission(launcher, Path()), held_jobs(), cluster_name()
     except SlurmError as error:
         return [f"note: partitions and limits are not known here: {error}"]
+    queued = [job for task in tasks for job in task.jobs if queued_job(job.folder, cluster, held)]
+    folders = {job.folder for job in queued}
+    tasks = [task for task in tasks if not task.folders <= folders]
+    waiting = [f"{counted(len(folders), 'run')} in the queue already"] if folders else []
+    if not tasks:
+        return waiting
     arrays = submission.arrays(tasks)
     size = f"{counted(len(tasks), 'task')} in {counted(len(arrays), 'array')} of at most {submission.most:,} tasks"
     wanted = [submission.parameters(array[0]) for array in arrays]
     shown = [", ".join(f"{key}={value}" for key, value in one.items() if key != "job_name") for one in wanted]
     names = listed(dict.fromkeys(one["job_name"] for one in wanted), most=3)
-    return [f"on Slurm: {size}, {names}", *(f"each task: {one}" for one in dict.fromkeys(shown))]
+    asked = [f"each task asks for {one}; Slurm checks that when it is submitted" for one in dict.fromkeys(shown)]
+    return [*waiting, f"on Slurm: {size}, {names}", *asked]

@@ -26,6 +26,7 @@ class Queued:
     cluster: name of the cluster.
     log:     file with the output of the job.
     folder:  the run folder.
+    options: of the launcher, with which the job was submitted.
     """
 
     job: str
@@ -33,16 +34,23 @@ class Queued:
     cluster: str
     log: str
     folder: str
+    options: str
 
 
-def record_queued(folder: Path, job: str, name: str, cluster: str, log: Path) -> None:
+def record_queued(folder: Path, job: str, name: str, cluster: str, log: Path, options: str) -> None:
     """Write which job will train the run of a folder.
 
     Raises:
         RunError: the file cannot be written.
     """
-    queued = Queued(job, name, cluster, str(log), str(folder.resolve()))
+    queued = Queued(job, name, cluster, str(log), str(folder.resolve()), options)
     write_text(folder / FILE, json.dumps(asdict(queued)) + "\n")
+
+
+def no_longer_queued(folder: Path) -> None:
+    """Remove the record of a job that has ended."""
+    with contextlib.suppress(OSError):
+        (folder / FILE).unlink(missing_ok=True)
 
 
 def queued_job(folder: Path, cluster: str, held: Mapping[str, SlurmJob]) -> Queued | None:

@@ -42,7 +42,7 @@ def run_on_cluster(tasks: Sequence[GroupTask], launcher: Mapping[str, Any], runs
         with stop.listening():
             # Of two commands that begin at once, the second finds the jobs of the first.
             with _submission_lock(Path(runs)):
-                missing = _sorted_out(tasks, cluster, awaited)
+                missing = _sorted_out(tasks, cluster, awaited, submission.options)
                 _submit(missing, submission, cluster, awaited, stop)
             wait_for_jobs(awaited)
     except Stopped as stopped:
@@ -57,8 +57,12 @@ def _submission_lock(runs: Path) -> FileLock:
     return FileLock(folder / ".submission.lock")
 
 
-def _sorted_out(tasks: Sequence[GroupTask], cluster: str, awaited: list[Awaited]) -> list[GroupTask]:
-    """Returns groups to submit, and adds groups in progress to `awaited`; finished runs are left out with a line."""
+def _sorted_out(tasks: Sequence[GroupTask], cluster: str, awaited: list[Awaited], options: str) -> list[GroupTask]:
+    """Returns groups to submit, and adds groups in progress to `awaited`; finished runs are left out with a line.
+
+    Args:
+        options: of the launcher, as `Queued.options`.
+    """
     held = held_jobs()
     missing: list[GroupTask] = []
     for task in tasks:
@@ -70,7 +74,9 @@ def _sorted_out(tasks: Sequence[GroupTask], cluster: str, awaited: list[Awaited]
         for place, jobs in parts.items():
             part = replace(task, jobs=tuple(jobs))
             if isinstance(place, Queued):
-                say(task.label, f"{task.name}, in the queue already (job {place.job})")
+                other = f", with other options of the launcher; for the new ones: {cancel_command([place.job], True)}"
+                said = "" if place.options == options else f"{other}, then repeat the command"
+                say(task.label, f"{task.name}, in the queue already (job {place.job}{said})")
                 awaited.append(Awaited(part, place.job, Path(place.log)))
             elif place == "elsewhere":
                 say(task.label, f"{task.name}, another process is training it; waiting for that process")
@@ -118,7 +124,7 @@ def _submit(
             break
         for one in submitted:
             for job in one.task.jobs:
-                record_queued(job.folder, one.job, one.name, cluster, one.log)
+                record_queued(job.folder, one.job, one.name, cluster, one.log, submission.options)
             awaited.append(Awaited(one.task, one.job, one.log))
         print(_line(submitted), file=sys.stderr, flush=True)
         if stop.pending() is not None:

@@ -147,6 +147,19 @@ def _job_of(line: str) -> tuple[str, SlurmJob]:
     return number, SlurmJob(state, int(restarts) if restarts.isdigit() else 0, reason, nodes, name)
 
 
-def cancel_command(jobs: Sequence[str]) -> str:
-    """The command that ends jobs; of an array, with all its tasks, the id of the array."""
-    return f"scancel {' '.join(dict.fromkeys(job.partition('_')[0] for job in jobs))}"
+def cancel_command(jobs: Sequence[str], single: bool = False) -> str:
+    """The command that ends jobs.
+
+    Args:
+        single: these tasks of arrays alone, not the whole arrays.
+    """
+    return f"scancel {' '.join(dict.fromkeys(job if single else job.partition('_')[0] for job in jobs))}"
+
+
+def final_state(job: str) -> str:
+    """State of a job that has ended, in Slurm's word, such as CANCELLED; empty if Slurm has forgotten it."""
+    try:
+        found = re.search(r"JobState=(\S+)", answer("scontrol", "show", "job", job))
+    except SlurmError:
+        return ""
+    return found[1] if found else ""

@@ -1,5 +1,6 @@
 """Submission of groups of jobs to Slurm by submitit, in arrays."""
 
+import json
 import sys
 import time
 from collections import defaultdict
@@ -19,6 +20,7 @@ from attnlab.launch.group_task import GroupTask
 _OF_SLURM = {"timeout_min": "time", "mem_gb": "mem"}
 """options by the names that submitit's executor has for them"""
 _NOT_OF_SLURM = ("name", "submitit_folder", "max_num_timeout", "max_packed", "additional_parameters")
+_NO_RESOURCES = ("job_name", "signal_delay_s", "array_parallelism", "comment", "mail_user", "mail_type", "setup")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class SlurmSubmission:
 
     def __init__(self, launcher: Mapping[str, Any], folder: Path) -> None:
         self.launcher, self.folder = launcher, folder
+        self.options = json.dumps({key: value for key, value in launcher.items() if value is not None}, default=str)
         self.partitions = chosen_partitions(launcher["partition"])
         self.most = largest_array()
 
@@ -94,7 +97,8 @@ class SlurmSubmission:
             with redirect_stderr(StringIO()), executor.batch():
                 jobs = [executor.submit(WorkerTask(task, sys.argv)) for task in tasks]
         except (FailedJobError, FailedSubmissionError) as error:
-            raise SlurmError(f"Slurm refused the jobs: {complaint(str(error))}") from None
+            asked = ", ".join(f"{key}={value}" for key, value in given.items() if key not in _NO_RESOURCES)
+            raise SlurmError(f"Slurm refused the jobs ({complaint(str(error))}), which ask for {asked}") from None
         name = given["job_name"]
         return [Submitted(task, job.job_id, job.paths.stdout, name) for task, job in zip(tasks, jobs, strict=True)]
 

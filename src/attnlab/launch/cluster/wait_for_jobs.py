@@ -2,13 +2,14 @@
 
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab.config.message_text import counted, listed, short_path
-from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, held_jobs
+from attnlab.launch.cluster.queued_runs import no_longer_queued
+from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, cancel_command, final_state, held_jobs
 from attnlab.launch.group_task import GroupTask, say
 from attnlab.learn.run_lock import is_locked
 from attnlab.run.finished_run import is_finished
@@ -18,8 +19,8 @@ SHORTEST, LONGEST = 2.0, 30.0
 """seconds between two questions to Slurm: after news the shortest time, then longer and longer"""
 LATE_FILES = 20.0
 """seconds until a file that another machine wrote is surely seen here"""
-EXPECTED = ("None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Dependency", "Prolog", "")
-"""reasons for which every job waits for a while"""
+EXPECTED = ("None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Dependency", "Prolog", "Nodes required")
+"""beginnings of reasons for which every job waits for a while"""
 
 
 @dataclass
@@ -43,10 +44,13 @@ class Awaited:
         return self.job in held
 
 
-def wait_for_jobs(awaited: Sequence[Awaited]) -> None:
-    """Wait until no group is in the queue or running; Slurm may be out of reach for a while."""
-    left, pause, noted = list(awaited), SHORTEST, set[str]()
-    silent = False
+def wait_for_jobs(left: list[Awaited]) -> None:
+    """Wait until no group is in the queue or running; Slurm may be out of reach for a while.
+
+    Args:
+        left: what is waited for; groups that have ended are removed.
+    """
+    pause, noted, silent = SHORTEST, set[str](), False
     while left:
         try:
             held = held_jobs()
@@ -76,7 +80,7 @@ def _tell_change(one: Awaited, held: Mapping[str, SlurmJob]) -> bool:
     before, one.seen = one.seen, now
     again = before is not None and now.restarts > before.restarts
     if again:
-        say(one.task.label, f"job {one.job} is back in the queue{_why(one.task)}; it goes on from its checkpoint")
+        say(one.task.label, f"job {one.job} is back in the queue{_why(one.task)}; it goes on later")
     begins = now.state == "RUNNING" and (again or before is None or before.state != "RUNNING")
     if begins:
         say(one.task.label, f"{one.task.name}: job {one.job} runs on {now.nodes}")
@@ -95,12 +99,16 @@ def _why(task: GroupTask) -> str:
 
 def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: set[str]) -> bool:
     """Print once for each reason why jobs wait that may keep them for ever."""
-    waiting = [held[one.job] for one in left if one.job is not None and one.job in held]
-    reasons = Counter(job.reason for job in waiting if job.state == "PENDING" and job.reason not in EXPECTED)
-    new = {reason: number for reason, number in reasons.items() if reason not in noted}
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for one in left:
+        job = held.get(one.job or "")
+        if one.job and job and job.state == "PENDING" and not job.reason.startswith(EXPECTED) and job.reason != "":
+            waiting[job.reason].append(one.job)
+    new = {reason: jobs for reason, jobs in waiting.items() if reason not in noted}
     noted.update(new)
-    for reason, number in new.items():
-        print(f"note: {counted(number, 'job')} waiting: {reason} (man squeue explains it)", file=sys.stderr, flush=True)
+    for reason, jobs in new.items():
+        why = f"{reason}, which man squeue explains; for other options: {cancel_command(jobs)}, then repeat"
+        print(f"note: {counted(len(jobs), 'job')} waiting ({listed(jobs, 3)}): {why}", file=sys.stderr, flush=True)
     return bool(new)
 
 
@@ -112,13 +120,22 @@ def _tell_end(one: Awaited) -> None:
         if states <= {"failed", "stopped"}:
             break
         time.sleep(1)
+    for job in one.task.jobs:
+        no_longer_queued(job.folder)
     if not open_ones:
         say(one.task.label, "finished")
         return
-    reasons = listed({_reason(job.folder) for job in open_ones}, most=3)
-    done = f"{len(one.task.jobs) - len(open_ones)} of {counted(len(one.task.jobs), 'run')} finished; "
-    log = f"; log: {short_path(one.log)}" if one.log is not None else ""
-    say(one.task.label, f"{one.task.name}: {done if len(one.task.jobs) > 1 else ''}{reasons}{log}")
+    done = f"{len(one.task.jobs) - len(open_ones)} of {counted(len(one.task.jobs), 'run')} finished"
+    parts = [done] if len(one.task.jobs) > 1 else []
+    if one.job is not None and (state := final_state(one.job)):
+        parts.append(f"job {one.job} is {state}")
+    began = one.log is None or one.log.exists()
+    if began:
+        # else what the run folders say is from an earlier job
+        parts.append(listed({_reason(job.folder) for job in open_ones}, most=3))
+    if one.log is not None and began:
+        parts.append(f"log: {short_path(one.log)}")
+    say(one.task.label, f"{one.task.name}: {'; '.join(parts) or 'its job has ended before it began'}")
 
 
 def _state(folder: Path) -> str:

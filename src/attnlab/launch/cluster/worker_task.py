@@ -56,6 +56,7 @@ class WorkerTask:
                 print(note, file=sys.stderr)
         code = Worker().run(replace(self.task, threads=cores_of_task()).run)
         if code - 128 in PASSED_ON and callable(put_back):
+            say(self.task.label, "the job goes back into the queue, if it may, and goes on by itself")
             put_back(code - 128, None)
             # Submitit returns in the other processes of a run. Their exit would end the job before it is back.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
