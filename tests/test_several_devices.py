@@ -24,6 +24,7 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import TrainerOptions
 from attnlab.launch.group_task import GroupTask
 from attnlab.launch.process_plan import joblib_problems, process_plan
+from attnlab.launch.rank_processes import MODULE
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.process_group import Ranks
 from attnlab.learn.rank_layout import RankError, RankLayout, first_host, layout_of
@@ -115,7 +116,8 @@ def test_losses_weights_and_metrics_are_those_of_one_process(case: str, two: Pat
 
 def other_process() -> int:
     """Id of the process that this one has started."""
-    [child] = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    [child] = [one for one in children if MODULE in Path(f"/proc/{one}/cmdline").read_text()]
     return int(child)
 
 
@@ -194,7 +196,8 @@ from attnlab.launch.run_job import run_job
 from attnlab.learn.training_module import TrainingModule
 
 def training_step(self, *given):
-    [child] = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    [child] = [one for one in children if MODULE in Path(f"/proc/{one}/cmdline").read_text()]
     print(child, flush=True)
     os.kill(int(child) if sys.argv[2] == "other" else os.getpid(), signal.SIGKILL)
     time.sleep(60)

@@ -1,6 +1,8 @@
 """Run folders written without training, for tests of their readers."""
 
 import json
+import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ def a_run(
     """A run folder as training leaves it, without training."""
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
-    status = {"state": state, "reason": "", "attnlab": attnlab.__version__, "host": "elsewhere", "pid": 1, "step": 7}
+    status = {"state": state, "reason": "", "attnlab": attnlab.__version__, "step": 7}
+    status |= {"host": socket.gethostname(), "pid": os.getpid()}
     (folder / "status.json").write_text(json.dumps(status | more.pop("status", {})))
     if state == "finished":
         metrics = {IID: 0.99, OOD: ood, "test/ood/length_27/sequence_accuracy": ood}
