@@ -79,7 +79,7 @@ def test_single_jobs_in_arrays_a_failing_one_and_the_rest(tmp_path: Path) -> Non
     assert re.findall(r"submitted: (\d runs?) as", broken.stderr) == ["3 runs", "1 run"], (
         "an array has three tasks here"
     )
-    assert re.search(r"\[2/4\] seed=1: failed: NonFiniteLoss.*; log: .+_log\.out", broken.stderr)
+    assert re.search(r"\[2/4\] seed=1: job \d+_1 is FAILED; failed: NonFiniteLoss.*; log: .+_log\.out", broken.stderr)
 
     again = run_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
     assert again.returncode == 0 and again.stderr.count("finished before") == 4

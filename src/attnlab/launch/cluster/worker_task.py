@@ -39,10 +39,10 @@ class WorkerTask:
         return DelayedSubmission(self)
 
     def __call__(self) -> int:
-        """Run the jobs; returns the largest exit code.
+        """Run the jobs; returns 0.
 
         Raises:
-            SystemExit: a signal stopped them.
+            SystemExit: not all are finished; with the largest exit code, so that Slurm calls the job failed.
         """
         from submitit import JobEnvironment
 
@@ -61,9 +61,9 @@ class WorkerTask:
             # Submitit returns in the other processes of a run. Their exit would end the job before it is back.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             time.sleep(PUT_BACK_SECONDS)
-        if code > 128:
+        if code:
             raise SystemExit(code)
-        return code
+        return 0
 
 
 def cores_of_task() -> int | None:
