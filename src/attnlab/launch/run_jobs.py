@@ -45,9 +45,10 @@ class Jobs:
         return print_sweep(command.jobs, command.names) or max(self.codes, default=0)
 
     def _run_on_this_machine(self, groups: Sequence[JobGroup]) -> None:
-        if note := packing_note([self.task(group) for group in groups]):
+        tasks = [self.task(group) for group in groups]
+        if note := packing_note(tasks):
             print(note, file=sys.stderr)
-        if plan := process_plan(self.command.launcher, [self.task(group) for group in groups]):
+        if plan := process_plan(self.command.launcher, tasks):
             self._run_in_processes(plan, groups)
             return
         for group in groups:

@@ -14,7 +14,7 @@ from attnlab.config.message_text import counted, listed, table_console
 from attnlab.config.slurm_options import ON_SLURM
 from attnlab.config.sweep import Command
 from attnlab.launch.cluster.queued_runs import queued_job
-from attnlab.launch.cluster.slurm_commands import SlurmError, cluster_name, held_jobs
+from attnlab.launch.cluster.slurm_commands import SlurmError, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission
 from attnlab.launch.group_task import GroupTask
 from attnlab.launch.job_groups import job_groups
@@ -135,10 +135,10 @@ def _on_slurm(launcher: Mapping[str, Any], tasks: Sequence[GroupTask]) -> list[s
     if launcher["name"] not in ON_SLURM:
         return []
     try:
-        submission, held, cluster = SlurmSubmission(launcher, Path()), held_jobs(), cluster_name()
+        submission, held = SlurmSubmission(launcher, Path()), held_jobs()
     except SlurmError as error:
         return [f"note: partitions and limits are not known here: {error}"]
-    queued = [job for task in tasks for job in task.jobs if queued_job(job.folder, cluster, held)]
+    queued = [job for task in tasks for job in task.jobs if queued_job(job.folder, submission.cluster, held)]
     folders = {job.folder for job in queued}
     tasks = [task for task in tasks if not task.folders <= folders]
     waiting = [f"{counted(len(folders), 'run')} in the queue already"] if folders else []

@@ -39,7 +39,6 @@ class _Outcome:
 
     signum: int = 0
     error: str = ""
-    by_user: bool = True
 
 
 class Ranks:

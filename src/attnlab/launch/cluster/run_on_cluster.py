@@ -11,7 +11,7 @@ from filelock import FileLock
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, short_path
 from attnlab.launch.cluster.queued_runs import Queued, queued_job, record_queued
-from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, cancel_command, cluster_name, held_jobs
+from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, cancel_command, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_folder
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
 from attnlab.launch.group_task import GroupTask, say
@@ -34,7 +34,7 @@ def run_on_cluster(tasks: Sequence[GroupTask], launcher: Mapping[str, Any], runs
         SystemExit: a signal ended the waiting; submitted jobs go on.
     """
     folder = sweep_folder(launcher, runs)
-    submission, cluster = SlurmSubmission(launcher, folder), cluster_name()
+    submission = SlurmSubmission(launcher, folder)
     _note_private_locks(Path(runs))
     awaited: list[Awaited] = []
     stop = StopRequest()
@@ -42,8 +42,8 @@ def run_on_cluster(tasks: Sequence[GroupTask], launcher: Mapping[str, Any], runs
         with stop.listening():
             # Of two commands that begin at once, the second finds the jobs of the first.
             with _submission_lock(Path(runs)):
-                missing = _sorted_out(tasks, cluster, awaited, submission.options)
-                _submit(missing, submission, cluster, awaited, stop)
+                missing = _sorted_out(tasks, submission.cluster, awaited, submission.options)
+                _submit(missing, submission, awaited, stop)
             wait_for_jobs(awaited)
     except Stopped as stopped:
         print(f"\n{_left_behind(awaited)}", file=sys.stderr)
@@ -106,9 +106,7 @@ def _has_folder(job: JobConfig, name: str) -> bool:
     return True
 
 
-def _submit(
-    tasks: Sequence[GroupTask], submission: SlurmSubmission, cluster: str, awaited: list[Awaited], stop: StopRequest
-) -> None:
+def _submit(tasks: Sequence[GroupTask], submission: SlurmSubmission, awaited: list[Awaited], stop: StopRequest) -> None:
     """Submit groups, and record in every run folder which job will train it; signals wait for the end of an array."""
     stop.deferred = True
     for part in submission.arrays(tasks):
@@ -124,7 +122,7 @@ def _submit(
             break
         for one in submitted:
             for job in one.task.jobs:
-                record_queued(job.folder, one.job, one.name, cluster, one.log, submission.options)
+                record_queued(job.folder, one.job, one.name, submission.cluster, one.log, submission.options)
             awaited.append(Awaited(one.task, one.job, one.log))
         print(_line(submitted), file=sys.stderr, flush=True)
         if stop.pending() is not None:

@@ -119,16 +119,9 @@ def chosen_partitions(wanted: str | None) -> list[Partition]:
     return [by_name[name] for name in wanted.split(",")]
 
 
-def largest_array() -> int:
-    """Number of tasks that an array may have: Slurm's MaxArraySize is one more than the largest index."""
-    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", answer("scontrol", "show", "config"), re.MULTILINE)
-    return int(found[1]) if found else 1001
-
-
-def cluster_name() -> str:
-    """Name of the cluster, since other clusters count their jobs too."""
-    found = re.search(r"^ClusterName\s*=\s*(\S+)", answer("scontrol", "show", "config"), re.MULTILINE)
-    return found[1] if found else ""
+def configuration() -> Mapping[str, str]:
+    """Settings of the cluster by their names: ClusterName, MaxArraySize (one more than the largest index), and others."""
+    return dict(re.findall(r"^(\w+)\s*=\s*(\S+)", answer("scontrol", "show", "config"), re.MULTILINE))
 
 
 def held_jobs() -> Mapping[str, SlurmJob]:

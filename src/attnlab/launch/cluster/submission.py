@@ -13,7 +13,7 @@ from typing import Any
 
 from attnlab.config.schema import Config
 from attnlab.config.slurm_options import LONGEST_MINUTES
-from attnlab.launch.cluster.slurm_commands import SlurmError, chosen_partitions, complaint, largest_array
+from attnlab.launch.cluster.slurm_commands import SlurmError, chosen_partitions, complaint, configuration
 from attnlab.launch.cluster.worker_task import WorkerTask
 from attnlab.launch.group_task import GroupTask
 
@@ -65,7 +65,9 @@ class SlurmSubmission:
         self.launcher, self.folder = launcher, folder
         self.options = json.dumps({key: value for key, value in launcher.items() if value is not None}, default=str)
         self.partitions = chosen_partitions(launcher["partition"])
-        self.most = largest_array()
+        found = configuration()
+        # the name, since other clusters count their jobs too
+        self.most, self.cluster = int(found.get("MaxArraySize", 1001)), found.get("ClusterName", "")
 
     def arrays(self, tasks: Sequence[GroupTask]) -> list[list[GroupTask]]:
         """The tasks of each array: equal in name and resources."""
