@@ -120,7 +120,7 @@ def chosen_partitions(wanted: str | None) -> list[Partition]:
 
 
 def configuration() -> Mapping[str, str]:
-    """Settings of the cluster by their names: ClusterName, MaxArraySize (one more than the largest index), and others."""
+    """Settings of the cluster by their names, such as ClusterName and MaxArraySize (largest index of an array + 1)."""
     return dict(re.findall(r"^(\w+)\s*=\s*(\S+)", answer("scontrol", "show", "config"), re.MULTILINE))
 
 
