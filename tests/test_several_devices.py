@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,12 +26,23 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import TrainerOptions
 from attnlab.launch.group_task import GroupTask
 from attnlab.launch.process_plan import joblib_problems, process_plan
-from attnlab.launch.rank_processes import MODULE
+from attnlab.launch.rank_processes import MODULE, RankProcesses
+from attnlab.learn import process_group
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.process_group import Ranks
-from attnlab.learn.rank_layout import RankError, RankLayout, first_host, layout_of
+from attnlab.learn.rank_layout import (
+    RankError,
+    RankLayout,
+    RankWatch,
+    end_if_left_open,
+    first_host,
+    layout_of,
+    left_open,
+)
+from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
-from attnlab.run.run_folder import MetricsFile, RunFolder
+from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
+from attnlab.run.train_run import _require_same_job
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 
@@ -192,16 +205,19 @@ HANGING = """
 import os, signal, sys, time
 from pathlib import Path
 from attnlab.config.job_config import job_config
+from attnlab.launch import rank_processes
 from attnlab.launch.run_job import run_job
 from attnlab.learn.training_module import TrainingModule
 
 def training_step(self, *given):
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    [child] = [one for one in children if MODULE in Path(f"/proc/{one}/cmdline").read_text()]
+    [child] = [one for one in children if rank_processes.MODULE in Path(f"/proc/{one}/cmdline").read_text()]
     print(child, flush=True)
-    os.kill(int(child) if sys.argv[2] == "other" else os.getpid(), signal.SIGKILL)
+    killed = int(child) if sys.argv[2] == "other" else os.getpid()
+    os.kill(killed, signal.SIGKILL)
     time.sleep(60)
 
+rank_processes.HANG_SECONDS = 3.0
 TrainingModule.training_step = training_step
 run_job(job_config(__import__("json").loads(sys.argv[1])), quiet=True)
 """
@@ -224,6 +240,21 @@ def test_no_process_is_left(killed: str, tmp_path: Path) -> None:
     if killed == "other":
         assert done.returncode == 1 and "the process of rank 1 was killed by SIGKILL" in done.stderr
         assert RunFolder(run_folder(raw)).status()["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "state"), [(Stopped(signal.SIGTERM), 143, "stopped"), (RankError("killed"), 1, "failed")]
+)
+def test_a_run_whose_first_process_hangs_ends_as_the_other_one(
+    fault: BaseException, code: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("os._exit", ended.append)
+    folder = RunFolder(run_folder(raw_of(tmp_path, *SCAN, **TWO)))
+    folder.create()
+    folder.set_status("running")
+    RankProcesses._end_all(SimpleNamespace(processes={}, job=SimpleNamespace(folder=folder.path)), fault)
+    assert (ended, folder.status()["state"]) == ([code], state)
 
 
 def is_running(process: int) -> bool:
@@ -252,6 +283,59 @@ def test_an_error_before_training_is_said_once(tmp_path: Path, capfd: pytest.Cap
         assert run_job(raw, quiet=True) == 1
     said = capfd.readouterr().err
     assert said.count("failed:") == said.count("another process") == 1 and "rank 1" not in said, said
+
+
+def test_runs_after_one_that_cannot_go_on_are_trained_by_all(tmp_path: Path) -> None:
+    raws = [raw_of(tmp_path, *SCAN, "train.max_steps=2", f"seed={seed}", **TWO) for seed in (0, 1)]
+    broken, good = (RunFolder(run_folder(raw)) for raw in raws)
+    broken.create()
+    broken.set_status("finished")
+    broken.result_file.write_text("{")
+    done = run_with_torchrun(raws, tmp_path / "jobs.json")
+    assert done.returncode == 1 and done.stderr.count("failed: ") == 1, done.stderr
+    assert good.status()["state"] == "finished"
+
+
+def test_processes_that_would_train_different_runs_are_refused(tmp_path: Path) -> None:
+    raws = [raw_of(tmp_path, *SCAN, f"optim.lr={rate}") for rate in (0.1, 0.2)]
+    jobs = [job_config(raw) for raw in raws]
+
+    sent: list[Any] = []
+    for job in jobs:
+        _require_same_job(job, SimpleNamespace(gather=lambda value: sent.append(value) or [value]))
+    assert sent[0] != sent[1] and sent[0][0].count("/") == 0
+    with pytest.raises(RunError, match=r"rank 1 trains .* or with other options; start all processes with the same"):
+        _require_same_job(jobs[0], SimpleNamespace(gather=lambda value: sent, refuse=Ranks().refuse))
+
+
+def test_ctrl_c_before_training_does_not_wait_for_the_processes_that_this_one_started() -> None:
+    stop, left = StopRequest(), RankWatch()
+    left.leave = lambda: stop.came.append(0)
+    ranks = Ranks(RankLayout(world=2), left)
+
+    def interrupted() -> None:
+        raise Stopped(signal.SIGINT)
+
+    with pytest.raises(Stopped):
+        ranks.together(interrupted, stop)
+    assert stop.came == [0], "the end of the others is no news"
+
+
+def test_connections_that_do_not_close_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    waiting = threading.Event()
+    monkeypatch.setattr(process_group.dist, "destroy_process_group", waiting.wait)
+    monkeypatch.setattr(process_group, "CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("os._exit", ended.append)
+    end_if_left_open(1)
+    assert not ended
+    try:
+        process_group._close_group(may_wait=True)
+        end_if_left_open(143)
+        assert ended == [143]
+    finally:
+        left_open.clear()
+        waiting.set()
 
 
 def variables(rank: int, world: int) -> dict[str, str]:
@@ -301,9 +385,14 @@ REFUSED = {
     "srun started 1 process on each machine; write trainer.devices=1 or auto": ({"devices": 2}, of_step(1), 0),
     "torchrun started 2 processes on each machine": ({"devices": 3}, variables(0, 2), 0),
     "trainer.nodes=1, but srun started processes on 2 machines": ({"devices": 2}, of_step(4, 2), 0),
+    "srun started more than 2 of 4 processes on one of 2 machines": (
+        {"devices": 2, "nodes": 2},
+        of_step(4, 2) | {"SLURM_LOCALID": "2"},
+        0,
+    ),
     "trainer.nodes=2: torchrun or srun start the processes": ({"nodes": 2}, {}, 8),
     "trainer.devices=4: torch sees 2 GPUs here; write trainer.devices=2 or auto": ({"devices": 4}, {}, 2),
-    "trainer.devices=2: torch sees no GPU here; write or trainer.device=cpu": ({"devices": 2, "device": "cuda"}, {}, 0),
+    "trainer.devices=2: torch sees no GPU here; write trainer.device=cpu": ({"devices": 2, "device": "cuda"}, {}, 0),
 }
 
 

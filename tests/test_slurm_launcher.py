@@ -1,10 +1,13 @@
 """Sweeps on Slurm without a Slurm: its answers, arrays, records of queued runs, locks, errors in a sentence."""
 
+import errno
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +15,10 @@ from typing import Any
 import pytest
 from support.small_runs import SMALL_SCAN, config_of, folder_of, run_job, settings
 
+from attnlab.config.check import ConfigError
 from attnlab.config.sweep import check_command
+from attnlab.data.files.fetch import exclusive
+from attnlab.data.files.file_lock import NoLocks
 from attnlab.launch.cluster import run_on_cluster as cluster_module
 from attnlab.launch.cluster import slurm_commands, submission, wait_for_jobs
 from attnlab.launch.cluster.queued_runs import FILE, Queued, queued_job, record_queued
@@ -47,7 +53,12 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def in_queue(job: str, state: str, restarts: int = 0, reason: str = "None") -> str:
     """A line of squeue."""
-    return f"{job:<40}{state:<24}{restarts:<12}{reason:<90}{'node1':<60}{'attnlab':<200}"
+    return f"{job:<40}{state:<24}{restarts:<12}{reason:<90}{'node1':<60}{'attnlab':<200}{'attnlab-4f':<60}"
+
+
+def queued(job: str = "", name: str = "attnlab", task: int = 0) -> Queued:
+    """A record of a job."""
+    return Queued(job, name, "attnlab-4f", task, "here", "/logs", "", "{}")
 
 
 def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
@@ -78,6 +89,99 @@ def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: lis
         assert (found["time"], found.get("gpus_per_node")) == (time, gpus)
     on_cpu = check_command(words)
     assert "gpus_per_node" not in wanted.resources(on_cpu.jobs[0].typed)
+    every = check_command([*words, "trainer.device=auto", "trainer.devices=auto"]).jobs[0].typed
+    for gres, number in (("gpu:a100:4", 4), ("gpu:2,shard:8", 2), ("gpu", 1), ("shard:8", 1)):
+        asking = SlurmSubmission(given.launcher | {"gres": gres}, tmp_path)
+        assert asking.resources(every) == {"nodes": 1, "ntasks_per_node": number}
+    mixed = SlurmSubmission(given.launcher | {"partition": "cpu,gpu"}, tmp_path)
+    assert "gpus_per_node" not in mixed.resources(every) and "gpu alone has GPUs" in mixed.gpu_note()
+    assert not wanted.gpu_note()
+    with pytest.raises(SlurmError, match="signal_delay_s=1800: jobs of 30 min may be stopped when they start"):
+        SlurmSubmission(given.launcher | {"partition": "short", "signal_delay_s": 1800}, tmp_path)
+
+
+@pytest.fixture
+def sbatch(slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that takes jobs instead of sbatch; the file holds the script that it got last."""
+    programs, script = tmp_path / "bin", tmp_path / "script.sh"
+    programs.mkdir()
+    (programs / "srun").write_text("#!/bin/sh\n")
+    (programs / "sbatch").write_text(f"#!/bin/sh\ncp $1 {script}\necho Submitted batch job 17\n")
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return script
+
+
+def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
+    sbatch: Path, slurm: list[str], tmp_path: Path
+) -> None:
+    words = settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.mem_gb=16", "hydra.launcher.max_packed=2")
+    given = check_command([*words, "hydra.launcher.partition=cpu", "hydra.launcher.mail_user=me@example.org"])
+    tasks = [Jobs(given).task(group) for group in job_groups(given.jobs, given.launcher)][:3]
+    for task in tasks:
+        for folder in task.folders:
+            folder.mkdir(parents=True)
+    found = SlurmSubmission(given.launcher, tmp_path / "logs").submit(tasks)
+    assert [one.job for one in found] == ["17_0", "17_1", "17_2"]
+    assert [one.log.name for one in found] == ["17_0_0_log.out", "17_1_0_log.out", "17_2_0_log.out"]
+    text = sbatch.read_text()
+    lines = ("mem=16GB", "array=0-2%3", "partition=cpu", "time=1440", "requeue", "job-name=attnlab-scan-linear")
+    assert not [line for line in lines if f"#SBATCH --{line}\n" not in text]
+    assert "%A_%a_%t_log.out" in text and "gpus" not in text
+    records = [json.loads((folder / FILE).read_text()) for task in tasks for folder in task.folders]
+    assert [record["job"] for record in records] == ["17_0", "17_0", "17_1", "17_1", "17_2", "17_2"]
+    assert {f"--comment={record['mark']}" in text for record in records} == {True}
+
+
+def test_a_job_is_found_by_its_mark_if_the_command_was_killed_while_it_submitted(
+    sbatch: Path, slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.max_packed=2"))
+    tasks = [Jobs(given).task(group) for group in job_groups(given.jobs, given.launcher)][:2]
+    for task in tasks:
+        for folder in task.folders:
+            folder.mkdir(parents=True)
+
+    def killed(*given: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("submitit.core.utils.JobPaths.move_temporary_file", killed)
+    with pytest.raises(KeyboardInterrupt):
+        SlurmSubmission(given.launcher, tmp_path / "logs").submit(tasks)
+    mark = json.loads((next(iter(tasks[0].folders)) / FILE).read_text())["mark"]
+    there = SlurmJob("RUNNING", 0, "None", "node1", "attnlab-scan-linear", mark)
+    held = {"18": there, "17_1": there, "16_1": replace(there, comment="attnlab-00")}
+    for folder in tasks[1].folders:
+        found = queued_job(folder, "here", held)
+        assert found is not None and found.job == "17_1" and found.log.name == "17_1_0_log.out"
+    assert queued_job(next(iter(tasks[1].folders)), "here", {"18_0": there}) is None
+
+
+def test_options_of_sbatch_that_have_an_option_here_are_refused(tmp_path: Path) -> None:
+    for option, message in (
+        ("{job-name: x}", "additional_parameters.job-name: write hydra.launcher.job_name=..."),
+        ("{mem: 4G}", "additional_parameters.mem: write hydra.launcher.mem_gb=..."),
+        ("{array: 0-3}", "additional_parameters.array: attnlab sets it"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, f"+hydra.launcher.additional_parameters={option}"))
+    check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, "+hydra.launcher.additional_parameters={reservation: x}"))
+
+
+def test_questions_to_slurm_are_not_filtered_by_variables_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "squeue").write_text("#!/bin/sh\nenv\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SQUEUE_STATES", "R")
+    said = slurm_commands.answer("squeue")
+    assert "PATH=" in said and "SQUEUE_STATES" not in said
+
+
+def test_the_command_that_cancels_names_the_tasks_alone() -> None:
+    assert slurm_commands.cancel_command(["17_3", "9", "17_0", "17_1"]) == "scancel '17_[0-1,3]' 9"
 
 
 def test_packs_are_cut_into_groups_of_equal_size(tmp_path: Path) -> None:
@@ -92,14 +196,14 @@ def test_packs_are_cut_into_groups_of_equal_size(tmp_path: Path) -> None:
 def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path: Path) -> None:
     slurm += [in_queue("17_3", "PENDING", 2, "QOSMaxJobsPerUserLimit"), in_queue("18", "RUNNING")]
     held = held_jobs()
-    assert held["17_3"] == SlurmJob("PENDING", 2, "QOSMaxJobsPerUserLimit", "node1", "attnlab")
+    assert held["17_3"] == SlurmJob("PENDING", 2, "QOSMaxJobsPerUserLimit", "node1", "attnlab", "attnlab-4f")
     assert queued_job(tmp_path, "here", held) is None
-    record_queued(tmp_path, "17_3", "attnlab", "here", Path("log.out"), "{}")
-    assert queued_job(tmp_path, "here", held) == Queued("17_3", "attnlab", "here", "log.out", str(tmp_path), "{}")
+    record_queued(tmp_path, queued("17_3"))
+    assert queued_job(tmp_path, "here", held) == replace(queued("17_3"), folder=str(tmp_path))
     assert queued_job(tmp_path, "there", held) is None and queued_job(tmp_path, "here", {}) is None
     copied = Path(shutil.copytree(tmp_path, tmp_path / "copy"))
     assert queued_job(copied, "here", held) is None, "the job trains the run of the other folder"
-    record_queued(copied, "17_3", "another", "here", Path("log.out"), "{}")
+    record_queued(copied, queued("17_3", "another"))
     assert queued_job(copied, "here", held) is None, "the number has been given to another job"
     for damaged in ("", "[1]", '{"job": "17_3"}'):
         (tmp_path / FILE).write_text(damaged)
@@ -132,7 +236,7 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     assert run_job(config_of(tmp_path, *small, "seed=0"), quiet=True) == 0
     waiting = folder_of(tmp_path, *small, "seed=1")
     waiting.mkdir(parents=True)
-    record_queued(waiting, "9", "attnlab", "here", Path("log"), "{}")
+    record_queued(waiting, queued("9"))
     slurm.append(in_queue("9", "PENDING"))
     assert train_main(["-m", *words, "seed=0,1,2", "hydra/launcher=submitit_slurm"]) == 0
     said = capsys.readouterr().err
@@ -143,7 +247,6 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     )
     assert "for the new ones: scancel 9, then repeat the command)" in said
     assert "submitted: 1 run as attnlab, job 1" in said
-    assert json.loads((folder_of(tmp_path, *small, "seed=2") / FILE).read_text())["job"] == "1"
 
 
 def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
@@ -196,6 +299,30 @@ def test_news_of_jobs_are_told_once(
         "[1/1] seed=0: job 17 runs on node2",
         f"[1/1] seed=0: job 17 is CANCELLED; stopped: stopped by SIGUSR2; log: {tmp_path / 'log.out'}",
     ]
+
+
+def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.max_packed=1"))
+    tasks = [Jobs(given).task(group) for group in job_groups(given.jobs, given.launcher)]
+    now = [0.0]
+    monkeypatch.setattr(wait_for_jobs.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    monkeypatch.setattr(wait_for_jobs, "held_jobs", dict)
+    monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: "CANCELLED")
+    for task in tasks:
+        RunFolder(next(iter(task.folders))).create()
+        record_queued(next(iter(task.folders)), queued("17_0"))
+    wait_for_jobs.wait_for_jobs([wait_for_jobs.Awaited(task, "17_0", tmp_path / "none") for task in tasks])
+    assert capsys.readouterr().err.count("job 17_0 is CANCELLED") == 12
+    assert now[0] <= wait_for_jobs.LATE_FILES + 1
+    assert (next(iter(tasks[0].folders)) / FILE).exists(), "another command may have submitted the run again"
+
+
+def test_a_dependency_that_never_comes_is_told() -> None:
+    found = [wait_for_jobs._is_expected(reason) for reason in ("Dependency", "", "Nodes required for job are DOWN")]
+    assert all(found) and not wait_for_jobs._is_expected("DependencyNeverSatisfied")
 
 
 def test_a_job_goes_back_into_the_queue_after_notices_of_a_time_limit_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,6 +388,21 @@ def test_a_lock_that_another_machine_holds(tmp_path: Path) -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert not is_locked(folder.path) and not is_alive(status, folder.path)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_refused(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def flock(*given: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    assert run_job(config_of(tmp_path, *SMALL_SCAN, "model=linear"), quiet=True) == 1
+    said = capsys.readouterr().err
+    assert "has no locks (flock)" in said and "set paths.runs to another file system" in said
+    with pytest.raises(NoLocks, match="set ATTNLAB_DATA and ATTNLAB_CACHE"), exclusive(tmp_path / "data.lock", "data"):
+        pass
 
 
 @pytest.mark.parametrize(

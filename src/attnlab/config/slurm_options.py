@@ -14,6 +14,8 @@ from attnlab.config.type_check import conform
 ON_SLURM = ("submitit_slurm", "packed_slurm")
 EARLY_SECONDS = 60
 """by which Slurm may send the signal of a time limit early (man sbatch, --signal)"""
+_SET = ("array", "output", "error", "open_mode", "signal", "nodes", "ntasks", "ntasks_per_node", "chdir")
+"""options of sbatch that are not the user's"""
 LONGEST_MINUTES = 24 * 60
 """time limit of a Slurm job where neither the options nor the partition name a shorter one"""
 
@@ -50,6 +52,7 @@ class SlurmConf:
     nodelist: str | None = None
     dependency: str | None = None
     comment: str | None = None
+    """null = a mark by which a repeated command finds a job whose submission was interrupted"""
     mail_user: str | None = None
     mail_type: str | None = None
     """when Slurm writes to mail_user, such as END, or FAIL"""
@@ -85,12 +88,46 @@ def slurm_problems(launcher: Mapping[str, Any], section: str) -> list[str]:
         if key in launcher:
             problems += conform(launcher[key], kind, f"{section}.{key}")
     limit, delay = launcher.get("timeout_min"), launcher.get("signal_delay_s")
-    if not problems and limit is not None and delay is not None and delay + EARLY_SECONDS >= limit * 60:
-        problems.append(
-            f"{section}.signal_delay_s={delay}: jobs of {limit} min may be stopped when they start, as Slurm may send "
-            f"the signal {EARLY_SECONDS} seconds early; expected a longer timeout_min, or a shorter delay"
-        )
-    return problems + _doubled(launcher, section)
+    if not problems and limit is not None and delay is not None and (problem := delay_problem(limit, delay)):
+        problems.append(f"{section}.signal_delay_s={delay}: {problem}")
+    return problems + _doubled(launcher, section) + _further(launcher, section)
+
+
+def delay_problem(limit: int, delay: int) -> str:
+    """Why jobs of `limit` minutes cannot get their signal `delay` seconds before the end; empty if they can."""
+    if delay + EARLY_SECONDS < limit * 60:
+        return ""
+    return (
+        f"jobs of {limit} min may be stopped when they start, as Slurm may send the signal {EARLY_SECONDS} seconds "
+        "early; expected a longer timeout_min (and partition), or a shorter delay"
+    )
+
+
+def asked_gpus(launcher: Mapping[str, Any]) -> int | None:
+    """GPUs on each node that the options ask for; None if they leave that open."""
+    if launcher["gpus_per_node"] is not None:
+        return int(launcher["gpus_per_node"])
+    if launcher["gres"] is None:
+        return None
+    # such as gpu, gpu:2 and gpu:a100:2
+    kinds = [kind.split(":") for kind in str(launcher["gres"]).split(",")]
+    return sum(int(kind[-1]) if kind[-1].isdigit() else 1 for kind in kinds if kind[0].endswith("gpu"))
+
+
+def _further(launcher: Mapping[str, Any], section: str) -> list[str]:
+    """Problems of options of sbatch that have an option of the launcher, or that attnlab sets."""
+    names = {"time": "timeout_min", "mem": "mem_gb"}
+    problems = []
+    for key in launcher.get("additional_parameters", {}):
+        plain = str(key).replace("-", "_")
+        own = names.get(plain, plain)
+        if own in launcher:
+            problems.append(f"{section}.additional_parameters.{key}: write {section}.{own}=...")
+        elif plain in _SET:
+            problems.append(
+                f"{section}.additional_parameters.{key}: attnlab sets it; expected another option of sbatch"
+            )
+    return problems
 
 
 def _doubled(launcher: Mapping[str, Any], section: str) -> list[str]:

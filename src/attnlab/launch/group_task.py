@@ -26,6 +26,7 @@ class GroupTask:
     threads: of a run whose `trainer.threads` is null; None = as OMP_NUM_THREADS says.
     beside:  other processes write to the same terminal, so that every line needs the label.
     max_packed: number of runs trained at once, at most; None: as many as fit into memory.
+    needs_gpu: a GPU was asked for, so that `trainer.device=auto` must not become the CPU.
     """
 
     jobs: tuple[JobConfig, ...]
@@ -34,6 +35,7 @@ class GroupTask:
     threads: int | None = None
     beside: bool = False
     max_packed: int | None = None
+    needs_gpu: bool = False
 
     @property
     def folders(self) -> set[Path]:
@@ -56,7 +58,7 @@ class GroupTask:
     def _run_one(self, job: JobConfig) -> int:
         say(self.label, self.name)
         shown = {"label": self.label, "name": self.name} if self.beside else {"name": f"{self.label} {self.name}"}
-        return run_job(self._with_threads(job), quiet=True, **shown)
+        return run_job(self._placed(job), quiet=True, **shown)
 
     def _run_pack(self, finished: int) -> int:
         device, total = self.jobs[0].typed.trainer.device, len(self.jobs)
@@ -70,23 +72,25 @@ class GroupTask:
             note_former_name(job)
         try:
             label = self.label if self.beside else ""
-            return max(run_pack([self._with_threads(job) for job in self.jobs], self.max_packed, label))
+            return max(run_pack([self._placed(job) for job in self.jobs], self.max_packed, label))
         except Exception:
             traceback.print_exc()
             say(self.label, "failed: an unexpected error, above; repeat the command to go on")
             return FAILED
 
-    def _with_threads(self, job: JobConfig) -> JobConfig:
-        if job.typed.trainer.threads is not None:
-            return job
-        return replace(job, typed=replace(job.typed, trainer=replace(job.typed.trainer, threads=self.threads)))
+    def _placed(self, job: JobConfig) -> JobConfig:
+        """The job with the threads and the device of this process, where its configuration leaves them open."""
+        trainer = job.typed.trainer
+        trainer = replace(trainer, threads=self.threads) if trainer.threads is None else trainer
+        trainer = replace(trainer, device="cuda") if self.needs_gpu and trainer.device == "auto" else trainer
+        return replace(job, typed=replace(job.typed, trainer=trainer))
 
 
 def say(label: str, text: str) -> None:
     """Print a line about jobs; of several processes of torchrun or srun, rank 0 does."""
     place = started_layout(os.environ)
     if place is None or not place.rank:
-        print(f"{label} {text}", file=sys.stderr, flush=True)
+        print(f"{label} {text}".lstrip(), file=sys.stderr, flush=True)
 
 
 def packing_note(tasks: Sequence[GroupTask]) -> str:

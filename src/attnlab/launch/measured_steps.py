@@ -3,7 +3,7 @@
 import contextlib
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ _SIZES = ("batch_size", "batch_tokens", "bucket_window", "accumulate", "max_toke
 class MeasuredStep:
     """A measured training step.
 
-    seconds:  of a step of one run; of runs that were trained together, each run's share of the time.
+    seconds:  of a step of one run, without validations; of runs that were trained together, each run's share.
     hardware: name of the GPU, or of the CPU with the number of threads.
     model:    name of the model that was measured.
     alike:    whether it is the whole model of the job, not another one of the same sizes.
     runs:     number of measured runs, whose median this is.
     together: number of runs that were trained together; 1 = each by itself.
+    devices:  number of GPUs, or of processes of a CPU, on which the run was trained.
     """
 
     seconds: float
@@ -40,6 +41,7 @@ class MeasuredStep:
     alike: bool
     runs: int
     together: int
+    devices: int
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,15 @@ class _Row:
     is_gpu: bool
     seconds: float
     together: int
+    devices: int
 
 
 def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
     """The median step of earlier runs with the model and sizes of a job, else of another model with its sizes.
 
     Of finished runs on one kind of hardware, a GPU if one has been measured; of runs that were trained together, if
-    the job is to be (`packed`) and such runs have been measured, and the reverse. None if nothing was measured.
+    the job is to be (`packed`) and such runs have been measured, and the reverse; likewise of runs on as many devices.
+    None if nothing was measured.
     """
     top = Path(job.raw["paths"]["runs"]) / job.label
     sizes, model, name = _sizes(job.raw), unique_text(job.raw["model"]), job.typed.model.name
@@ -69,13 +73,21 @@ def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
     found = alike or rows
     found = [row for row in found if row.is_gpu] or found
     found = [row for row in found if (row.together > 1) == packed] or found
+    found = [row for row in found if row.devices == _devices(job)] or found
     if not found:
         return None
     first = found[0]
-    kind = (first.name, first.hardware, first.together)
-    times = [row.seconds for row in found if (row.name, row.hardware, row.together) == kind]
+    times = [row.seconds for row in found if replace(row, seconds=first.seconds) == first]
     median = statistics.median(times)
-    return MeasuredStep(median, first.hardware, first.is_gpu, first.name, bool(alike), len(times), first.together)
+    return MeasuredStep(
+        median, first.hardware, first.is_gpu, first.name, bool(alike), len(times), first.together, first.devices
+    )
+
+
+def _devices(job: JobConfig) -> int | None:
+    """Number of devices of a run on all its machines; None: it is known when the run starts."""
+    devices, nodes = job.typed.trainer.devices, job.typed.trainer.nodes
+    return None if devices == "auto" or nodes == "auto" else devices * nodes
 
 
 @cache
@@ -93,13 +105,16 @@ def _row(run: RunFolder) -> list[_Row]:
     # A stopped run does not say how many were trained together.
     status, result = run.status(), run.result() or {}
     steps, seconds, hardware = status.get("step", 0), status.get("seconds"), status["hardware"]
-    if steps < FEWEST_STEPS or not seconds or not result:
+    # not known of runs of earlier versions
+    validations = status.get("validation_seconds")
+    if steps < FEWEST_STEPS or not seconds or validations is None or not result:
         return []
     config, gpu = read_config(run.config_file), hardware["gpu"]
     name = gpu or f"{hardware['cpu']}, threads: {hardware['threads']}"
     model = config["model"]
-    together = result.get("packed", {}).get("members", 1)
-    return [_Row(_sizes(config), unique_text(model), model["name"], name, bool(gpu), seconds / steps, together)]
+    together, devices = result.get("packed", {}).get("members", 1), hardware.get("processes", 1)
+    each = (seconds - validations) / steps
+    return [_Row(_sizes(config), unique_text(model), model["name"], name, bool(gpu), each, together, devices)]
 
 
 def _sizes(config: Mapping[str, Any]) -> str:

@@ -27,6 +27,8 @@ MODULE = "attnlab.launch.rank_process"
 GRACE_SECONDS = 5.0
 """between the end of a process and the end of this one, which may wait for it; and between an error here and the end of
 the process that caused it"""
+HANG_SECONDS = 60.0
+"""after the end of a process, until this one has noticed it or hangs"""
 _POLL_SECONDS = 0.1
 
 
@@ -34,7 +36,7 @@ class RankProcesses(RankWatch):
     """Ranks 1, 2, ... of a run, which this process, rank 0, has started.
 
     If one of them ends with an error, this process notices a lost connection and asks for its `fault`. If it does not
-    notice, because it hangs, a thread records the run as failed and ends this process.
+    notice, because it hangs, a thread records the end of the run and ends this process.
 
     Args:
         job: the run.
@@ -77,21 +79,24 @@ class RankProcesses(RankWatch):
             if all(code == 0 for code in codes.values()):
                 return
         self._fault.set()
-        if not self._noticed.wait(GRACE_SECONDS):
+        if not self._noticed.wait(HANG_SECONDS):
             self._end_all(self._found)
 
     def _end_all(self, fault: BaseException) -> None:
-        """Record the run as failed and end this process: its main thread waits for a process that is gone."""
+        """Record how the run ended, and end this process: its main thread waits for a process that is gone."""
         for process in self.processes.values():
             process.kill()
-        folder = RunFolder(self.job.folder)
+        folder, signum = RunFolder(self.job.folder), fault.signum if isinstance(fault, Stopped) else 0
         try:
             # There is none if a process has ended before the run began.
             if folder.status_file.exists():
-                folder.set_status("failed", f"{type(fault).__name__}: {fault}")
-            print(f"\nfailed: {short_path(folder.path)}\n  {fault}", file=sys.stderr, flush=True)
+                folder.set_status(
+                    *(("stopped", str(fault)) if signum else ("failed", f"{type(fault).__name__}: {fault}"))
+                )
+            said = "stopped" if signum else "failed"
+            print(f"\n{said}: {short_path(folder.path)}\n  {fault}", file=sys.stderr, flush=True)
         finally:
-            os._exit(FAILED)
+            os._exit(128 + signum if signum else FAILED)
 
 
 def _started(job: JobConfig, layout: RankLayout, rank: int) -> "subprocess.Popen[bytes]":

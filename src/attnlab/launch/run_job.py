@@ -14,9 +14,17 @@ from attnlab.config.user_error import UserError
 from attnlab.config.wandb_agent import given_id, offline_note
 from attnlab.launch.rank_processes import other_ranks
 from attnlab.launch.visible_gpus import gpus_here
-from attnlab.learn.rank_layout import EndedElsewhere, RankError, RankLayout, layout_of, started_layout
+from attnlab.learn.rank_layout import (
+    EndedElsewhere,
+    RankError,
+    RankLayout,
+    end_if_left_open,
+    layout_of,
+    started_layout,
+)
 from attnlab.learn.stop_signals import Stopped, StopRequest
-from attnlab.run.finished_run import is_finished, recorded_result
+from attnlab.run.finished_run import recorded_result
+from attnlab.run.run_folder import RunError
 
 
 def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:
@@ -53,6 +61,7 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
                 result, shown = _train(job, stop, layout, label)
     except (Exception, Stopped) as error:
         code = exit_code(error, f"{label} {name}".strip() or short_path(job.folder))
+        end_if_left_open(code)
         stop.pass_on()
         return code
     if not quiet and result is not None:
@@ -84,11 +93,11 @@ def _follow(job: JobConfig, place: RankLayout) -> int:
     Returns:
         the exit code, as of rank 0.
     """
-    if is_finished(job):
-        return 0
     try:
+        if recorded_result(job) is not None:
+            return 0
         layout = layout_of(job.typed.trainer, os.environ, gpus_here)
-    except RankError:
+    except (RunError, RankError):
         # said by rank 0
         return FAILED
     stop, code, nothing = StopRequest(), 0, io.StringIO()
@@ -101,6 +110,7 @@ def _follow(job: JobConfig, place: RankLayout) -> int:
         code = 128 + error.signum
     except Exception as error:
         code = exit_code(error, f"rank {place.rank} of {short_path(job.folder)}")
+    end_if_left_open(code)
     if code > 128:
         stop.pass_on()
     return code

@@ -47,7 +47,7 @@ class Jobs:
     def _run_on_this_machine(self, groups: Sequence[JobGroup]) -> None:
         tasks = [self.task(group) for group in groups]
         if note := packing_note(tasks):
-            print(note, file=sys.stderr)
+            say("", note)
         if plan := process_plan(self.command.launcher, tasks):
             self._run_in_processes(plan, groups)
             return

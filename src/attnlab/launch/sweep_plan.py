@@ -43,20 +43,23 @@ class PlannedGroup:
 
     @property
     def hours(self) -> float | None:
-        """Hours of training that are left, as the step was measured; evaluations are not counted."""
-        return None if self.steps is None or self.step is None else self.steps * self.step.seconds / 3600
+        """Hours of training that are left, of all devices together, as the step was measured; without evaluations."""
+        if self.steps is None or self.step is None:
+            return None
+        return self.steps * self.step.seconds * self.step.devices / 3600
 
 
 def print_plan(command: Command) -> int:
     """Print the plan of a command; returns the exit code."""
-    jobs, launcher = Jobs(command), command.launcher
+    # One run is trained by this process, whatever the launcher.
+    jobs, launcher = Jobs(command), command.launcher if command.multirun else {"name": "basic"}
     groups = [jobs.task(group) for group in job_groups(command.jobs, launcher)]
     planned = [_planned(task) for task in groups]
     left = [plan for plan in planned if plan.left]
     runs = len({job.folder for job in command.jobs})
     done = runs - len({job.folder for plan in left for job in plan.left})
-    how = f"{counted(len(left), 'group')} to train, hydra/launcher={launcher['name']}"
-    print(f"{counted(runs, 'run')}, {done:,} finished; {how}")
+    how = f", hydra/launcher={launcher['name']}" if command.multirun else ""
+    print(f"{counted(runs, 'run')}, {done:,} finished; {counted(len(left), 'group')} to train{how}")
     if left:
         table_console().print(_table(left))
         print("\n".join([*_hours(left), *_on_slurm(launcher, [plan.task for plan in left])]))
@@ -105,6 +108,7 @@ def _table(plans: Sequence[PlannedGroup]) -> Table:
 def _measured_on(step: MeasuredStep) -> str:
     how = [] if step.alike else [f"model={step.model}, of the same sizes"]
     how += [f"{step.together} runs together"] if step.together > 1 else []
+    how += [f"a run on {step.devices} devices"] if step.devices > 1 else []
     return f"{step.hardware} ({'; '.join(how)})" if how else step.hardware
 
 
@@ -115,7 +119,7 @@ def _hours(plans: Sequence[PlannedGroup]) -> list[str]:
         if plan.hours is not None and plan.step is not None:
             by_hardware[plan.step.hardware, plan.step.is_gpu] += plan.hours
     lines = [
-        f"{'GPU-hours' if is_gpu else 'hours'}: {hours:,.2f} on {hardware}, by measured steps (evaluations not counted)"
+        f"{'GPU-hours' if is_gpu else 'hours'}: {hours:,.2f} on {hardware}, by measured steps (no validations or tests)"
         for (hardware, is_gpu), hours in by_hardware.items()
     ]
     unknown = [plan for plan in plans if plan.step is None]
@@ -150,4 +154,5 @@ def _on_slurm(launcher: Mapping[str, Any], tasks: Sequence[GroupTask]) -> list[s
     shown = [", ".join(f"{key}={value}" for key, value in one.items() if key != "job_name") for one in wanted]
     names = listed(dict.fromkeys(one["job_name"] for one in wanted), most=3)
     asked = [f"each task asks for {one}; Slurm checks that when it is submitted" for one in dict.fromkeys(shown)]
+    waiting += [note] if (note := submission.gpu_note()) else []
     return [*waiting, f"on Slurm: {size}, {names}", *asked]

@@ -46,6 +46,7 @@ def train_main(argv: Sequence[str]) -> int:
 
         hydra_main(lambda config: None, argv)()
         return 0
+    _print_notes(checked, argv)
     if PLAN in argv:
         return _plan(checked)
     place = started_layout(os.environ)
@@ -107,12 +108,24 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         from attnlab.launch.search_jobs import run_search
 
         return run_search(command.search, command.choices, argv)
-    name = command.launcher["name"]
+    return Jobs(command).run()
+
+
+def _print_notes(command: Command, argv: Sequence[str]) -> None:
+    """Print what of the command, and of the job of Slurm that it runs in, has no effect."""
+    place, name, tasks = started_layout(os.environ), command.launcher["name"], os.environ.get("SLURM_NTASKS", "1")
+    if command.search is not None or (place is not None and place.rank):
+        return
+    if place is None and tasks not in ("1", ""):
+        print(
+            f"note: this job of Slurm has {tasks} tasks, and without srun this command is one of them; "
+            f"srun python train.py ... trainer.devices={tasks} uses all for one run",
+            file=sys.stderr,
+        )
     for word in filter(_is_for_hydra, argv):
         print(f"note: {word} has no effect: the jobs run without Hydra", file=sys.stderr)
     if not command.multirun and name not in ("auto", "basic"):
         print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
-    return Jobs(command).run()
 
 
 def _is_for_hydra(word: str) -> bool:

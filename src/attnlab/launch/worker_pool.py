@@ -72,6 +72,10 @@ class WorkerPool:
             if task is None:
                 return
             line = self.idle.pop() if self.idle else self._start()
+            if self.came:
+                # before this process was among the workers, which the signal is forwarded to
+                self.idle.append(line)
+                return
             self.waiting.remove(task)
             self.busy[line] = task
             # A process that a signal reached meanwhile answers without beginning; one that is gone is noticed later.

@@ -18,6 +18,8 @@ DEFAULT_THREADS = torch.get_num_threads()
 
 CUBLAS_WORKSPACES = (":4096:8", ":16:8")
 """values of CUBLAS_WORKSPACE_CONFIG with which cuBLAS is deterministic"""
+_GIVEN_GPUS = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE")
+"""variables of a job of Slurm that has GPUs"""
 
 
 class DeviceError(UserError):
@@ -65,6 +67,11 @@ def choose_device(
     available = torch.cuda.is_available()
     if wanted == "cuda" and not available:
         job = os.environ.get("SLURM_JOB_ID")
+        if job and any(os.environ.get(name) for name in _GIVEN_GPUS):
+            raise DeviceError(
+                f"job {job} of Slurm has a GPU on {socket.gethostname()}, but torch sees no usable one (no driver, or "
+                "a torch without CUDA); trainer.device=cpu trains without"
+            )
         ask = f"; job {job} of Slurm has a GPU if it asks for one (--gpus-per-node=1, or --gres)" if job else ""
         raise DeviceError(
             f"trainer.device=cuda, but torch sees no usable GPU here; use trainer.device=cpu or auto{ask}"

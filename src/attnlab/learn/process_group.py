@@ -5,6 +5,7 @@ waits for a GPU. A run in one process (`ALONE`) communicates nothing and opens n
 """
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,13 +19,16 @@ from torch import Tensor
 
 from attnlab.config.command_frame import FAILED
 from attnlab.config.user_error import UserError
-from attnlab.learn.rank_layout import ONE_PROCESS, EndedElsewhere, RankError, RankLayout, RankWatch
+from attnlab.learn.rank_layout import ONE_PROCESS, EndedElsewhere, RankError, RankLayout, RankWatch, left_open
 from attnlab.learn.stop_signals import Stopped, StopRequest
 
 ARRIVAL_SECONDS = 600.0
 """until all processes of a run have begun; their imports may take minutes on a shared file system"""
 LONGEST = timedelta(days=1)
 """time that a process waits for another, which may prepare data meanwhile; the end of a process is noticed sooner"""
+
+CLOSE_SECONDS = 10.0
+"""that the end of the connections may take after an error"""
 
 T = TypeVar("T")
 _stores: dict[tuple[str, int], dist.Store] = {}
@@ -106,6 +110,10 @@ class Ranks:
         try:
             found = action()
         except (Exception, Stopped) as error:
+            if self.is_first and not self.layout.starter:
+                # This process ends the others, which may be busy for long.
+                self.watch.leave()
+                raise
             own = error
         stop.deferred = True
         outcomes = self.gather(_outcome(own, stop.pending()))
@@ -187,10 +195,33 @@ def opened_ranks(
     _await_all(own, layout)
     backend = "cpu:gloo,cuda:nccl" if uses_gpu and torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=own, rank=layout.rank, world_size=layout.world, timeout=LONGEST)
+    alone, ranks = True, Ranks(layout, watch)
     try:
-        yield Ranks(layout, watch)
+        yield ranks
+        alone = False
+    except RuntimeError as error:
+        if (cause := ranks.cause(error)) is error:
+            raise
+        raise cause from error
     finally:
+        _close_group(may_wait=alone and backend != "gloo")
+
+
+def _close_group(may_wait: bool) -> None:
+    """Close the group of this process.
+
+    Args:
+        may_wait: an error ended the run on this process, and NCCL would wait for the others without end: they may not
+            know of the error yet. Then the group is left open after a while (`rank_layout.left_open`).
+    """
+    if not may_wait:
         dist.destroy_process_group()
+        return
+    closing = threading.Thread(target=dist.destroy_process_group, daemon=True)
+    closing.start()
+    closing.join(CLOSE_SECONDS)
+    if closing.is_alive():
+        left_open.set()
 
 
 def _store(layout: RankLayout, listening: int | None) -> dist.Store:

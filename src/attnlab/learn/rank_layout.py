@@ -4,6 +4,9 @@ Each process trains on one device and has a number, its rank. `torchrun` and `sr
 environment variables. Without such a program this process is rank 0 and starts the others (`launch.rank_processes`).
 """
 
+import os
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -68,6 +71,20 @@ class RankLayout:
 
 
 ONE_PROCESS = RankLayout()
+left_open = threading.Event()
+"""set if the connections to the other processes could not be closed, since these do not answer"""
+
+
+def end_if_left_open(code: int) -> None:
+    """End this process at once after a run whose connections are open: its usual end would wait for the others.
+
+    Args:
+        code: exit code.
+    """
+    if left_open.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 class RankWatch:
@@ -152,8 +169,8 @@ def layout_of(options: TrainerOptions, environment: Mapping[str, str], gpus: Cal
     devices = max(found, 1) if options.devices == "auto" else options.devices
     if devices > 1 and devices > found and (found or options.device == "cuda"):
         here = f"{found} GPU{'s' if found > 1 else ''}" if found else "no GPU"
-        fitting = f"trainer.devices={found} or auto, " if found else ""
-        raise RankError(f"trainer.devices={devices}: torch sees {here} here; write {fitting}or trainer.device=cpu")
+        fitting = f"trainer.devices={found} or auto, or " if found else ""
+        raise RankError(f"trainer.devices={devices}: torch sees {here} here; write {fitting}trainer.device=cpu")
     return replace(ONE_PROCESS, world=devices, address=("127.0.0.1", 0))
 
 
@@ -163,6 +180,11 @@ def _require_fit(options: TrainerOptions, started: RankLayout) -> None:
         raise RankError(
             f"{started.starter} started {started.world} processes on {started.nodes} machines; expected equally many "
             "on each, one for each device"
+        )
+    if started.local >= started.per_node:
+        raise RankError(
+            f"{started.starter} started more than {started.per_node} of {started.world} processes on one of "
+            f"{started.nodes} machines; expected equally many on each, one for each device"
         )
     if options.nodes not in (started.nodes, "auto"):
         raise RankError(

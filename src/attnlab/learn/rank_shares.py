@@ -11,7 +11,8 @@ def shares_of_ranks(ranks: Ranks, batch: Batch, loss: Tensor, penalty: Tensor) -
     """Loss and penalty of the rows of this process, weighted so that the mean of the gradients of all processes is the
     gradient of the whole batch; and loss and penalty of the whole batch, without gradients.
 
-    A loss is a mean over the counts of its rows, a penalty over the rows. DDP averages the gradients of the processes.
+    A loss is a mean over the counts of its rows, a penalty over the rows (the orthogonality loss leaves out rows of
+    fewer than two tokens, which all tasks but blocks of text lack). DDP averages the gradients of the processes.
     """
     counts = batch.counts.sum().double()
     own = torch.stack((counts, torch.full_like(counts, len(batch)))) * batch.counted

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
-from attnlab.config.user_error import UserError
+from attnlab.data.files.file_lock import NoLocks, Timeout, held_lock
 
 LOCK = ".lock"
 """file of the lock; the lock ends with the process that holds it, and the file stays"""
@@ -16,28 +16,20 @@ class Locked(Exception):
     """Another process holds the lock."""
 
 
-class NoLocks(UserError):
-    """The file system has no locks."""
-
-
 def acquired_lock(folder: Path, seconds: float = SECONDS) -> FileLock:
-    """The lock of a run folder, held by this process until it is released.
+    """The lock of a folder, held by this process until it is released.
+
+    Args:
+        seconds: until a lock of another process counts; negative: wait for that process.
 
     Raises:
         Locked: another process holds it.
         NoLocks: nobody can hold it.
     """
-    lock = FileLock(folder / LOCK, timeout=seconds)
     try:
-        lock.acquire()
+        return held_lock(folder / LOCK, seconds, "set paths.runs to another file system")
     except Timeout:
         raise Locked from None
-    except NotImplementedError:
-        raise NoLocks(
-            f"the file system of {folder} has no locks (flock), which keep two processes from training one run; set "
-            "paths.runs to another file system"
-        ) from None
-    return lock
 
 
 def is_locked(folder: Path) -> bool:

@@ -71,6 +71,7 @@ class Status(Record):
     commits: list[dict] = field(default_factory=list)
     declared: list[dict] = field(default_factory=list)
     seconds: Real | None = None
+    validation_seconds: Real | None = None
     hardware: dict = field(default_factory=dict)
     data: dict = field(default_factory=dict)
     logging: StoredLogging | None = None

@@ -152,7 +152,8 @@ def train(
 def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None:
     """After a checkpoint is written: record its step and time, and remove best weights that it does not name."""
     seconds = sum(callback.seconds for callback in own if isinstance(callback, Clock))
-    run.folder.set_status("running", step=step, seconds=round(seconds, 3))
+    validations = sum(callback.seconds for callback in own if isinstance(callback, Validation))
+    run.folder.set_status("running", step=step, seconds=round(seconds, 3), validation_seconds=round(validations, 3))
     for callback in own:
         if isinstance(callback, Validation):
             callback.drop_former()

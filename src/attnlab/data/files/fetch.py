@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from attnlab.config.user_error import UserError
+from attnlab.data.files.file_lock import Timeout, held_lock
 from attnlab.data.files.progress import say, track
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -75,12 +74,12 @@ def disk_errors(doing: str, folder: Path) -> Iterator[None]:
 @contextmanager
 def exclusive(lock: Path, what: str) -> Iterator[None]:
     """Holds a lock file, with a message while another process holds it; a lock ends with its process."""
-    holder = FileLock(lock)
+    advice = "set ATTNLAB_DATA and ATTNLAB_CACHE (paths.data, paths.cache) to another file system"
     try:
-        holder.acquire(timeout=0.5)
+        holder = held_lock(lock, 0.5, advice)
     except Timeout:
         say(f"waiting for another process that prepares {what} ({lock})")
-        holder.acquire()
+        holder = held_lock(lock, -1.0, advice)
     try:
         yield
     finally:

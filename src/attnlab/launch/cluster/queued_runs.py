@@ -1,14 +1,15 @@
 """Runs that wait or run in a cluster's queue: `queued.json` in the run folder names the job that will train the run.
 
 It outlives the process that submitted the job, so that a repeated command waits for the job instead of starting the
-run twice. A job that Slurm no longer holds, or that has another name there, does not count, nor does the file in a copy
-of the folder.
+run twice. It is written before the job is submitted, with a mark that the job carries as its comment (unless the option
+`comment` was given), and again with the job's number: a command that is killed in between has not lost the job. A job
+that Slurm no longer holds, or that has another name there, does not count, nor does the file in a copy of the folder.
 """
 
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from attnlab.launch.cluster.slurm_commands import SlurmJob
@@ -21,34 +22,42 @@ FILE = "queued.json"
 class Queued:
     """A job in a queue.
 
-    job:     its id, `17_3` in an array.
+    job:     its id, `17_3` in an array; empty before Slurm has taken it.
     name:    of the job.
+    mark:    comment of the job, by which it is found without its id; empty: it has another comment.
+    task:    number in the array.
     cluster: name of the cluster.
-    log:     file with the output of the job.
+    logs:    folder of the file with the output of the job.
     folder:  the run folder.
     options: of the launcher, with which the job was submitted.
     """
 
     job: str
     name: str
+    mark: str
+    task: int
     cluster: str
-    log: str
+    logs: str
     folder: str
     options: str
 
+    @property
+    def log(self) -> Path:
+        """File with the output of the job."""
+        return Path(self.logs) / f"{self.job}_0_log.out"
 
-def record_queued(folder: Path, job: str, name: str, cluster: str, log: Path, options: str) -> None:
+
+def record_queued(folder: Path, queued: Queued) -> None:
     """Write which job will train the run of a folder.
 
     Raises:
         RunError: the file cannot be written.
     """
-    queued = Queued(job, name, cluster, str(log), str(folder.resolve()), options)
-    write_text(folder / FILE, json.dumps(asdict(queued)) + "\n")
+    write_text(folder / FILE, json.dumps(asdict(replace(queued, folder=str(folder.resolve())))) + "\n")
 
 
-def no_longer_queued(folder: Path) -> None:
-    """Remove the record of a job that has ended."""
+def forget_queued(folder: Path) -> None:
+    """Remove the record of a finished run, which is never submitted again."""
     with contextlib.suppress(OSError):
         (folder / FILE).unlink(missing_ok=True)
 
@@ -57,6 +66,13 @@ def queued_job(folder: Path, cluster: str, held: Mapping[str, SlurmJob]) -> Queu
     """The job of a run that the cluster still holds; None if there is none, or if the file is damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         found = Queued(**json.loads((folder / FILE).read_text()))
+        found = found if found.job else replace(found, job=_marked(found, held))
         if (found.cluster, found.folder) == (cluster, str(folder.resolve())) and held[found.job].name == found.name:
             return found
     return None
+
+
+def _marked(queued: Queued, held: Mapping[str, SlurmJob]) -> str:
+    """The job with the mark and the task number of a record; empty if there is none."""
+    marked = (job for job, there in held.items() if queued.mark and there.comment == queued.mark)
+    return next((job for job in marked if int(job.partition("_")[2] or 0) == queued.task), "")

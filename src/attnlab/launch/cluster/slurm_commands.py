@@ -1,18 +1,22 @@
 """Questions to Slurm by its own commands: partitions, the largest array, and the state of jobs."""
 
-import getpass
+import os
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
+from attnlab.config.pack_grouping import ranges
 from attnlab.config.user_error import UserError
 
 SECONDS = 60
 """until a command of Slurm counts as failed"""
-_WIDTHS = {"JobArrayID": 40, "State": 24, "RestartCnt": 12, "Reason": 90, "NodeList": 60, "Name": 200}
+_WIDTHS = {"JobArrayID": 40, "State": 24, "RestartCnt": 12, "Reason": 90, "NodeList": 60, "Name": 200, "Comment": 60}
+_DEFAULTS = ("SQUEUE_", "SINFO_")
+"""variables of the environment that leave jobs or partitions out of the answers of squeue and sinfo begin so"""
 
 
 class SlurmError(UserError):
@@ -41,7 +45,7 @@ class SlurmJob:
     restarts: how often it went back into the queue.
     reason:   why it waits.
     nodes:    on which it runs.
-    name:     as it was submitted.
+    name, comment: as it was submitted.
     """
 
     state: str
@@ -49,6 +53,7 @@ class SlurmJob:
     reason: str
     nodes: str
     name: str = ""
+    comment: str = ""
 
 
 def answer(*command: str) -> str:
@@ -57,8 +62,9 @@ def answer(*command: str) -> str:
     Raises:
         SlurmError: it is not installed or does not succeed.
     """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_DEFAULTS)}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment)
     except FileNotFoundError:
         raise SlurmError(
             f"there is no Slurm on this machine ({command[0]} was not found); start the command on a login node of the "
@@ -79,10 +85,10 @@ def complaint(text: str) -> str:
 
 
 def partitions() -> list[Partition]:
-    """The partitions that this user sees."""
+    """The partitions of the cluster, hidden ones too."""
     found: dict[str, Partition] = {}
     # a line for every kind of node
-    for line in answer("sinfo", "--noheader", "--format=%P|%l|%G").splitlines():
+    for line in answer("sinfo", "--all", "--noheader", "--format=%P|%l|%G").splitlines():
         name, limit, resources = line.split("|")
         plain, gpus = name.rstrip("*"), "gpu" in resources
         gpus |= plain in found and found[plain].gpus
@@ -127,7 +133,7 @@ def configuration() -> Mapping[str, str]:
 def held_jobs() -> Mapping[str, SlurmJob]:
     """Jobs of this user that wait or run, by their id; tasks of arrays as `17_3`."""
     wanted = ",".join(f"{name}:{width}" for name, width in _WIDTHS.items())
-    command = ("squeue", "--noheader", "--array", f"--user={getpass.getuser()}", f"--Format={wanted}")
+    command = ("squeue", "--all", "--noheader", "--array", f"--user={os.getuid()}", f"--Format={wanted}")
     return dict(map(_job_of, answer(*command).splitlines()))
 
 
@@ -136,17 +142,21 @@ def _job_of(line: str) -> tuple[str, SlurmJob]:
     for width in _WIDTHS.values():
         fields.append(line[:width].strip())
         line = line[width:]
-    number, state, restarts, reason, nodes, name = fields
-    return number, SlurmJob(state, int(restarts) if restarts.isdigit() else 0, reason, nodes, name)
+    number, state, restarts, *rest = fields
+    return number, SlurmJob(state, int(restarts) if restarts.isdigit() else 0, *rest)
 
 
-def cancel_command(jobs: Sequence[str], single: bool = False) -> str:
-    """The command that ends jobs.
-
-    Args:
-        single: these tasks of arrays alone, not the whole arrays.
-    """
-    return f"scancel {' '.join(dict.fromkeys(job if single else job.partition('_')[0] for job in jobs))}"
+def cancel_command(jobs: Sequence[str]) -> str:
+    """The command that ends these jobs, and no other tasks of their arrays: `scancel 12 '17_[0-3,5]'`."""
+    arrays: dict[str, list[int]] = defaultdict(list)
+    for job in jobs:
+        number, _, task = job.partition("_")
+        arrays[number] += [int(task)] if task else []
+    words = [
+        f"'{number}_[{ranges(sorted(tasks)).replace(' ', '')}]'" if tasks else number
+        for number, tasks in arrays.items()
+    ]
+    return f"scancel {' '.join(words)}"
 
 
 def final_state(job: str) -> str:

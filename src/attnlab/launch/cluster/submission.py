@@ -1,24 +1,29 @@
 """Submission of groups of jobs to Slurm by submitit, in arrays."""
 
 import json
+import signal
 import sys
 import time
+import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, suppress
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.message_text import listed
 from attnlab.config.schema import Config
-from attnlab.config.slurm_options import LONGEST_MINUTES
+from attnlab.config.slurm_options import LONGEST_MINUTES, asked_gpus, delay_problem
+from attnlab.launch.cluster.queued_runs import Queued, record_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, chosen_partitions, complaint, configuration
 from attnlab.launch.cluster.worker_task import WorkerTask
 from attnlab.launch.group_task import GroupTask
+from attnlab.run.run_folder import RunError, require_writable
 
-_OF_SLURM = {"timeout_min": "time", "mem_gb": "mem"}
-"""options by the names that submitit's executor has for them"""
+_RENAMED = ("timeout_min", "mem_gb")
+"""options that submitit's executor knows by other names"""
 _NOT_OF_SLURM = ("name", "submitit_folder", "max_num_timeout", "max_packed", "additional_parameters")
 _NO_RESOURCES = ("job_name", "signal_delay_s", "array_parallelism", "comment", "mail_user", "mail_type", "setup")
 
@@ -58,7 +63,12 @@ class SlurmSubmission:
         folder: of `sweep_folder`.
 
     Raises:
-        SlurmError: there is no Slurm, or no such partition.
+        SlurmError: there is no Slurm, or no such partition, or it allows no job long enough to save a run.
+
+    Attributes:
+        most: tasks that an array may have.
+        limit: minutes of a job.
+        options: of the launcher, as text.
     """
 
     def __init__(self, launcher: Mapping[str, Any], folder: Path) -> None:
@@ -67,7 +77,8 @@ class SlurmSubmission:
         self.partitions = chosen_partitions(launcher["partition"])
         found = configuration()
         # the name, since other clusters count their jobs too
-        self.most, self.cluster = int(found.get("MaxArraySize", 1001)), found.get("ClusterName", "")
+        self.most, self.cluster = max(1, int(found.get("MaxArraySize", 1001))), found.get("ClusterName", "")
+        self.limit = self._limit()
 
     def arrays(self, tasks: Sequence[GroupTask]) -> list[list[GroupTask]]:
         """The tasks of each array: equal in name and resources."""
@@ -77,48 +88,91 @@ class SlurmSubmission:
         return [found[i : i + self.most] for found in alike.values() for i in range(0, len(found), self.most)]
 
     def submit(self, tasks: Sequence[GroupTask]) -> list[Submitted]:
-        """Submit the tasks of an array.
+        """Submit the tasks of an array, and record in every run folder which job will train the run.
 
         Raises:
             SlurmError: Slurm refuses them.
+            RunError: a file cannot be written; then nothing is submitted.
         """
         import submitit
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-        given = self.parameters(tasks[0])
+        mark = "" if self.launcher["comment"] else f"attnlab-{uuid.uuid4().hex}"
+        given = {"comment": mark} | self.parameters(tasks[0])
+        require_writable(self.folder, "set another hydra.launcher.submitit_folder")
+        record = Queued("", given["job_name"], mark, 0, self.cluster, str(self.folder.resolve()), "", self.options)
+        for number, task in enumerate(tasks):
+            for folder in task.folders:
+                record_queued(folder, replace(record, task=number))
         executor = submitit.SlurmExecutor(self.folder, max_num_timeout=self.launcher["max_num_timeout"])
         # Other tasks of a run must not wait for one that has failed.
         plain: dict[str, Any] = {"stderr_to_stdout": True, "srun_args": ["--kill-on-bad-exit=1"]}
         if "cpus_per_task" in given:
             # since Slurm 22.05, srun does not take this number from sbatch
             plain["srun_args"] += [f"--cpus-per-task={given['cpus_per_task']}"]
+        on_gpu = bool(given.get("gpus_per_node") or asked_gpus(self.launcher))
         more = {"requeue": True} | self.launcher["additional_parameters"]
         try:
             executor.update_parameters(**given, **plain, additional_parameters=more)
             # submitit prints what sbatch says, and raises an error that says it again
-            with redirect_stderr(StringIO()), executor.batch():
-                jobs = [executor.submit(WorkerTask(task, sys.argv)) for task in tasks]
+            with _sbatch_without_interrupts(), redirect_stderr(StringIO()), executor.batch():
+                jobs = [executor.submit(WorkerTask(replace(task, needs_gpu=on_gpu), sys.argv)) for task in tasks]
         except (FailedJobError, FailedSubmissionError) as error:
             asked = ", ".join(f"{key}={value}" for key, value in given.items() if key not in _NO_RESOURCES)
             raise SlurmError(f"Slurm refused the jobs ({complaint(str(error))}), which ask for {asked}") from None
-        name = given["job_name"]
-        return [Submitted(task, job.job_id, job.paths.stdout, name) for task, job in zip(tasks, jobs, strict=True)]
+        found = [replace(record, task=number, job=job.job_id) for number, job in enumerate(jobs)]
+        for task, queued in zip(tasks, found, strict=True):
+            for folder in task.folders:
+                # else the job is found by its mark
+                with suppress(RunError):
+                    record_queued(folder, queued)
+        return [Submitted(task, one.job, one.log, one.name) for task, one in zip(tasks, found, strict=True)]
 
     def parameters(self, task: GroupTask) -> dict[str, Any]:
         """Options of sbatch for the job of a task, by the names that submitit's executor has for them."""
         options = {key: value for key, value in self.launcher.items() if value is not None}
-        given = {_OF_SLURM.get(key, key): value for key, value in options.items() if key not in _NOT_OF_SLURM}
-        return {"job_name": job_name(task)} | self.resources(task.jobs[0].typed) | given
+        given = {key: value for key, value in options.items() if key not in (*_NOT_OF_SLURM, *_RENAMED)}
+        # a number without a unit would be megabytes
+        given |= {"mem": f"{options['mem_gb']}GB"} if "mem_gb" in options else {}
+        return {"job_name": job_name(task), "time": self.limit} | self.resources(task.jobs[0].typed) | given
 
     def resources(self, config: Config) -> dict[str, Any]:
         """Resources that the options leave open, by the partition and by the run."""
-        limits = [partition.minutes for partition in self.partitions]
-        limit = min([LONGEST_MINUTES, *(minutes for minutes in limits if minutes is not None)])
-        devices, nodes = config.trainer.devices, config.trainer.nodes
-        processes = (self.launcher["gpus_per_node"] or 1) if devices == "auto" else devices
+        devices, nodes, gpus = config.trainer.devices, config.trainer.nodes, asked_gpus(self.launcher)
+        processes = (gpus or 1) if devices == "auto" else devices
         found: dict[str, Any] = {"nodes": 1 if nodes == "auto" else nodes, "ntasks_per_node": processes}
-        found |= {} if self.launcher["timeout_min"] else {"time": limit}
-        asked = any(self.launcher[key] is not None for key in ("gpus_per_node", "gres"))
-        if not asked and config.trainer.device != "cpu" and all(partition.gpus for partition in self.partitions):
+        if gpus is None and config.trainer.device != "cpu" and all(partition.gpus for partition in self.partitions):
             found["gpus_per_node"] = processes
         return found
+
+    def gpu_note(self) -> str:
+        """Note that no GPU is asked for, since only some of the partitions have one; else empty."""
+        with_gpus = [partition.name for partition in self.partitions if partition.gpus]
+        if asked_gpus(self.launcher) is not None or len(with_gpus) in (0, len(self.partitions)):
+            return ""
+        return (
+            f"note: of the partitions, {listed(with_gpus)} alone has GPUs, so that jobs ask for none; "
+            "hydra.launcher.gpus_per_node=1 asks for one"
+        )
+
+    def _limit(self) -> int:
+        if self.launcher["timeout_min"]:
+            return int(self.launcher["timeout_min"])
+        limits = [partition.minutes for partition in self.partitions]
+        limit = min([LONGEST_MINUTES, *(minutes for minutes in limits if minutes is not None)])
+        if problem := delay_problem(limit, self.launcher["signal_delay_s"]):
+            raise SlurmError(f"hydra.launcher.signal_delay_s={self.launcher['signal_delay_s']}: {problem}")
+        return limit
+
+
+@contextmanager
+def _sbatch_without_interrupts() -> Iterator[None]:
+    """Programs that begin in this block do not get the Ctrl-C of the terminal: an interrupted sbatch may have
+    submitted its job or not.
+    """
+    blocked = {signal.SIGINT, signal.SIGHUP}
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab.config.message_text import counted, listed, short_path
-from attnlab.launch.cluster.queued_runs import no_longer_queued
+from attnlab.launch.cluster.queued_runs import forget_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, cancel_command, final_state, held_jobs
 from attnlab.launch.group_task import GroupTask, say
 from attnlab.learn.run_lock import is_locked
@@ -19,8 +19,12 @@ SHORTEST, LONGEST = 2.0, 30.0
 """seconds between two questions to Slurm: after news the shortest time, then longer and longer"""
 LATE_FILES = 20.0
 """seconds until a file that another machine wrote is surely seen here"""
-EXPECTED = ("None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Dependency", "Prolog", "Nodes required")
-"""beginnings of reasons for which every job waits for a while"""
+ENDED = ("failed", "stopped")
+"""states of runs that no process trains any more"""
+EXPECTED = ("", "None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Dependency", "Prolog")
+"""reasons for which every job waits for a while"""
+NODES_AWAY = "Nodes required"
+"""beginning of such a reason, with a list of nodes"""
 
 
 @dataclass
@@ -62,10 +66,13 @@ def wait_for_jobs(left: list[Awaited]) -> None:
             continue
         silent = False
         news = _tell_waiting(left, held, noted)
-        for one in [one for one in left if not one.is_there(held)]:
+        ended = [one for one in left if not one.is_there(held)]
+        if ended:
+            _await_files(ended)
+            news = True
+        for one in ended:
             left.remove(one)
             _tell_end(one)
-            news = True
         news |= any([_tell_change(one, held) for one in left])
         pause = SHORTEST if news else min(pause * 1.5, LONGEST)
         if left:
@@ -102,7 +109,7 @@ def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: 
     waiting: dict[str, list[str]] = defaultdict(list)
     for one in left:
         job = held.get(one.job or "")
-        if one.job and job and job.state == "PENDING" and not job.reason.startswith(EXPECTED) and job.reason != "":
+        if one.job and job and job.state == "PENDING" and not _is_expected(job.reason):
             waiting[job.reason].append(one.job)
     new = {reason: jobs for reason, jobs in waiting.items() if reason not in noted}
     noted.update(new)
@@ -112,16 +119,28 @@ def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: 
     return bool(new)
 
 
+def _is_expected(reason: str) -> bool:
+    return reason in EXPECTED or reason.startswith(NODES_AWAY)
+
+
+def _await_files(ended: Sequence[Awaited]) -> None:
+    """Wait until the files of all runs say how they ended, or can no longer be late."""
+    deadline = time.monotonic() + LATE_FILES
+    open_ones = [job for one in ended for job in one.task.jobs]
+    while open_ones and time.monotonic() < deadline:
+        open_ones = [job for job in open_ones if not is_finished(job) and _state(job.folder) not in ENDED]
+        if open_ones:
+            time.sleep(1)
+
+
 def _tell_end(one: Awaited) -> None:
     """Print how a group ended."""
-    deadline = time.monotonic() + LATE_FILES
-    while (open_ones := [job for job in one.task.jobs if not is_finished(job)]) and time.monotonic() < deadline:
-        states = {_state(folder) for folder in (job.folder for job in open_ones)}
-        if states <= {"failed", "stopped"}:
-            break
-        time.sleep(1)
+    open_ones = []
     for job in one.task.jobs:
-        no_longer_queued(job.folder)
+        if is_finished(job):
+            forget_queued(job.folder)
+        else:
+            open_ones.append(job)
     if not open_ones:
         say(one.task.label, "finished")
         return
