@@ -26,7 +26,7 @@ train: setup  ## the quick main job on the CPU, under 5 minutes: SCAN, Linear Tr
 test: setup  ## the tests, under 10 minutes on two cores
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: setup  ## also the slow ones, under 30 minutes on two cores: long sequences, compiled steps, benchmarks
+test-all: setup  ## also the slow ones, up to 45 minutes on two cores: long sequences, compiled steps, Slurm if installed
 	$(PYTEST) $(ARGS)
 
 test-cluster: setup  ## sweeps on a real Slurm of one node, which it installs on Debian and Ubuntu; about 10 minutes

@@ -93,7 +93,7 @@ def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
     assert "optim.lr=-1: expected a number > 0" in said.err
     assert jobs.exit_code() == 2
     said = capsys.readouterr().out
-    assert "val/accuracy 62.5 %" in said and "best of 1: optim.lr=0.01" in said and "99" not in said
+    assert "val/accuracy 62.5 %" in said and "best of 1: optim.lr=0.01" in said and "99.0" not in said
     other = search_jobs.SearchJobs(Search(("optim.lr",), True, 4, ()), ["-m"])
     assert math.isnan(other(OmegaConf.create(raw))) and other.codes == [1]
 
