@@ -27,9 +27,10 @@ from attnlab.config.schema import TrainerOptions
 from attnlab.launch.group_task import GroupTask
 from attnlab.launch.process_plan import joblib_problems, process_plan
 from attnlab.launch.rank_processes import MODULE, RankProcesses
-from attnlab.learn import process_group
+from attnlab.learn import open_process_group
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.process_group import Ranks
+from attnlab.learn.rank_agreement import require_same_job, require_same_start
 from attnlab.learn.rank_layout import (
     RankError,
     RankLayout,
@@ -41,8 +42,7 @@ from attnlab.learn.rank_layout import (
 )
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
-from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
-from attnlab.run.train_run import _require_same_job
+from attnlab.run.run_folder import MetricsFile, RunFolder
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 
@@ -296,16 +296,33 @@ def test_runs_after_one_that_cannot_go_on_are_trained_by_all(tmp_path: Path) -> 
     assert good.status()["state"] == "finished"
 
 
-def test_processes_that_would_train_different_runs_are_refused(tmp_path: Path) -> None:
-    raws = [raw_of(tmp_path, *SCAN, f"optim.lr={rate}") for rate in (0.1, 0.2)]
-    jobs = [job_config(raw) for raw in raws]
+class WithOther(Ranks):
+    """Rank 0 of two processes, of which the other one gathers a given value, or the same if it is None."""
 
-    sent: list[Any] = []
-    for job in jobs:
-        _require_same_job(job, SimpleNamespace(gather=lambda value: sent.append(value) or [value]))
-    assert sent[0] != sent[1] and sent[0][0].count("/") == 0
-    with pytest.raises(RunError, match=r"rank 1 trains .* or with other options; start all processes with the same"):
-        _require_same_job(jobs[0], SimpleNamespace(gather=lambda value: sent, refuse=Ranks().refuse))
+    def __init__(self, other: Any = None) -> None:
+        super().__init__(RankLayout(world=2))
+        self.other, self.sent = other, []
+
+    def gather(self, value: Any) -> list[Any]:
+        self.sent.append(value)
+        return [value, self.other or value]
+
+
+def test_processes_that_would_train_different_runs_are_refused(tmp_path: Path) -> None:
+    jobs = [job_config(raw_of(tmp_path, *SCAN, f"optim.lr={rate}")) for rate in (0.1, 0.2)]
+    alike = WithOther()
+    require_same_job(alike, jobs[1])
+    with pytest.raises(RankError, match=r"rank 1 trains .* or with other options; start all processes with the same"):
+        require_same_job(WithOther(alike.sent[0]), jobs[0])
+    elsewhere = job_config(raw_of(tmp_path / "other", *SCAN, "optim.lr=0.2"))
+    require_same_job(WithOther(alike.sent[0]), elsewhere)
+
+
+@pytest.mark.parametrize(("other", "message"), [((2, "a"), "a checkpoint of step 2"), ((3, "b"), "other data")])
+def test_processes_that_read_different_files_are_refused(other: Any, message: str, tmp_path: Path) -> None:
+    require_same_start(WithOther(), 3, lambda: "a", tmp_path)
+    with pytest.raises(RankError, match=f"rank 1 reads {message}"):
+        require_same_start(WithOther(other), 3, lambda: "a", tmp_path)
 
 
 def test_ctrl_c_before_training_does_not_wait_for_the_processes_that_this_one_started() -> None:
@@ -324,13 +341,13 @@ def test_ctrl_c_before_training_does_not_wait_for_the_processes_that_this_one_st
 def test_connections_that_do_not_close_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     waiting = threading.Event()
-    monkeypatch.setattr(process_group.dist, "destroy_process_group", waiting.wait)
-    monkeypatch.setattr(process_group, "CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(open_process_group.dist, "destroy_process_group", waiting.wait)
+    monkeypatch.setattr(open_process_group, "CLOSE_SECONDS", 0.01)
     monkeypatch.setattr("os._exit", ended.append)
     end_if_left_open(1)
     assert not ended
     try:
-        process_group._close_group(may_wait=True)
+        open_process_group._close_group(may_wait=True)
         end_if_left_open(143)
         assert ended == [143]
     finally:

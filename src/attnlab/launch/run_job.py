@@ -79,7 +79,7 @@ def _train(
         processes, listening = None, None
         if layout.world > 1 and not layout.starter:
             layout, processes, listening = opened.enter_context(other_ranks(job, layout))
-        from attnlab.learn.process_group import opened_ranks
+        from attnlab.learn.open_process_group import opened_ranks
         from attnlab.run.train_run import train_run
 
         uses_gpu = job.typed.trainer.device != "cpu"

@@ -16,12 +16,12 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.report_block import ANALYSIS
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
-from attnlab.config.unique_text import unique_text
 from attnlab.learn.device_choice import device_of, require_own_devices
 from attnlab.learn.earlier_jobs import free_earlier_jobs
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.process_group import ALONE, Ranks
+from attnlab.learn.rank_agreement import require_same_job, require_same_start
 from attnlab.learn.speed_notes import speed_notes
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_progress import Reporter
@@ -35,7 +35,7 @@ from attnlab.run.fit import fit, with_steps
 from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.resume_checks import check_history, note_hardware, require_same_data
 from attnlab.run.run_context import NoSinks, RunContext, Runtime, Sinks
-from attnlab.run.run_folder import MetricsFile, ReadFolder, RunError, RunFolder
+from attnlab.run.run_folder import MetricsFile, ReadFolder, RunFolder
 from attnlab.run.wandb_mirror import WandbMirror
 from attnlab.run.warm_start import load_warm_start
 
@@ -59,7 +59,7 @@ def train_run(
     """
     quiet_lightning()
     folder = (RunFolder if ranks.is_first else ReadFolder)(job.folder)
-    _require_same_job(job, ranks)
+    require_same_job(ranks, job)
     with ExitStack() as lock:
         result = ranks.together(lambda: _claimed(folder, job, lock) if ranks.is_first else None, stop)
         stop.deferred = False
@@ -102,7 +102,7 @@ def _train(
     failed = True
     try:
         require_own_devices(ranks, run.device)
-        _require_same_start(run)
+        require_same_start(ranks, run.step, run.prepared.data_hash, folder.path)
         if run.step < steps_of(run.config.train):
             ranks.together(run.evaluator.try_longest, stop)
             fit(run)
@@ -116,38 +116,6 @@ def _train(
             ranks.watch.leave()
         run.close(failed)
     return result
-
-
-def _require_same_job(job: JobConfig, ranks: Ranks) -> None:
-    """Refuse processes that torchrun or srun started with different words, or that differ in the runs left to do."""
-    values = {key: value for key, value in job.raw.items() if key != "paths"}
-    jobs = ranks.gather((job.folder.name, unique_text(values)))
-    if other := _other_than_first(jobs):
-        ranks.refuse(
-            RunError(
-                f"rank {other} trains {jobs[other][0]} and rank 0 {jobs[0][0]}, or with other options; start all "
-                "processes with the same words, and repeat the command if another one was training these runs"
-            )
-        )
-
-
-def _require_same_start(run: RunContext) -> None:
-    """Refuse processes with different data or checkpoints: each reads the files, and rank 0 has written them."""
-    if run.ranks.world == 1:
-        return
-    starts = run.ranks.gather((run.step, run.prepared.data_hash()))
-    if other := _other_than_first(starts):
-        steps, same = [step for step, _ in starts], "paths.runs must be the same folder on all machines"
-        what = (
-            f"a checkpoint of step {steps[other]:,} in {run.folder.path}, and rank 0 one of step {steps[0]:,}; {same}"
-        )
-        data = "other data than rank 0; paths.data must hold the same files on all machines"
-        run.ranks.refuse(RunError(f"rank {other} reads {what if steps[other] != steps[0] else data}"))
-
-
-def _other_than_first(values: Sequence[Any]) -> int:
-    """The first rank whose value is not the one of rank 0; 0 if there is none."""
-    return next((rank for rank, value in enumerate(values) if value != values[0]), 0)
 
 
 def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any] | None) -> None:
