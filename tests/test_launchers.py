@@ -10,17 +10,19 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from support.small_runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
+from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, settings, start_command, wait_for_step
 
 from attnlab.config import launcher_validation
 from attnlab.config.check import ConfigError
 from attnlab.config.command_line_words import flags_first
-from attnlab.config.job_config import JobConfig
+from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.sweep import check_command
 from attnlab.launch import console_summary, group_task
 from attnlab.launch import run_jobs as jobs_module
+from attnlab.launch.pack.run_pack import run_pack
 from attnlab.launch.train_cli import flag_value, train_main
 from attnlab.launch.worker_process import Worker
+from attnlab.learn.stop_signals import Stopped, StopRequest, unheard
 from attnlab.learn.training_progress import Reporter
 from attnlab.learn.usable_cores import usable_cores
 
@@ -164,6 +166,24 @@ def test_a_worker_begins_nothing_after_a_signal() -> None:
 
     assert [worker.run(job(code), 0, 0) for code in (0, 1, 143, 0)] == [0, 1, 143, 143]
     assert began == [0, 1, 143]
+
+
+def test_a_signal_that_comes_before_a_run_listens_stops_the_run(tmp_path: Path) -> None:
+    worker, stop = Worker(), StopRequest()
+    worker.ready = True
+
+    def job() -> int:
+        worker._handle(signal.SIGTERM, None)
+        with pytest.raises(Stopped), stop.listening():
+            pytest.fail("the run began")
+        jobs = [config_of(tmp_path, *SMALL_SCAN, "model=linear", f"seed={seed}") for seed in (0, 1)]
+        assert run_pack([job_config(raw) for raw in jobs]) == [143, 143]
+        return 128 + signal.SIGTERM
+
+    try:
+        assert worker.run(job, 0, 0) == 143
+    finally:
+        unheard.clear()
 
 
 def test_lines_beside_other_processes_carry_a_name(capsys: pytest.CaptureFixture[str]) -> None:

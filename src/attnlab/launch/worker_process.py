@@ -9,7 +9,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import FrameType
 
-from attnlab.learn.stop_signals import heard
+from attnlab.learn.stop_signals import heard, unheard
 
 TRAINING = "attnlab.run.train_run"
 """the module whose import takes seconds"""
@@ -60,6 +60,7 @@ class Worker:
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         self.code = 128 + signum
+        unheard.append(signum)
 
     def _end_with(self, parent: int) -> None:
         """Wait for the end of the parent, then stop the job with SIGTERM and end this process."""

@@ -16,6 +16,9 @@ PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 NOTICES = (signal.SIGHUP, *PASSED_ON)
 """may come several times from several processes: a lost terminal and its shell both send SIGHUP"""
 
+unheard: list[int] = []
+"""signals that came to a worker process while no `StopRequest` was listening; the next one gets them"""
+
 Handlers = Mapping[int, Callable[[int, FrameType | None], Any] | int | None]
 """what Python calls for each signal; None: no Python function"""
 
@@ -97,6 +100,8 @@ class StopRequest:
     def listening(self) -> Iterator["StopRequest"]:
         """Handle the signals in this block; the former handlers are restored after it."""
         with handled_by(self._handle) as self.former:
+            if unheard:
+                self._handle(unheard[0], None)
             yield self
 
     def pass_on(self) -> None:

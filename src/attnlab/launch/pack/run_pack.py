@@ -33,8 +33,8 @@ def run_pack(jobs: Sequence[JobConfig], max_packed: int | None = None, label: st
     warnings.filterwarnings("ignore", message="There is a performance drop")
     stop = StopRequest()
     with ExitStack() as locks:
-        locks.enter_context(stop.listening())
         try:
+            locks.enter_context(stop.listening())
             for run in runs:
                 run.open(locks)
             _train_all(runs, max_packed, stop, label)
