@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -336,6 +337,26 @@ def test_ctrl_c_before_training_does_not_wait_for_the_processes_that_this_one_st
     with pytest.raises(Stopped):
         ranks.together(interrupted, stop)
     assert stop.came == [0], "the end of the others is no news"
+
+
+def test_a_signal_waits_for_the_end_of_imports() -> None:
+    stop, ended = StopRequest(), []
+    with pytest.raises(Stopped), stop.listening():
+        with stop.after_block():
+            os.kill(os.getpid(), signal.SIGTERM)
+            ended.append("block")
+        ended.append("more")
+    assert ended == ["block"]
+
+
+def test_a_process_that_ends_before_all_have_begun_is_named_at_once() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    layout = RankLayout(world=2, address=listening.getsockname())
+    watch = RankWatch()
+    watch.ended = lambda: RankError("rank 1 was killed")
+    group = open_process_group.opened_ranks(layout, False, watch, listening.detach())
+    with pytest.raises(RankError, match="rank 1 was killed"), group:
+        pytest.fail("a group of one")
 
 
 def test_connections_that_do_not_close_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

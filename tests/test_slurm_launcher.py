@@ -181,7 +181,14 @@ def test_questions_to_slurm_are_not_filtered_by_variables_of_the_user(
 
 
 def test_the_command_that_cancels_names_the_tasks_alone() -> None:
-    assert slurm_commands.cancel_command(["17_3", "9", "17_0", "17_1"]) == "scancel '17_[0-1,3]' 9"
+    assert slurm_commands.cancel_command(["17_3", "9", "17_0", "17_1", "17_1"]) == "scancel '17_[0-1,3]' 9"
+
+
+def test_what_is_wrong_of_all_that_sbatch_writes() -> None:
+    unknown = "sbatch: unrecognized option '--nonsens=4G'\nTry \"sbatch --help\" for more information\n"
+    refused = "sbatch: error: Batch job submission failed: Invalid qos specification\n"
+    found = [slurm_commands.complaint(text) for text in (unknown, refused, "")]
+    assert found == ["unrecognized option '--nonsens=4G'", "Invalid qos specification", "it gives no reason"]
 
 
 def test_packs_are_cut_into_groups_of_equal_size(tmp_path: Path) -> None:
@@ -247,6 +254,27 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     )
     assert "for the new ones: scancel 9, then repeat the command)" in said
     assert "submitted: 1 run as attnlab, job 1" in said
+
+
+def test_a_pack_in_the_queue_is_one_line(
+    submitted: list[Any], slurm: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = (*SMALL_SCAN, "train.max_steps=2", "model=linear")
+    for seed in (0, 1):
+        folder = folder_of(tmp_path, *small, f"seed={seed}")
+        folder.mkdir(parents=True)
+        record_queued(folder, queued("9_0"))
+    slurm.append(in_queue("9_0", "PENDING"))
+    assert train_main(["-m", *settings(tmp_path, *small), "seed=0,1", "hydra/launcher=packed_slurm"]) == 0
+    assert capsys.readouterr().err.count("in the queue already (job 9_0") == 1 and not submitted
+    words = [*settings(tmp_path, *small, "train.accumulate=2"), "hydra/launcher=packed_slurm"]
+    for seed in (0, 1):
+        folder = folder_of(tmp_path, *small, "train.accumulate=2", f"seed={seed}")
+        folder.mkdir(parents=True)
+    record_queued(folder, queued("9_0"))
+    assert train_main(["-m", *words, "seed=0,1"]) == 0
+    said = capsys.readouterr().err
+    assert "[1-2/2] 1 of 2 runs of" in said and [len(task.jobs) for task in submitted] == [1]
 
 
 def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(

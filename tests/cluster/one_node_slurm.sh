@@ -2,7 +2,8 @@
 # A Slurm of one node, this machine, for tests and first steps. It needs the packages slurm-wlm and munge (as root:
 # apt-get install -y --no-install-recommends slurm-wlm munge) and keeps everything in one folder.
 #
-#   bash tests/cluster/one_node_slurm.sh up FOLDER [line of slurm.conf ...]    prints the SLURM_CONF to export
+#   bash tests/cluster/one_node_slurm.sh up FOLDER [line of slurm.conf ...]    prints the SLURM_CONF to export;
+#                                                                             FOLDER: new, empty, or of an earlier up
 #   bash tests/cluster/one_node_slurm.sh down FOLDER
 #
 # Two partitions: main, and urgent, whose jobs preempt the ones of main and put them back into the queue.
@@ -11,8 +12,14 @@ export PATH="$PATH:/usr/sbin:/sbin"
 action=${1:?up or down} folder=$(realpath -m "${2:?a folder}")
 
 down() {
+  local pids=()
   for name in slurmctld slurmd munged; do
-    if [ -f "$folder/$name.pid" ]; then kill "$(cat "$folder/$name.pid")" 2>/dev/null || true; fi
+    if [ -f "$folder/$name.pid" ]; then pids+=("$(cat "$folder/$name.pid")"); fi
+  done
+  for _ in $(seq 1 50); do
+    # again and again: until they have ended
+    if [ ${#pids[@]} = 0 ] || ! kill "${pids[@]}" 2>/dev/null; then return 0; fi
+    sleep 0.1
   done
 }
 
@@ -25,6 +32,13 @@ shift 2
 for program in munged slurmctld slurmd sbatch; do
   command -v "$program" >/dev/null || { echo "$program is not installed: slurm-wlm and munge are needed" >&2; exit 1; }
 done
+if [ -n "$(ls -A "$folder" 2>/dev/null)" ]; then
+  if ! grep -qs '^ClusterName=one-node$' "$folder/slurm.conf"; then
+    echo "$folder is not empty; name a new folder" >&2
+    exit 1
+  fi
+  down
+fi
 rm -rf "$folder"
 mkdir -p "$folder"/{state,spool,log}
 chmod 755 "$folder"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.small_runs import SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
+from support.small_runs import ROOT, SMALL_SCAN, folder_of, run_command, settings, start_command, wait_for_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("slurm")]
 
@@ -188,6 +188,18 @@ def test_what_slurm_refuses_is_one_sentence(options: str, message: str, tmp_path
     assert done.returncode == 1
     assert message in done.stderr and "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    done = subprocess.run(
+        ["bash", str(ROOT / "tests/cluster/one_node_slurm.sh"), "up", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and "is not empty; name a new folder" in done.stderr
+    assert (tmp_path / "thesis.txt").exists()
 
 
 def test_a_plan_submits_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ class GroupTask:
     """A group of jobs and what is printed about it.
 
     label:   numbers of the jobs in the sweep: `[3/12]`.
-    name:    what varies in the sweep, `model=linear seed=0`, and why a job is alone.
+    name:    what varies in the sweep, `model=linear seed=0`.
+    reason:  why a job of a launcher that packs is alone; else empty.
     threads: of a run whose `trainer.threads` is null; None = as OMP_NUM_THREADS says.
     beside:  other processes write to the same terminal, so that every line needs the label.
     max_packed: number of runs trained at once, at most; None: as many as fit into memory.
@@ -36,11 +37,17 @@ class GroupTask:
     beside: bool = False
     max_packed: int | None = None
     needs_gpu: bool = False
+    reason: str = ""
 
     @property
     def folders(self) -> set[Path]:
         """The run folders."""
         return {job.folder for job in self.jobs}
+
+    @property
+    def title(self) -> str:
+        """Name and reason."""
+        return f"{self.name}, alone: {self.reason}" if self.reason else self.name
 
     def run(self) -> int:
         """Run the jobs that are not finished; returns the largest exit code."""
@@ -56,7 +63,7 @@ class GroupTask:
         return code
 
     def _run_one(self, job: JobConfig) -> int:
-        say(self.label, self.name)
+        say(self.label, self.title)
         shown = {"label": self.label, "name": self.name} if self.beside else {"name": f"{self.label} {self.name}"}
         return run_job(self._placed(job), quiet=True, **shown)
 

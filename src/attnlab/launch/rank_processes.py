@@ -53,6 +53,11 @@ class RankProcesses(RankWatch):
     def leave(self) -> None:
         self._noticed.set()
 
+    def ended(self) -> BaseException | None:
+        if self._found is not None:
+            self._noticed.set()
+        return self._found
+
     def fault(self) -> BaseException | None:
         self._noticed.set()
         self._fault.wait(GRACE_SECONDS)

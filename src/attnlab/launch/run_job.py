@@ -79,8 +79,9 @@ def _train(
         processes, listening = None, None
         if layout.world > 1 and not layout.starter:
             layout, processes, listening = opened.enter_context(other_ranks(job, layout))
-        from attnlab.learn.open_process_group import opened_ranks
-        from attnlab.run.train_run import train_run
+        with stop.after_block():
+            from attnlab.learn.open_process_group import opened_ranks
+            from attnlab.run.train_run import train_run
 
         uses_gpu = job.typed.trainer.device != "cpu"
         ranks = opened.enter_context(opened_ranks(layout, uses_gpu, processes, listening))

@@ -77,11 +77,10 @@ class Jobs:
     def task(self, group: JobGroup, threads: int | None = None, beside: bool = False) -> GroupTask:
         """The jobs of a group, to be run in some process; threads and beside: as in `GroupTask`."""
         jobs = tuple(self.command.jobs[number] for number in group.numbers)
-        alone = f", alone: {group.reason}" if group.reason else ""
         label = f"[{ranges(number + 1 for number in group.numbers)}/{self.total}]"
         most = self.command.launcher.get("max_packed")
         name = describe(jobs) if len(jobs) > 1 else self.command.names[group.numbers[0]]
-        return GroupTask(jobs, label, name + alone, threads, beside, most)
+        return GroupTask(jobs, label, name, threads, beside, most, reason=group.reason)
 
     def _run_here(self, group: JobGroup) -> None:
         """Run a group in this process."""

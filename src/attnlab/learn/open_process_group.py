@@ -38,6 +38,7 @@ def opened_ranks(
 
     Raises:
         RankError: not all processes have come.
+        Stopped: a signal has ended one of them before.
     """
     if layout.world == 1:
         yield ALONE
@@ -48,7 +49,7 @@ def opened_ranks(
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     # A prefix for each group, since keys of an earlier one may be left; processes that rank 0 starts open one group.
     own = dist.PrefixStore(f"attnlab/{restart}/{_opened if layout.starter else 1}", store)
-    _await_all(own, layout)
+    _await_all(own, layout, watch or RankWatch())
     backend = "cpu:gloo,cuda:nccl" if uses_gpu and torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=own, rank=layout.rank, world_size=layout.world, timeout=LONGEST)
     alone, ranks = True, Ranks(layout, watch)
@@ -105,12 +106,14 @@ def _store(layout: RankLayout, listening: int | None) -> dist.Store:
     return _stores[host, port]
 
 
-def _await_all(store: dist.Store, layout: RankLayout) -> None:
+def _await_all(store: dist.Store, layout: RankLayout, watch: RankWatch) -> None:
     """Wait until all processes have begun; torch itself would wait as long as for data."""
     names = [f"here/{rank}" for rank in range(layout.world)]
     store.set(names[layout.rank], "")
     until = time.monotonic() + ARRIVAL_SECONDS
     while not store.check(names):
+        if (fault := watch.ended()) is not None:
+            raise fault
         if time.monotonic() > until:
             missing = [rank for rank, name in enumerate(names) if not store.check([name])]
             raise RankError(

@@ -93,6 +93,10 @@ class RankWatch:
     def leave(self) -> None:
         """Say that this process ends the run, so that the end of another one is no news."""
 
+    def ended(self) -> BaseException | None:
+        """Why a process has ended, or None if all are there."""
+        return None
+
     def fault(self) -> BaseException | None:
         """Wait a moment for a process that has broken a connection to end; why it did, or None if that is unknown."""
         return None

@@ -104,6 +104,17 @@ class StopRequest:
                 self._handle(unheard[0], None)
             yield self
 
+    @contextmanager
+    def after_block(self) -> Iterator[None]:
+        """Let stops wait for the end of this block: an import that is interrupted leaves half a module behind."""
+        self.deferred = True
+        try:
+            yield
+        finally:
+            self.deferred = False
+        if (signum := self.pending()) is not None:
+            raise Stopped(signum)
+
     def pass_on(self) -> None:
         """Call the former handlers of the signals that came; to be used after `listening`, when the run is closed."""
         pass_on(self.came, self.former)

@@ -106,7 +106,8 @@ def _place(job: JobConfig, cluster: str, held: Mapping[str, SlurmJob]) -> str | 
     if is_finished(job):
         return "finished"
     if queued := queued_job(job.folder, cluster, held):
-        return queued
+        # one value for all runs of a group
+        return replace(queued, folder="")
     return "elsewhere" if is_locked(job.folder) else "missing"
 
 

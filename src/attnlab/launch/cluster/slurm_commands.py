@@ -79,7 +79,8 @@ def answer(*command: str) -> str:
 
 def complaint(text: str) -> str:
     """What Slurm says is wrong, of all that a command wrote: `Invalid partition name specified`."""
-    found = re.findall(r"error: (.+)", text) or text.split("\n")
+    lines = [line.strip().removeprefix("sbatch: ") for line in text.split("\n") if not line.startswith("Try ")]
+    found = re.findall(r"error: (.+)", text) or lines
     said = next(filter(None, map(str.strip, reversed(found))), "it gives no reason")
     return said.removeprefix("Batch job submission failed: ")
 
@@ -153,7 +154,7 @@ def cancel_command(jobs: Sequence[str]) -> str:
         number, _, task = job.partition("_")
         arrays[number] += [int(task)] if task else []
     words = [
-        f"'{number}_[{ranges(sorted(tasks)).replace(' ', '')}]'" if tasks else number
+        f"'{number}_[{ranges(sorted(set(tasks))).replace(' ', '')}]'" if tasks else number
         for number, tasks in arrays.items()
     ]
     return f"scancel {' '.join(words)}"

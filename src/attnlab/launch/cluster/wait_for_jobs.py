@@ -67,11 +67,12 @@ def wait_for_jobs(left: list[Awaited]) -> None:
         silent = False
         news = _tell_waiting(left, held, noted)
         ended = [one for one in left if not one.is_there(held)]
+        for one in ended:
+            left.remove(one)
         if ended:
             _await_files(ended)
             news = True
         for one in ended:
-            left.remove(one)
             _tell_end(one)
         news |= any([_tell_change(one, held) for one in left])
         pause = SHORTEST if news else min(pause * 1.5, LONGEST)
@@ -90,7 +91,7 @@ def _tell_change(one: Awaited, held: Mapping[str, SlurmJob]) -> bool:
         say(one.task.label, f"job {one.job} is back in the queue{_why(one.task)}; it goes on later")
     begins = now.state == "RUNNING" and (again or before is None or before.state != "RUNNING")
     if begins:
-        say(one.task.label, f"{one.task.name}: job {one.job} runs on {now.nodes}")
+        say(one.task.label, f"{one.task.title}: job {one.job} runs on {now.nodes}")
     return again or begins
 
 
