@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from attnlab.data.files import cache
 from attnlab.data.files.cache import MANIFEST, build_once, cache_key, load_arrays, save_arrays
-from attnlab.data.files.fetch import DataError, FileLock
+from attnlab.data.files.fetch import DataError
 
 BUILDER = """
 import sys, time

@@ -286,6 +286,7 @@ def test_an_error_before_training_is_said_once(tmp_path: Path, capfd: pytest.Cap
     assert said.count("failed:") == said.count("another process") == 1 and "rank 1" not in said, said
 
 
+@pytest.mark.slow
 def test_runs_after_one_that_cannot_go_on_are_trained_by_all(tmp_path: Path) -> None:
     raws = [raw_of(tmp_path, *SCAN, "train.max_steps=2", f"seed={seed}", **TWO) for seed in (0, 1)]
     broken, good = (RunFolder(run_folder(raw)) for raw in raws)

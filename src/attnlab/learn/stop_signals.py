@@ -112,8 +112,8 @@ class StopRequest:
             yield
         finally:
             self.deferred = False
-        if (signum := self.pending()) is not None:
-            raise Stopped(signum)
+        if self.came:
+            raise Stopped(self.came[0])
 
     def pass_on(self) -> None:
         """Call the former handlers of the signals that came; to be used after `listening`, when the run is closed."""
