@@ -46,6 +46,8 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.run.run_folder import MetricsFile, RunFolder
 
 pytestmark = pytest.mark.usefixtures("default_signals")
+TOGETHER = pytest.mark.xdist_group("two")
+"""tests that use `two` run in one process of pytest, so that it is made once"""
 
 PLACES = ("dropout", "attention_dropout", "attention_output_dropout", "embedding_dropout")
 EXACT = ("train.precision=64-true", *(f"backbone.{place}=0" for place in PLACES))
@@ -105,6 +107,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@TOGETHER
 @pytest.mark.parametrize("case", SAME)
 def test_losses_weights_and_metrics_are_those_of_one_process(case: str, two: Path) -> None:
     raw = raw_of(two / "one", *SAME[case])
@@ -266,6 +269,7 @@ def is_running(process: int) -> bool:
         return False
 
 
+@TOGETHER
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_finished_run_is_shown_once(
     rank: int, two: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
