@@ -154,6 +154,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None
     return put
 
 
+@TOGETHER
 @pytest.mark.parametrize("receiver", ["other", pytest.param("first", marks=pytest.mark.slow)])
 def test_a_stopped_run_ends_as_the_uninterrupted_one(
     receiver: str, two: Path, tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
