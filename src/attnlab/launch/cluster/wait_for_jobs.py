@@ -96,13 +96,13 @@ def _tell_change(one: Awaited, held: Mapping[str, SlurmJob]) -> bool:
 
 
 def _why(task: GroupTask) -> str:
-    """The signal that stopped the first run of a group, and its step."""
+    """The step at which the first run of a group was saved, and the signal, if the run has not begun again."""
     try:
         status = RunFolder(task.jobs[0].folder).status()
     except RunError:
         return ""
-    reason = status.get("reason", "")
-    return f" ({reason}, step {status.get('step', 0):,})" if status.get("state") == "stopped" else ""
+    reason = f"{status.get('reason', '')}, step" if status.get("state") == "stopped" else "saved at step"
+    return f" ({reason} {status.get('step', 0):,})" if status else ""
 
 
 def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: set[str]) -> bool:
