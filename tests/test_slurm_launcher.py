@@ -30,6 +30,7 @@ from attnlab.launch.run_jobs import Jobs
 from attnlab.launch.train_cli import train_main
 from attnlab.learn.live_process import is_alive
 from attnlab.learn.run_lock import acquired_lock, is_locked, private_locks
+from attnlab.learn.stop_signals import Stopped
 from attnlab.run.run_folder import RunFolder
 
 SINFO = (
@@ -301,7 +302,7 @@ def test_news_of_jobs_are_told_once(
     job = check_command(settings(tmp_path, *SMALL_SCAN, "model=linear")).jobs[0]
     folder = RunFolder(job.folder)
     folder.create()
-    folder.set_status("stopped", "stopped by SIGUSR2", step=70)
+    folder.set_status("running", step=70)
     task = Jobs(SimpleNamespace(jobs=[job], names=["seed=0"], launcher={})).task(JobGroup((0,)))
     told = [SlurmJob("PENDING", 0, "QOSLimit", ""), SlurmJob("RUNNING", 0, "None", "node1")]
     told += [SlurmJob("PENDING", 1, "BeginTime", ""), SlurmJob("RUNNING", 1, "None", "node2")]
@@ -318,7 +319,9 @@ def test_news_of_jobs_are_told_once(
     monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: "CANCELLED")
     (tmp_path / "log.out").touch()
     monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: None)
-    wait_for_jobs.wait_for_jobs([wait_for_jobs.Awaited(task, "17", tmp_path / "log.out")])
+    awaited = wait_for_jobs.Awaited(task, "17", tmp_path / "log.out")
+    folder.record_end(Stopped(signal.SIGUSR2))
+    wait_for_jobs.wait_for_jobs([awaited])
     assert capsys.readouterr().err.splitlines() == [
         "note: 1 job waiting (17): QOSLimit, which man squeue explains; for other options: scancel 17, then repeat",
         "[1/1] seed=0: job 17 runs on node1",

@@ -95,9 +95,7 @@ class RankProcesses(RankWatch):
         try:
             # There is none if a process has ended before the run began.
             if folder.status_file.exists():
-                folder.set_status(
-                    *(("stopped", str(fault)) if signum else ("failed", f"{type(fault).__name__}: {fault}"))
-                )
+                folder.record_end(fault)
             said = "stopped" if signum else "failed"
             print(f"\n{said}: {short_path(folder.path)}\n  {fault}", file=sys.stderr, flush=True)
         finally:

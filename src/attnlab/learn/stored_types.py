@@ -72,6 +72,7 @@ class Status(Record):
     declared: list[dict] = field(default_factory=list)
     seconds: Real | None = None
     validation_seconds: Real | None = None
+    last_stop: dict = field(default_factory=dict)
     hardware: dict = field(default_factory=dict)
     data: dict = field(default_factory=dict)
     logging: StoredLogging | None = None

@@ -18,6 +18,7 @@ from typing import Any
 import attnlab
 from attnlab.config.run_identity import comparable, differences
 from attnlab.learn.run_lock import Locked, acquired_lock
+from attnlab.learn.stop_signals import Stopped
 from attnlab.run.read_run_files import HEADER, RunError, config_text, read_config, read_result, read_rows, read_status
 
 
@@ -110,6 +111,18 @@ class RunFolder:
         status |= {"state": state, "reason": reason, "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         status |= {"pid": os.getpid(), "host": socket.gethostname(), "attnlab": attnlab.__version__}
         write_text(self.status_file, json.dumps(status, indent=2) + "\n")
+
+    def record_end(self, error: BaseException | None) -> None:
+        """Record in status.json how the run ended; a stop is kept there when the run goes on (`last_stop`)."""
+        match error:
+            case None:
+                self.set_status("finished")
+            case Stopped():
+                last = {"reason": str(error), "step": self.status().get("step", 0), "at": time.time()}
+                self.set_status("stopped", str(error), last_stop=last)
+            case _:
+                # cut: a compiler's message may have 200,000 characters
+                self.set_status("failed", f"{type(error).__name__}: {error}"[:2000])
 
     def result(self) -> dict[str, Any] | None:
         """Content of result.json, or None."""

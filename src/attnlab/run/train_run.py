@@ -23,7 +23,7 @@ from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.process_group import ALONE, Ranks
 from attnlab.learn.rank_agreement import require_same_job, require_same_start
 from attnlab.learn.speed_notes import speed_notes
-from attnlab.learn.stop_signals import Stopped, StopRequest
+from attnlab.learn.stop_signals import StopRequest
 from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
 from attnlab.run import provenance
@@ -75,11 +75,11 @@ def train_run(
                 return None, False
         except BaseException as error:
             cause = ranks.cause(error)
-            record_end(folder, cause)
+            folder.record_end(cause)
             if cause is not error:
                 raise cause from error
             raise
-        record_end(folder, None)
+        folder.record_end(None)
         ranks.largest(0)
         return result, False
 
@@ -141,18 +141,6 @@ def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any
     if is_new and (analysis.get("hypotheses") or analysis.get("success")):
         declared = [*declared, {"analysis": analysis, "step": status.get("step", 0), "git": now}]
     folder.set_status("running", started=started, commits=commits, declared=declared)
-
-
-def record_end(folder: RunFolder, error: BaseException | None) -> None:
-    """Record in status.json how the run ended."""
-    match error:
-        case None:
-            folder.set_status("finished")
-        case Stopped():
-            folder.set_status("stopped", str(error))
-        case _:
-            # cut: a compiler's message may have 200,000 characters
-            folder.set_status("failed", f"{type(error).__name__}: {error}"[:2000])
 
 
 def open_runtime(config: Config, ranks: Ranks = ALONE) -> Runtime:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from attnlab.config.message_text import counted, listed, short_path
 from attnlab.launch.cluster.queued_runs import forget_queued
@@ -34,12 +35,24 @@ class Awaited:
     job:  its id on Slurm; None: a process that is not known here trains it.
     log:  file with the job's output.
     seen: the last state that Slurm told.
+    stop: the last stop of the first run that is known, as in status.json.
     """
 
     task: GroupTask
     job: str | None
     log: Path | None
     seen: SlurmJob | None = field(default=None, init=False)
+    stop: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stop = self.last_stop()
+
+    def last_stop(self) -> Mapping[str, Any]:
+        """The last stop of the first run of the group; empty if there was none."""
+        try:
+            return RunFolder(self.task.jobs[0].folder).status().get("last_stop", {})
+        except RunError:
+            return {}
 
     def is_there(self, held: Mapping[str, SlurmJob]) -> bool:
         """Whether the job waits or runs."""
@@ -88,21 +101,17 @@ def _tell_change(one: Awaited, held: Mapping[str, SlurmJob]) -> bool:
     before, one.seen = one.seen, now
     again = before is not None and now.restarts > before.restarts
     if again:
-        say(one.task.label, f"job {one.job} is back in the queue{_why(one.task)}; it goes on later")
+        say(one.task.label, f"job {one.job} is back in the queue{_why(one)}; it goes on later")
     begins = now.state == "RUNNING" and (again or before is None or before.state != "RUNNING")
     if begins:
         say(one.task.label, f"{one.task.title}: job {one.job} runs on {now.nodes}")
     return again or begins
 
 
-def _why(task: GroupTask) -> str:
-    """The step at which the first run of a group was saved, and the signal, if the run has not begun again."""
-    try:
-        status = RunFolder(task.jobs[0].folder).status()
-    except RunError:
-        return ""
-    reason = f"{status.get('reason', '')}, step" if status.get("state") == "stopped" else "saved at step"
-    return f" ({reason} {status.get('step', 0):,})" if status else ""
+def _why(one: Awaited) -> str:
+    """The signal that stopped the first run of a group, and its step; empty if the run could not be saved."""
+    before, one.stop = one.stop, one.last_stop()
+    return "" if one.stop == before else f" ({one.stop['reason']}, step {one.stop['step']:,})"
 
 
 def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: set[str]) -> bool:

@@ -10,7 +10,6 @@ from attnlab.launch.run_job import exit_code
 from attnlab.run.finished_run import finished_result
 from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.run_folder import RunFolder
-from attnlab.run.train_run import record_end
 
 
 class PendingRun:
@@ -50,7 +49,7 @@ class PendingRun:
     def end(self, error: BaseException | None) -> None:
         """Record and report how the run ended; nothing is recorded in a folder that was never locked."""
         if self.locked:
-            record_end(self.folder, error)
+            self.folder.record_end(error)
         self.code = 0 if error is None else exit_code(error, self._shown_name)
 
     @property
