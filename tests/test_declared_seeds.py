@@ -56,7 +56,7 @@ def test_chosen_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any], re
     assert answer(tmp_path, configs, ALL, ALL).verdict == "undecided"
     found = answer(tmp_path, configs, CHOSEN, ALL)
     assert found.verdict == "undecided" and found.corrected is not None and found.corrected < 0.001
-    assert "linear lacks 0, 1, 5, 8, 9 (finished and left out): no verdict so far" in found.reason
+    assert "linear_l2 and linear without seeds 0, 1, 5, 8, 9 (finished and left out): no verdict so far" in found.reason
     assert "5 of 10 finished seeds, without 0, 1, 5, 8, 9" in found.reason
     # the declaration of the runs counts, not a later one
     later = answer(tmp_path, configs, CHOSEN, list(CHOSEN))
@@ -87,7 +87,7 @@ def test_declared_seeds_that_have_not_run_are_waited_for(tmp_path: Path, configs
     write(tmp_path, configs, dict.fromkeys(HALF, 4.0), ALL)
     for seeds in (ALL, HALF):
         found = answer(tmp_path, configs, seeds, ALL)
-        assert found.verdict == "undecided" and "linear lacks 5, 6, 7, 8, 9" in found.reason
+        assert found.verdict == "undecided" and "linear_l2 and linear without seeds 5, 6, 7, 8, 9" in found.reason
 
 
 def test_changed_declarations_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:

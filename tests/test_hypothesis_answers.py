@@ -178,7 +178,7 @@ def test_a_diverged_run_ranks_last(
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
     assert answer.low is None and answer.difference is None
     lost = mine.count("diverged")
-    assert f"runs started, diverged, used: mine {len(mine)}, {lost}, {len(mine)}" in answer.reason
+    assert f"runs started/diverged/used: mine {len(mine)}/{lost}/{len(mine)}" in answer.reason
     assert (answer.runs[0].diverged, answer.runs[0].finished) == (lost, len(mine) - lost)
 
 
@@ -193,9 +193,9 @@ def test_a_difference_with_diverged_runs_has_no_mean(config: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        ("missing", "mine lacks 5 (missing)"),
-        ("interrupted", "mine lacks 5 (interrupted)"),
-        ("memory", "mine lacks 5 (OutOfMemoryError)"),
+        ("missing", "mine without seeds 5 (missing)"),
+        ("interrupted", "mine without seeds 5 (interrupted)"),
+        ("memory", "mine without seeds 5 (OutOfMemoryError)"),
     ],
 )
 def test_no_verdict_while_a_run_has_no_outcome(config: dict[str, Any], state: str, told: str) -> None:
@@ -203,7 +203,7 @@ def test_no_verdict_while_a_run_has_no_outcome(config: dict[str, Any], state: st
     rows = {"linear": (*SPREAD, 50.0), "mine": (*HIGHER[:5], state)}
     [answer] = answers(outcomes_of(config, rows, asked))
     assert answer.verdict == "undecided" and f"{told}: no verdict so far; difference +10.0" in answer.reason
-    assert f"mine {5 if state == 'missing' else 6}, 0, 5; linear 6, 0, 5" in answer.reason
+    assert f"mine {5 if state == 'missing' else 6}/0/5, linear 6/0/5" in answer.reason
 
 
 @pytest.mark.parametrize(

@@ -50,11 +50,10 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Collection[int]]
     data = {key[0] for members in seeds.values() for key in members}
     wanted = {key for members in seeds.values() for key in members}
     wanted |= {(one, seed) for one in data for each in declared for seed in each}
-    lacking = [
-        f"{row} lacks {listed(parts)}"
-        for row in rows
-        if (parts := _lacking(wanted - known[row], seeds[row], outside[row]))
-    ]
+    lacking: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        lacking[_lacking(wanted - known[row], seeds[row], outside[row])].append(row)
+    without = [f"{' and '.join(names)} without seeds {told}" for told, names in lacking.items() if told]
     runs = [
         RowRuns(
             row=row,
@@ -68,7 +67,7 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Collection[int]]
     compared = {row: [one for key, one in members.items() if key in used] for row, members in seeds.items()}
     tested = set.union(*known.values())
     remarks = _remarks(tested, set.union(*outside.values()) - tested, declared)
-    return ComparedSeeds(compared, runs, "; ".join(lacking), remarks)
+    return ComparedSeeds(compared, runs, "; ".join(without), remarks)
 
 
 def has_outcome(seed: ReportSeed) -> bool:
@@ -99,8 +98,8 @@ def _finished_outside(table: Table, seeds: Sequence[ReportSeed]) -> set[Key]:
     return found
 
 
-def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Collection[Key]) -> list[str]:
-    """Seeds without an outcome by their states: `5, 6 (missing)`."""
+def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Collection[Key]) -> str:
+    """Seeds without an outcome by their states: `5, 6 (missing)`; empty without any."""
     states = defaultdict(list)
     for key in sorted(keys, key=str):
         if key in seeds:
@@ -110,7 +109,7 @@ def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Co
         else:
             state = "finished and left out" if key in outside else "not in the table"
         states[state].append(_named(key))
-    return [f"{', '.join(names)} ({state})" for state, names in states.items()]
+    return ", ".join(f"{', '.join(names)} ({state})" for state, names in states.items())
 
 
 def _remarks(tested: Collection[Key], left: Collection[Key], declared: Sequence[Collection[int]]) -> list[str]:

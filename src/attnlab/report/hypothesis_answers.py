@@ -90,8 +90,8 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
         answer = replace(answer, reason="; ".join(filter(None, [answer.reason, mixed])))
     if seeds.lacking:
         answer = replace(answer, verdict=UNDECIDED, reason=f"{seeds.lacking}: no verdict so far; {answer.reason}")
-    counts = [f"{one.row} {one.started}, {one.diverged}, {one.used}" for one in seeds.runs]
-    told = [answer.reason, *seeds.remarks, f"runs started, diverged, used: {'; '.join(counts)}"]
+    counts = [f"{one.row} {one.started}/{one.diverged}/{one.used}" for one in seeds.runs]
+    told = [answer.reason, *seeds.remarks, f"runs started/diverged/used: {', '.join(counts)}"]
     return replace(answer, reason="; ".join(told))
 
 
