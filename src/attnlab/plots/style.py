@@ -85,7 +85,7 @@ def beside(number: int) -> int:
 
 def panel_title(text: str, columns: int) -> str:
     """A title broken into lines that fit one of so many columns."""
-    return textwrap.fill(text, max(12, int(0.85 * WIDTH / columns * LETTERS_AN_INCH)))
+    return textwrap.fill(text, max(12, int(0.75 * WIDTH / columns * LETTERS_AN_INCH)))
 
 
 def legend_below(figure: Figure, note: str, columns: int = 2, handles: Sequence[Any] | None = None) -> None:

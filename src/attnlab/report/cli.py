@@ -11,7 +11,7 @@ from attnlab.config.command_frame import command
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
-from attnlab.config.report_block import Picture
+from attnlab.config.report_block import Picture, TableFigure
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import headlines
@@ -60,8 +60,9 @@ class ReportOptions(CommandOptions):
     highlight: str | None = None
     """the row that is strongest in pictures: highlight=linear_l2 (default: the row of the experiment's first
     hypothesis)"""
-    figures: list[Literal["bars", "by_length", "training", "time_to_success"]] = field(default_factory=list)
-    """pictures: some of bars,by_length,training,time_to_success (default: the figures of the experiment, or bars)"""
+    figures: list[TableFigure] = field(default_factory=list)
+    """pictures: some of bars,by_length,training,time_to_success,forest,pairs,iid_ood,errors (default: the figures of
+    the experiment, or bars)"""
     out: Path | None = None
     """folder of table.md, table.csv, seeds.csv, table.tex, report.json and the pictures (default:
     experiments/reports/<name>)"""
