@@ -30,6 +30,7 @@ from attnlab.report.run_selection import RunSelection, plain_report, require_run
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import comparison_lines, latex, markdown, record
 from attnlab.report.tuning_budget import budget_lines, spent_runs
+from attnlab.report.uneven_spreads import uneven_spreads
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -138,7 +139,7 @@ def _report(argv: Sequence[str]) -> int:
         "report_command": again,
         "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "problems": [*problems(table, selection.skipped), *undrawn],
-        "notes": [*filter(None, [selection.left_out]), *notes(table)],
+        "notes": [*filter(None, [selection.left_out]), *notes(table), *uneven_spreads(table, comparisons)],
         "origin": origin(table),
         "success": success,
         "budget": spent_runs(table.runs),

@@ -51,7 +51,10 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     column = shown_column(table, picture.metric, columns)
     rows = _points(table, column)
     together = len(rows) <= ROWS_TOGETHER
-    note = "dot: a run, moved aside where it would hide another; dashed: as good out of distribution as in it"
+    name = column.metric.split("/", 2)[2]
+    note = (
+        f"dot: {name} of a run, moved aside where it would hide another; dashed: as good out of distribution as in it"
+    )
     note += "" if together else f", grey: the other rows{interest(table)}"
     number_of, columns_of = (1, 1) if together else (len(rows), beside(len(rows)))
     height, lines = 3.4 if together else 2.0, legend_lines(note, list(rows) if together else [])
@@ -63,10 +66,10 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     _dots(axes, table, rows, columns_of)
     for axis in axes[-columns_of:]:
         axis.tick_params(labelbottom=True)
-    figure.supxlabel(label(_in_distribution(column), column.unit), fontsize=9)
-    figure.supylabel(label(column.metric, column.unit), fontsize=9)
+        axis.set_xlabel(label(f"test/{IID}", column.unit))
+    figure.supylabel(label(column.metric.removesuffix(f"/{name}"), column.unit), fontsize=9)
     legend_below(figure, note, handles=None if together else ())
-    parts = [f"{column.metric} over {_in_distribution(column)}; {note}", _seen(rows, column.unit)]
+    parts = [f"out of distribution over in distribution; {note}", _seen(rows, column.unit)]
     return finished(figure, path, table, parts)
 
 

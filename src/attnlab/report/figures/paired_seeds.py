@@ -19,7 +19,7 @@ from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
 MOST_PAIRS = 60
 """panels of a picture"""
-LETTERS = {1: 40, 2: 19, 3: 11}
+LETTERS = {1: 40, 2: 18, 3: 9}
 """characters of a row's name in one line below a panel, by the panels beside each other"""
 MOST_NAMED = 4
 """pairs that a caption names"""
