@@ -118,4 +118,10 @@ class Report:
     """the threshold of a run's success; null = failures are not counted"""
     highlight: str | None = None
     """the row that is strongest in figures; null = the row of the first hypothesis, if there is one"""
-    figures: list[Picture] = field(default_factory=lambda: [Picture(kind="bars")])
+    figures: list[Picture] = field(default_factory=list)
+    """without any: bars, and forest where hypotheses are declared"""
+
+    def __post_init__(self) -> None:
+        """Names the figures of a report that names none."""
+        if not self.figures:
+            self.figures = [Picture(kind=kind) for kind in ("bars", *(("forest",) if self.hypotheses else ()))]
