@@ -69,7 +69,7 @@ def test_a_hypothesis_without_enough_seeds_has_no_test(config: dict[str, Any]) -
         ({"at_least": 9.5}, 0, "refuted", "p = 0.024"),
         ({"direction": "lower"}, 0, "refuted", "from +5.0 to +9.0"),
         ({"within": 10.0}, 0, "supported", "p = 0.013"),
-        ({"within": 8.0}, 0, "undecided", "5 seeds show a margin (of equal rows) of"),
+        ({"within": 8.0}, 0, "undecided", "5 seeds show a margin of"),
         ({"within": 4.0}, 0, "refuted", "p = 1.000"),
         ({"not_worse_by": 1.0}, 0, "supported", "p < 0.001"),
     ],

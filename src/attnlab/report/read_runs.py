@@ -186,10 +186,9 @@ def _state(
     if state == "finished":
         return "unreadable", "status.json says finished and there is no result.json"
     saved = f"last checkpoint at step {status['step']}" if status.get("step") else "no checkpoint yet"
-    if state == "running" and not is_alive(status, folder):
-        return "interrupted", f"its process (pid {status.get('pid')}) is gone; {saved}"
     if state == "running":
-        return state, f"{_logged_until(folder)}{saved}"
+        gone = "interrupted", f"its process (pid {status.get('pid')}) is gone; {saved}"
+        return (state, f"{_logged_until(folder)}{saved}") if is_alive(status, folder) else gone
     if state in ("failed", "stopped"):
         return state, reason or saved
     return "missing", "nothing was trained yet"
