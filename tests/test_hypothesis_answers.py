@@ -1,6 +1,7 @@
 """Answers to declared hypotheses: verdicts, correction, whether they were declared before the runs."""
 
 import copy
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from attnlab.config.report_names import require_known_names
 from attnlab.learn.training_progress import Reporter
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
+from attnlab.report.claimed_ranges import claimed_range
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import DIVERGED, FoundRun
 from attnlab.report.table_types import Table
@@ -81,6 +83,16 @@ def test_the_corrected_interval_decides(
     asked += [Hypothesis(row="late", than="linear", column="ood")] * others
     answer = answers(table_of(config, GAINS, *asked))[0]
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+
+
+def test_better_is_lower_for_a_perplexity() -> None:
+    def claimed(**form: Any) -> tuple[float, float]:
+        found = claimed_range(Hypothesis(row="a", than="b", column="c", **form), "test/perplexity")
+        return found.low, found.high
+
+    assert claimed() == (-math.inf, 0) and claimed(direction="higher") == (0, math.inf)
+    assert claimed(at_least=2.0) == (-math.inf, -2) and claimed(not_worse_by=1.0) == (-math.inf, 1)
+    assert claimed(within=1.0) == (-1, 1)
 
 
 FORMS: dict[str, dict[str, Any]] = {
