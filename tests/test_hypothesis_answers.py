@@ -63,7 +63,7 @@ def test_a_hypothesis_without_enough_seeds_has_no_test(config: dict[str, Any]) -
         ({}, 0, "supported", "difference +7.0, from +5.0 to +9.0: 95 % paired t interval, 5 seeds; p < 0.001"),
         ({"at_least": 5.0}, 0, "supported", "p = 0.047"),
         # corrected for two hypotheses it is no longer below 0.05, and the interval is wider
-        ({"at_least": 5.0}, 1, "undecided", "from +4.5 to +9.5: 95 % paired t interval (with 2 together)"),
+        ({"at_least": 5.0}, 1, "undecided", "from +4.5 to +9.5: 95 % paired t interval, corrected for 2 tests"),
         ({"at_least": 5.0}, 1, "undecided", "p = 0.047, corrected for 2 hypotheses p = 0.095"),
         # 5 + 2.66, by 100,000 simulated sets of five seeds
         ({"at_least": 5.0}, 1, "undecided", "at this spread 5 seeds show a difference of 8.2 with 80 % power"),
