@@ -16,7 +16,7 @@ Scores = dict[str, dict[str, float]]
 
 
 def shortcut_scores(task: Task, prepared: Prepared[Any]) -> Scores:
-    """The scores of every shortcut on whole subsets and groups, without lengths, of all subsets but the training data."""
+    """The scores of every shortcut on all subsets but `train`, and on their groups; not by length."""
     found, shortcuts = Scores(), task.shortcuts(prepared)
     for subset, examples in prepared.subsets.items():
         if subset != "train":
@@ -25,7 +25,11 @@ def shortcut_scores(task: Task, prepared: Prepared[Any]) -> Scores:
 
 
 def subset_scores(
-    shortcuts: Mapping[str, Shortcut], spec: TaskSpec, subset: str, examples: Examples, numbers: np.ndarray | None = None
+    shortcuts: Mapping[str, Shortcut],
+    spec: TaskSpec,
+    subset: str,
+    examples: Examples,
+    numbers: np.ndarray | None = None,
 ) -> Scores:
     """The scores of shortcuts on one subset.
 

@@ -111,8 +111,8 @@ class FlipFlopSequences(Examples):
 
 def most_frequent_bit(train: FlipFlopSequences) -> Shortcut:
     """The shortcut that always reads the bit that is read more often in training."""
-    reads = [np.bincount(train.codes[at : at + CHUNK].ravel(), minlength=len(TOKENS))[FIRST_READ : FIRST_READ + 2] for at in _chunks(train)]
-    bit = int(np.argmax(np.sum(reads, axis=0)))
+    counts = [np.bincount(train.codes[at : at + CHUNK].ravel(), minlength=len(TOKENS)) for at in _chunks(train)]
+    bit = int(np.argmax(np.sum(counts, axis=0)[FIRST_READ : FIRST_READ + 2]))
     return lambda part: _bit_scores(part, lambda bits: np.full_like(bits, bit))
 
 
