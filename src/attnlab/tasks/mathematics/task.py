@@ -128,7 +128,7 @@ class Mathematics(SequenceTask):
         return "\n".join("".join(CHARACTERS.decode(side[number])) for side in (pairs.inputs, pairs.targets))
 
     def shortcuts(self, prepared: Prepared[SequencePairs]) -> Mapping[str, Shortcut]:
-        """Also the first number of the question; for numbers__place_value its most frequent digit, of ties the first."""
+        """Also the first number of a question; for numbers__place_value its most frequent digit (of ties the first)."""
         if self.module == "numbers__place_value":
             name, answer = "most frequent digit of the number", _most_frequent_digit
         else:
