@@ -77,7 +77,7 @@ def test_lower_is_better_of_perplexities(tmp_path: Path, config: dict[str, Any])
     table = of(run, columns={"ppl": metric}, success=Success(column="ppl", at_most=950))
     assert [*rows_of_table(table)] == ["two"]
     found = count_failures(table)
-    assert found and any(WARNING in note and note.endswith(f": two has 900.0 in {metric}") for note in found.notes)
+    assert found and any(WARNING in note and note.endswith(f": two has 900.00 in {metric}") for note in found.notes)
 
 
 def test_the_published_rule_has_the_shortcuts_of_its_test_set(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_threshold_that_a_shortcut_reaches_is_named(
     runs = [written(tmp_path, config, seed, shortcuts=SCORES) for seed in (0, 1)]
     found = count_failures(of(*runs, success=Success(column="iid", at_least=threshold)))
     assert found and [note for note in found.notes if WARNING in note] == (
-        [f"{WARNING}, so that runs that have learned nothing count as successful: {COPY} has 30.7 in {IID}"]
+        [f"{WARNING}, so that runs that have learned nothing count as successful: {COPY} has 30.7 % in {IID}"]
         if warned
         else []
     )
@@ -104,7 +104,7 @@ def test_a_shortcut_may_reach_the_threshold_in_validation_alone(tmp_path: Path, 
     val = "val/sequence_accuracy"
     run = written(tmp_path, config, shortcuts=SCORES | {val: {COPY: 0.6}})
     found = count_failures(of(run, success=Success(column="iid", at_least=50, validation=val)))
-    assert found and any(note.endswith(f": {COPY} has 60.0 in {val}") for note in found.notes)
+    assert found and any(note.endswith(f": {COPY} has 60.0 % in {val}") for note in found.notes)
 
 
 def test_every_form_of_a_report_has_them(

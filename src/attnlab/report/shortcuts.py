@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from attnlab.config.report_block import Success
-from attnlab.learn.metric_units import best_first, number, problem, scaled
+from attnlab.learn.metric_units import best_first, number, problem, scaled, unit_of
 from attnlab.learn.success_threshold import reaches
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportFile
@@ -83,7 +83,7 @@ def reached_by_shortcut(success: Success, table: Table) -> list[str]:
     """A sentence on the shortcuts that reach the threshold of success, in its column or in its validation."""
     column = next(column for column in table.columns if column.name == success.column)
     said = {
-        f"{name} has {number(value, column.unit)} in {metric}": None
+        f"{name} has {number(value, column.unit)} {unit_of(metric).sign}".rstrip() + f" in {metric}": None
         for cell in table.each(column)
         for run in measured_runs(cell, table.by_folder)
         for metric in filter(None, (column.metric, success.validation))
