@@ -63,6 +63,7 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
     result = {
         "metrics": found.metrics,
         "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
+        "shortcuts": run.prepared.shortcuts,
         "selection": selected,
         "seconds": seconds,
         "steps_per_second": max_steps / seconds,

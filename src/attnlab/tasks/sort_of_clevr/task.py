@@ -22,7 +22,7 @@ angles are lost to rounding (details in tasks/sort_of_clevr/scene.py). Pictures 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +37,7 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.user_inputs import Form, encoded, picture
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.shortcuts import Shortcut, most_frequent
 from attnlab.tasks.sort_of_clevr.pixels import IN_WORDS, Pixels, scaled
 from attnlab.tasks.sort_of_clevr.scene import (
     N_ANSWERS,
@@ -214,6 +215,15 @@ class SortOfClevr(Task):
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
         return [ANSWERS[output] for output in outputs]
+
+    def shortcuts(self, prepared: Prepared[ImageQuestions]) -> Mapping[str, Shortcut]:
+        """Also without the picture: the most frequent answer to questions of the subtype, and to the same question."""
+        train = prepared.subsets["train"]
+        return {
+            **super().shortcuts(prepared),
+            "most frequent answer by subtype": most_frequent(train, lambda part: map(bytes, part.questions[:, 2:])),
+            "most frequent answer by question": most_frequent(train, lambda part: map(bytes, part.questions)),
+        }
 
     def prepare(self, folders: Folders) -> Prepared[ImageQuestions]:
         spec = self.task_spec(
