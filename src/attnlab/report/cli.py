@@ -8,6 +8,7 @@ from typing import Literal
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
+from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
@@ -140,7 +141,7 @@ def _report(argv: Sequence[str]) -> int:
         "notes": [*filter(None, [selection.left_out]), *notes(table)],
         "origin": origin(table),
         "success": success,
-        "budget": spent_runs(table.runs),
+        "budget": spent_runs(table.runs, selection.root),
         "figures": figures,
     }
     report = record(table, comparisons, more)
@@ -160,8 +161,9 @@ def _report(argv: Sequence[str]) -> int:
     if options.logger != "csv":
         from attnlab.report.wandb_report import log_report
 
-        # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
-        print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
+        # a glob may find runs of others: the wandb folder is the user's own
+        runs = selection.root if options.experiment else compose_config([])["paths"]["runs"]
+        print(log_report(out, LoggerOptions(name=options.logger), Path(runs)))
     return 0
 
 

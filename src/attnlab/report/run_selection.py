@@ -1,5 +1,6 @@
 """Selects the runs of a report and its columns: the cells of an experiment, or the run folders of a glob."""
 
+import glob
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ class RunSelection:
 
     name:    of the experiment, or the glob.
     report:  the `report:` block of the experiment; None = rows and columns come from the runs.
+    root:    the folder that holds all of them.
     skipped: folders that are no runs, and why.
     command: trains the missing runs of an experiment; empty for a glob.
     words:   that narrow it, without folders and hardware.
@@ -36,6 +38,7 @@ class RunSelection:
     name: str
     report: Report | None
     runs: Sequence[FoundRun]
+    root: Path
     skipped: Sequence[str] = ()
     command: str = ""
     words: Sequence[str] = ()
@@ -69,7 +72,8 @@ def select_experiment(name: str, words: Sequence[str]) -> RunSelection:
         said = f"the report block is changed on the command line: {' '.join(asked)}"
         report = replace(report, protocol="; ".join(filter(None, [report.protocol, said])))
     command = command_line("python train.py", *line)
-    return RunSelection(name, report, list(runs.values()), command=command, words=own)
+    root = Path(jobs[0].typed.paths.runs)
+    return RunSelection(name, report, list(runs.values()), root, command=command, words=own)
 
 
 def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = False) -> RunSelection:
@@ -95,7 +99,10 @@ def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = Fals
     kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
     for word in words if kept else ():
         kept = _narrowed(kept, word)
-    return RunSelection(pattern, None, kept, skipped, words=words, left_out=left_out)
+    root = Path(pattern)
+    while glob.has_magic(str(root)) and not root.exists():
+        root = root.parent
+    return RunSelection(pattern, None, kept, root, skipped, words=words, left_out=left_out)
 
 
 def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
