@@ -245,6 +245,8 @@ class Config:
     paths: Paths
     from_run: str | None = None
     """run folder for a warm start: training begins with its weights, as far as both networks have them"""
+    experiment: str | None = None
+    """set by experiment=...: the preset that names of run folders are shortened by; it changes no number"""
     debug: str | None = None
     """set by debug=...: the results of this run are meaningless, and report.py runs=... leaves it out"""
     report: Report | None = None  # of an experiment: the table and figures of its runs

@@ -87,7 +87,7 @@ class Jobs:
         task, job = self.task(group), self.command.jobs[group.numbers[0]]
         if len(task.jobs) == 1 and is_finished(job):
             name = self.command.names[group.numbers[0]]
-            say(task.label, f"{name}, finished before" + (", under a former name" if job.has_former_name else ""))
+            say(task.label, f"{name}, finished before" + (", under another name" if job.has_other_name else ""))
         self.codes.append(task.run())
         if self.codes[-1] > 128:
             raise SystemExit(self.codes[-1])
