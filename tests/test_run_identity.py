@@ -144,9 +144,15 @@ SWEPT = ("experiment=quickstart", "-m", "optim.lr=1e-3,3e-3", "backbone.d_feed_f
 
 def test_a_tag_names_what_differs_from_the_preset_and_the_preset_but_no_setting_of_it() -> None:
     low, high = (run_tag(job).split(",") for job in jobs_of([*SWEPT]))
-    assert low[:3] == ["d_feed_forward=32", "lr=0.001", "quickstart"] and high[:3] == [*low[:1], "lr=0.003", "quickstart"]
+    assert low[:3] == ["d_feed_forward=32", "lr=0.001", "quickstart"] and high[:3] == [
+        *low[:1],
+        "lr=0.003",
+        "quickstart",
+    ]
     assert len(low) == len(high) == 4 and low[-1] != high[-1]
-    assert run_tag(composed("experiment=quickstart", "debug=smoke", "optim.lr=1e-3")).startswith("lr=0.001,quickstart,smoke,")
+    assert run_tag(composed("experiment=quickstart", "debug=smoke", "optim.lr=1e-3")).startswith(
+        "lr=0.001,quickstart,smoke,"
+    )
     small = composed("experiment=park2024/table4_scan_small", "hydra.mode=RUN", "model=linear")
     assert re.fullmatch("park2024-table4_scan_small,[0-9a-f]{10}", run_tag(small))
     # a preset at the plain settings adds no name

@@ -1,9 +1,10 @@
 """The run folder as a pure function of the configuration: label / model / tag / seed.
 
 All configurations here are complete (`defaults.completed`). The tag names the differences from the plain composition
-of the task and model, the most important ones first (`run_identity.yaml`). Where an experiment or debug=... sets some of
-them, it names the differences from that preset, the preset, and a hash of all differences. Different configurations
-never share a folder, bookkeeping aside; `find_run_folder` finds one configuration under each of its names.
+of the task and model, the most important ones first (`run_identity.yaml`). Where an experiment or debug=... sets some
+of them, it names the differences from that preset, the preset, and a hash of all differences. Different
+configurations never share a folder, bookkeeping aside; `find_run_folder` finds one configuration under each of its
+names.
 """
 
 import hashlib
@@ -61,8 +62,10 @@ def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
 def tag_of(differences: Mapping[str, str], config: Mapping[str, Any], conf: Path = CONF) -> str:
     """The tag of a configuration with these differences from the plain composition (`tag_parts`)."""
     parts = ordered(differences, config)
-    presets = {group: config.get(group) for group in PRESETS if config.get(group) in group_choices(conf)[group]}
-    own = ordered(tag_parts(config, conf, *map("=".join, presets.items())), config) if presets else parts
+    presets = {group: str(config.get(group)) for group in PRESETS}
+    presets = {group: choice for group, choice in presets.items() if choice in group_choices(conf)[group]}
+    words = [f"{group}={choice}" for group, choice in presets.items()]
+    own = ordered(tag_parts(config, conf, *words), config) if presets else parts
     if own == parts:
         return cut_tag(parts)
     names = (unique_text(choice.replace("/", "-")) for choice in presets.values())

@@ -42,7 +42,7 @@ class Jobs:
             self._run_on_this_machine(groups)
         from attnlab.launch.console_summary import print_sweep
 
-        return print_sweep(command.jobs, command.names) or max(self.codes, default=0)
+        return print_sweep(command.jobs, command.names, words=command.words) or max(self.codes, default=0)
 
     def _run_on_this_machine(self, groups: Sequence[JobGroup]) -> None:
         tasks = [self.task(group) for group in groups]

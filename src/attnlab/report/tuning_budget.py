@@ -16,7 +16,9 @@ from attnlab.report.build_table import value_of
 from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
 from attnlab.report.run_selection import varying
 
-COUNTED = "counted: all runs of these models on these tasks in the folder that this report reads, but no run of debug=..."
+COUNTED = (
+    "counted: all runs of these models on these tasks in the folder that this report reads, but no run of debug=..."
+)
 
 
 def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
