@@ -38,7 +38,7 @@ from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import addable_keys
 
 WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
-NO_SETTINGS = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
+NO_SETTINGS: dict[str, Any] = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.report_block import Picture, Report
-from attnlab.config.sweep import check_command
+from attnlab.config.sweep import NO_SETTINGS, check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import meets, value_of
@@ -71,26 +71,35 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     keys = {word: word.split("=")[0].lstrip("+") for word in line[bool(name) :]}
     own = [word for word, key in keys.items() if key in ("seed", "debug") or _changes_numbers(key)]
     # swept keys narrow the experiment, other keys change it
-    swept = {*compose_with_hydra(line[: bool(name)])[1]["params"], "seed"} if own else set()
-    changed = [word for word in own if keys[word] not in swept]
-    if changed and report is not None:
-        # published numbers hold for the preset's settings only
-        report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(changed)}")
-    if report is not None and (asked := [word for word, key in keys.items() if key.split(".")[0] == "report"]):
-        said = f"the report block is changed on the command line: {' '.join(asked)}"
-        report = replace(report, protocol="; ".join(filter(None, [report.protocol, said])))
-    train = command_line("python train.py", *(["-m"] if command.swept else []), *line)
-    told_apart = {*swept, DATA_SEED, *(report.rows if report else ()), *(report.best_over if report else ())}
-    more = [key for key in command.swept if report and key not in told_apart and _changes_numbers(key)]
+    settings = compose_with_hydra(line[: bool(name)])[1] if words else NO_SETTINGS
+    swept = {*settings["params"], "seed"}
+    more: list[str] = []
+    if report is not None:
+        told_apart = {*swept, DATA_SEED, *report.rows, *report.best_over}
+        more = [key for key in command.swept if key not in told_apart and _changes_numbers(key)]
+        asked = [word for word, key in keys.items() if key.split(".")[0] == "report"]
+        report = _changed(report, [word for word in own if keys[word] not in swept], asked)
+    flags = ["-m"] if command.swept and settings["mode"] != "MULTIRUN" else []
     return RunSelection(
         name or " ".join(own) or "the plain run",
         report,
         list(runs.values()),
         Path(jobs[0].typed.paths.runs),
-        command=train,
+        command=command_line("python train.py", *flags, *line),
         words=own if name else (),
         rows=[*report.rows, *more] if report and more else (),
     )
+
+
+def _changed(report: Report, settings: Sequence[str], asked: Sequence[str]) -> Report:
+    """The report of an experiment of which words change settings, or the report itself."""
+    if settings:
+        # published numbers hold for the preset's settings only
+        report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(settings)}")
+    if asked:
+        told = f"the report block is changed on the command line: {' '.join(asked)}"
+        report = replace(report, protocol="; ".join(filter(None, [report.protocol, told])))
+    return report
 
 
 def _changes_numbers(key: str) -> bool:
