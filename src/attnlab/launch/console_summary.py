@@ -21,6 +21,9 @@ from attnlab.run.provenance import commit_text
 from attnlab.run.read_run_files import debug_note
 from attnlab.run.run_folder import RunError, RunFolder
 
+MOST_SETTINGS = 12
+"""settings of a sweep whose folders are listed"""
+
 
 def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     """Print metrics, seconds and folder of a run, and commands to try next."""
@@ -62,12 +65,15 @@ def _comparison(model: str) -> str:
     return command_line("python train.py", *sweep)
 
 
-def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequence[str] | None = None) -> int:
-    """Print a row for every job of a sweep, from the files of its run folder.
+def print_sweep(
+    jobs: Sequence[JobConfig], names: Sequence[str], values: Sequence[str] | None = None, words: Sequence[str] = ()
+) -> int:
+    """Print a row for every job of a sweep, from the files of its run folder, the folders, and how to make a report.
 
     Args:
         names: of the jobs (`config.sweep.Command`).
         values: shown instead of test metrics, as what a search selects by.
+        words: of the command line, which report.py takes as well; none = no report of these jobs.
 
     Returns:
         exit code: 0 if all are finished.
@@ -87,6 +93,12 @@ def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequenc
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")
     table_console().print(table)
+    settings = list(dict.fromkeys(short_path(folder.parent) for folder in by_folder))
+    print("run folders, with a folder for each seed:", *map("  {}".format, settings[:MOST_SETTINGS]), sep="\n")
+    if len(settings) > MOST_SETTINGS:
+        print(f"  ... ({len(settings):,} in all)")
+    if words and len(reasons) < len(by_folder):
+        print(f"report: {command_line('python report.py', *words)}")
     if reasons:
         print("\n".join(reasons))
         done = len(by_folder) - len(reasons)
