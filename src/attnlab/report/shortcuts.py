@@ -44,7 +44,7 @@ def with_shortcuts(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> d
 
 
 def shortcut_rows(cells: Iterable[tuple[str, str, Sequence[tuple[str, float]]]]) -> dict[str, dict[str, str]]:
-    """Numbers as text by shortcut and column, for the shortcuts that are the best of a cell.
+    """Rows of a table (`shortcut: most frequent answer`), numbers as text by column: the best one of each cell.
 
     Args:
         cells: column, unit, and the shortcuts of a cell, the best one first.
@@ -55,7 +55,10 @@ def shortcut_rows(cells: Iterable[tuple[str, str, Sequence[tuple[str, float]]]])
         best |= {name: None for name, _ in shortcuts[:1]}
         for name, value in shortcuts:
             found.setdefault(name, {}).setdefault((column, unit), []).append(value)
-    return {name: {column: _range(values, unit) for (column, unit), values in found[name].items()} for name in best}
+    return {
+        f"shortcut: {name}": {column: _range(values, unit) for (column, unit), values in found[name].items()}
+        for name in best
+    }
 
 
 def _range(values: Sequence[float], unit: str) -> str:
@@ -72,11 +75,6 @@ def rows_of_report(report: ReportFile) -> dict[str, dict[str, str]]:
     """As `shortcut_rows`."""
     units = report.units()
     return shortcut_rows((cell.column, units[cell.column], cell.shortcuts) for _, cell in report.each())
-
-
-def row_name(shortcut: str) -> str:
-    """The name of a shortcut's row in a table."""
-    return f"shortcut: {shortcut}"
 
 
 def reached_by_shortcut(success: Success, table: Table) -> list[str]:

@@ -15,7 +15,7 @@ from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.length_tables import beside, markdown_lengths
 from attnlab.report.read_runs import short_name
-from attnlab.report.shortcuts import row_name, rows_of_table
+from attnlab.report.shortcuts import rows_of_table
 from attnlab.report.statistics import NORMAL, p_text
 from attnlab.report.table_types import Cell, Table
 from attnlab.report.test_set_error import error_text
@@ -87,7 +87,7 @@ def details(table: Table) -> list[list[str]]:
         lines.append([cell.row, label(cell.column.name, cell.column.unit), *(write(cell) for _, write in columns)])
     empty, units = [NONE] * (len(columns) - 1), {column.name: column.unit for column in table.columns}
     for name, numbers in rows_of_table(table).items():
-        lines += [[row_name(name), label(column, units[column]), text, *empty] for column, text in numbers.items()]
+        lines += [[name, label(column, units[column]), text, *empty] for column, text in numbers.items()]
     return lines
 
 
@@ -133,7 +133,7 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessR
     if success:
         heads, wide = [*heads, HEAD], [[*row, failed(success.of(row[0]))] for row in wide]
     wide += [
-        [row_name(name), *(numbers.get(column.name, "") for column in table.columns), *([NONE] if success else [])]
+        [name, *(numbers.get(column.name, "") for column in table.columns), *([NONE] if success else [])]
         for name, numbers in rows_of_table(table).items()
     ]
     parts = [f"# {table.report.title}"]
@@ -165,7 +165,7 @@ def latex(table: Table, success: SuccessReport | None = None) -> str:
     """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
     heads, spans, body = [], [], {row: [_tex(row)] for row in table.cells}
     shortcuts = rows_of_table(table)
-    below = {name: [_tex(row_name(name))] for name in shortcuts}
+    below = {name: [_tex(name)] for name in shortcuts}
     for column in table.columns:
         width = 2 if any(cell.published for cell in table.each(column)) else 1
         heads += ["ours", "published"][:width]
