@@ -171,10 +171,14 @@ class Evaluator:
             if examples.lengths is not None and examples.lengths.max(initial=0) > longest:
                 alone.subset(name, np.array([np.argmax(examples.lengths)]))
 
+    @property
+    def tests(self) -> list[str]:
+        """Names of the test subsets."""
+        return [name for name in self.prepared.subsets if name.split("/")[0] == "test"]
+
     def test_subsets(self, show: bool = False) -> Findings:
         """Metrics and counts of every test subset."""
         found = Findings()
-        for name in self.prepared.subsets:
-            if name.split("/")[0] == "test":
-                found.add(name, *self.subset(name, show=show))
+        for name in self.tests:
+            found.add(name, *self.subset(name, show=show))
         return found

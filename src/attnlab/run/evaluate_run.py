@@ -42,7 +42,7 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     task, trained = make_task(config.task), trained_on(folder)
     former = prepare(make_task(trained), config.paths)
     prepared = former if config.task == trained else prepare(task, config.paths)
-    _require_vocabulary(prepared.spec, former.spec)
+    _require_same_outputs(prepared.spec, former.spec)
     prepared = place_data(prepared, device, config.trainer.data_on_device)
     network = network_with(weights, folder, config, former.spec)
     reporter = Reporter(config.trainer.progress)
@@ -121,8 +121,12 @@ def _evaluate_subsets(
     return found, scores, seen
 
 
-def _require_vocabulary(asked: TaskSpec, trained: TaskSpec) -> None:
-    """Refuses data whose numbers mean other tokens than in training."""
+def _require_same_outputs(asked: TaskSpec, trained: TaskSpec) -> None:
+    """Refuses data whose numbers mean other tokens than in training, and end tokens that were not trained."""
+    if asked.end_token != trained.end_token:
+        other = "sequence_accuracy_oracle_end is its accuracy at given lengths"
+        why = f"with end tokens, and {other}" if trained.end_token else "without end tokens, and can choose none"
+        raise RunError(f"task.end_token={str(asked.end_token).lower()}: the run was trained {why}; leave the key out")
     for name in ("input_vocabulary", "output_vocabulary", "n_classes"):
         if getattr(asked, name) != getattr(trained, name):
             raise RunError(

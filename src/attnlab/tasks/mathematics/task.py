@@ -18,7 +18,7 @@ numbers of any length in `test/ood`.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from attnlab.tasks.mathematics.files import (
     without_repeats,
 )
 from attnlab.tasks.shortcuts import Shortcut
-from attnlab.tasks.word_tasks import SequenceTask
+from attnlab.tasks.word_tasks import SequenceOptions, SequenceTask
 
 SOURCE = read_table(__file__)["mathematics"]
 PARTS = {"train": generator.DIFFICULTIES, "iid": ("interpolate",), "ood": ("extrapolate",)}
@@ -69,13 +69,18 @@ class CharacterPairs(SequencePairs):
         inputs, targets = (Ragged.from_arrays(arrays, f"{part}_{side}") for side in ("inputs", "targets"))
         super().__init__(inputs, targets, CHARACTERS.pad_id)
         if digits:
-            is_digit = (inputs.values >= FIRST_DIGIT) & (inputs.values <= LAST_DIGIT)
-            self.lengths = np.add.reduceat(is_digit, inputs.offsets[:-1], dtype=np.int64)
+            self.lengths = digits_of(inputs)
 
     def identities(self) -> list[bytes]:
         # without hashes, which would take 15 s for two million questions; all splits share one vocabulary
         pairs = zip(as_bytes(self.inputs), as_bytes(self.targets), strict=True)
         return [question + answer for question, answer in pairs]
+
+
+def digits_of(questions: Ragged) -> np.ndarray:
+    """Number of digits [n] in each question."""
+    is_digit = (questions.values >= FIRST_DIGIT) & (questions.values <= LAST_DIGIT)
+    return np.add.reduceat(is_digit, questions.offsets[:-1], dtype=np.int64)
 
 
 class Mathematics(SequenceTask):
@@ -94,10 +99,12 @@ class Mathematics(SequenceTask):
         ood_entropy: with `source=generated`, decimal digits of the numbers in `test/ood`: of the number of place_value,
             of both numbers of add_or_sub together; null = as published, 12 and 16 to 20. Training has up to 10 and 16.
         data_seed: seed of the questions with `source=generated`, and of `val`.
-        validation_share: share of the training questions, repeats dropped, that is set aside as `val`; 0 = none.
+        options: as in SequenceTask; sizes are digits of the question, of the two modules whose `test/ood` has more of
+            them. Repeats are dropped before anything is set aside.
     """
 
     version = 1
+    size_unit = "digits in the question"
     separator = ""
     inputs, outputs, longest = CHARACTERS, CHARACTERS, (LONGEST_QUESTION, generator.LONGEST_ANSWER)
     subsets = ("train", "test/iid", "test/ood")
@@ -112,10 +119,10 @@ class Mathematics(SequenceTask):
         test_questions: Annotated[int, "[1, inf)"] | None = None,
         ood_entropy: Annotated[float, "[1, 35]"] | None = None,
         data_seed: Annotated[int, "[0, inf)"] = 0,
-        validation_share: Annotated[float, "[0, 1)"] = 0.0,
+        **options: Unpack[SequenceOptions],
     ) -> None:
-        self.module, self.source = module, source
-        self.data_seed, self.validation_share = data_seed, validation_share
+        super().__init__(**options)
+        self.module, self.source, self.data_seed = module, source, data_seed
         self.questions_per_difficulty, self.test_questions = questions_per_difficulty, test_questions
         # 20 and 20.0 are one
         self.ood_entropy = None if ood_entropy is None else float(ood_entropy)
@@ -141,9 +148,16 @@ class Mathematics(SequenceTask):
         digits = self.module == "numbers__place_value"
         subsets = {SUBSETS[part]: CharacterPairs(arrays, part, digits) for part in parts}
         about = _about(origin, {part: arrays[f"{part}_read"] for part in parts}, subsets)
-        # no question is repeated
-        divided, aside = self.with_validation(subsets, lambda: None)
+        divided, aside = self.with_validation(subsets, may_repeat=False)
         return self.prepared(divided, "; ".join(filter(None, [about, aside])))
+
+    def sizes(self, pairs: SequencePairs) -> np.ndarray:
+        if self.module not in generator.ENTROPY:
+            raise DataError(
+                f"task.validation_by=length with task.module={self.module}: digits are the size of "
+                f"{listed(generator.ENTROPY)} alone; use task.validation_by=random"
+            )
+        return digits_of(pairs.inputs)
 
     def _official(self, folders: Folders) -> tuple[dict[str, np.ndarray], str]:
         """The arrays of the official files, and their origin."""
