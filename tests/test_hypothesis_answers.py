@@ -1,6 +1,7 @@
 """Answers to declared hypotheses: verdicts, correction, whether they were declared before the runs."""
 
 import copy
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from attnlab.config.report_names import require_known_names
 from attnlab.learn.training_progress import Reporter
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
+from attnlab.report.claimed_ranges import claimed_range
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import DIVERGED, FoundRun
 from attnlab.report.table_types import Table
@@ -61,7 +63,7 @@ def test_a_hypothesis_without_enough_seeds_has_no_test(config: dict[str, Any]) -
         ({}, 0, "supported", "difference +7.0, from +5.0 to +9.0: 95 % paired t interval, 5 seeds; p < 0.001"),
         ({"at_least": 5.0}, 0, "supported", "p = 0.047"),
         # corrected for two hypotheses it is no longer below 0.05, and the interval is wider
-        ({"at_least": 5.0}, 1, "undecided", "from +4.5 to +9.5: 95 % paired t interval (with 2 together)"),
+        ({"at_least": 5.0}, 1, "undecided", "from +4.5 to +9.5: 95 % paired t interval, corrected for 2 tests"),
         ({"at_least": 5.0}, 1, "undecided", "p = 0.047, corrected for 2 hypotheses p = 0.095"),
         # 5 + 2.66, by 100,000 simulated sets of five seeds
         ({"at_least": 5.0}, 1, "undecided", "at this spread 5 seeds show a difference of 8.2 with 80 % power"),
@@ -69,7 +71,7 @@ def test_a_hypothesis_without_enough_seeds_has_no_test(config: dict[str, Any]) -
         ({"at_least": 9.5}, 0, "refuted", "p = 0.024"),
         ({"direction": "lower"}, 0, "refuted", "from +5.0 to +9.0"),
         ({"within": 10.0}, 0, "supported", "p = 0.013"),
-        ({"within": 8.0}, 0, "undecided", "5 seeds show a margin (of equal rows) of"),
+        ({"within": 8.0}, 0, "undecided", "5 seeds show a margin of"),
         ({"within": 4.0}, 0, "refuted", "p = 1.000"),
         ({"not_worse_by": 1.0}, 0, "supported", "p < 0.001"),
     ],
@@ -81,6 +83,16 @@ def test_the_corrected_interval_decides(
     asked += [Hypothesis(row="late", than="linear", column="ood")] * others
     answer = answers(table_of(config, GAINS, *asked))[0]
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+
+
+def test_better_is_lower_for_a_perplexity() -> None:
+    def claimed(**form: Any) -> tuple[float, float]:
+        found = claimed_range(Hypothesis(row="a", than="b", column="c", **form), "test/perplexity")
+        return found.low, found.high
+
+    assert claimed() == (-math.inf, 0) and claimed(direction="higher") == (0, math.inf)
+    assert claimed(at_least=2.0) == (-math.inf, -2) and claimed(not_worse_by=1.0) == (-math.inf, 1)
+    assert claimed(within=1.0) == (-1, 1)
 
 
 FORMS: dict[str, dict[str, Any]] = {

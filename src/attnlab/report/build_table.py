@@ -16,6 +16,7 @@ from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
+from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Column, Table, TableError
 from attnlab.report.test_set_error import with_test_set_errors
@@ -69,8 +70,9 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
         columns = [*columns, _with_average(report.average, cells, columns, published)]
     table = Table(report, columns, cells, runs, published)
     found = table.by_folder
-    tested = {row: with_lengths(with_test_set_errors(given, found), found) for row, given in cells.items()}
-    return replace(table, cells=tested)
+    for finish in (with_test_set_errors, with_lengths, with_shortcuts):
+        cells = {row: finish(given, found) for row, given in cells.items()}
+    return replace(table, cells=cells)
 
 
 def meets(value: Any, wanted: Any) -> bool:

@@ -83,6 +83,6 @@ def smallest_text(found: PairedDifference, asked: Hypothesis, unit: str) -> str:
     power = (1 + POWER) / 2 if asked.within is not None else POWER
     size = smallest_shown(found.differences, found.tests, power)
     is_margin = asked.within is not None or asked.not_worse_by is not None
-    what = "a margin (of equal rows)" if is_margin else "a difference"
+    what, given = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
     shown = number(size + (asked.at_least or 0.0), unit)
-    return f"at this spread {len(found.by_seed)} seeds show {what} of {shown} with {100 * POWER:.0f} % power"
+    return f"at this spread {len(found.by_seed)} seeds show a {what} of {shown} with {100 * POWER:.0f} % power{given}"

@@ -101,7 +101,7 @@ def _finished_outside(table: Table, seeds: Sequence[ReportSeed]) -> set[Key]:
 def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Collection[Key]) -> str:
     """Seeds without an outcome by their states: `5, 6 (missing)`; empty without any."""
     states = defaultdict(list)
-    for key in sorted(keys, key=str):
+    for key in sorted(keys, key=_place):
         if key in seeds:
             one = seeds[key]
             # of a failed run the kind of error, as in OutOfMemoryError: ...
@@ -116,16 +116,20 @@ def _remarks(tested: Collection[Key], left: Collection[Key], declared: Sequence[
     """Sentences on seeds that were left out or added."""
     found = []
     if left:
-        names = listed(map(_named, sorted(left, key=str)), 20)
+        names = listed(map(_named, sorted(left, key=_place)), 20)
         found.append(f"{len(tested)} of {len(tested) + len(left)} finished seeds, without {names}")
     parts = list(dict.fromkeys(listed(map(str, sorted(each)), 20) for each in declared))
     if len(parts) > 1:
         found.append(f"the declared seeds were changed between runs: {'; '.join(parts)}")
     added = [key for key in tested if all(key[1] not in each for each in declared)] if declared else []
     if added:
-        names = listed(map(_named, sorted(added, key=str)), 20)
+        names = listed(map(_named, sorted(added, key=_place)), 20)
         found.append(f"{len(added)} of {len(tested)} seeds added to the declared ones: {names}")
     return found
+
+
+def _place(key: Key) -> tuple[int, int]:
+    return key[0] or 0, int(key[1])
 
 
 def _named(key: Key) -> str:

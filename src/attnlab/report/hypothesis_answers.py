@@ -120,10 +120,10 @@ def _of_difference(
     claimed, unit = claimed_range(asked, column.metric), column.unit
     answer = replace(answer, difference=found.mean, low=found.low, high=found.high, reason=_numbers(found, unit))
     if not found.is_tested:
-        if found.ranks is None:
-            held = sum(map(claimed.holds, found.differences))
-            answer = replace(answer, reason=f"{answer.reason}; as claimed in {held} of {len(found.by_seed)}")
-        return replace(answer, reason=f"{answer.reason}; a test needs {FEWEST} seeds") if used < FEWEST else answer
+        held = sum(map(claimed.holds, found.differences))
+        counts = [f"as claimed in {held} of {len(found.by_seed)}"] if found.ranks is None else []
+        needs = [f"a test needs {FEWEST} seeds"] if counts or used < FEWEST else []
+        return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
     p, decided = p_value(found, claimed), verdict(found, claimed)
     told = [answer.reason, *_p_texts(p, tests)]
     if decided == UNDECIDED:

@@ -88,6 +88,7 @@ class ReportCell(Record):
     examples: test examples of each run, behind a share of right answers; None if unknown.
     test_set_error: binomial standard error of the mean as the number of one run, in points.
     by_length: the mean at each length; one_length: the length that carries it.
+    shortcuts: names and numbers of answers without understanding, the best one first.
     """
 
     column: str
@@ -101,6 +102,7 @@ class ReportCell(Record):
     test_set_error: Real | None = None
     by_length: list[LengthPart] | None = None
     one_length: LengthPart | None = None
+    shortcuts: list[tuple[str, Real]] = field(default_factory=list)
     chosen_by: str | None = None
     published: PublishedValue | None = None
     difference: Real | None = None

@@ -103,7 +103,7 @@ def paired(ours: Mapping[int, float], against: Mapping[int, float], tests: int =
     if low == high:
         return PairedDifference(by_seed, low, low, high, None, f"equal in all {n} seeds", tests=tests)
     # two-sided by the interval's distribution: twice the smaller tail
-    together = f" (with {tests} together)" if tests > 1 else ""
+    together = f", corrected for {tests} tests" if tests > 1 else ""
     method = f"95 % paired t interval{together}, {n} seeds"
     found = PairedDifference(by_seed, mean(differences), low, high, None, method, tests=tests)
     return replace(found, p=2 * min(found.one_sided(0.0)))

@@ -63,6 +63,7 @@ class Cell:
     examples:       test examples of each run, where the metric is a share of them and their number is recorded.
     test_set_error: `report.test_set_error`, in points.
     by_length:      `report.length_breakdown`.
+    shortcuts:      names and numbers of answers without understanding, the best one first (`report.shortcuts`).
     """
 
     row: str
@@ -74,6 +75,7 @@ class Cell:
     examples: int | None = None
     test_set_error: float | None = None
     by_length: Sequence[LengthPart] | None = None
+    shortcuts: Sequence[tuple[str, float]] = ()
 
     def taken_by(self, validation: str) -> "Cell":
         """The cell as a choice by this validation."""
