@@ -38,7 +38,7 @@ WIDTH = 6.4
 """inches of a figure"""
 SCREEN = (12.8, 7.2)
 """width and height of a picture of many panels in inches: 1,920 x 1,080 pixels"""
-LETTERS_AN_INCH = 15
+LETTERS_AN_INCH = 14.5
 """letters of 9 points per inch"""
 LINE = 0.18
 """height of one line of a legend or a title, in inches"""
@@ -106,7 +106,7 @@ def on_screen(number: int, columns: int, height: float, lines: int, most: int) -
 
 def panel_title(text: str, columns: int, width: float = WIDTH) -> str:
     """A title broken into lines that fit one of so many columns of a figure of some inches."""
-    return textwrap.fill(text, max(12, int(0.75 * width / columns * LETTERS_AN_INCH)))
+    return textwrap.fill(text, max(12, int(0.7 * width / columns * LETTERS_AN_INCH)))
 
 
 def legend_below(figure: Figure, note: str, columns: int = 2, handles: Sequence[Any] | None = None) -> None:

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from attnlab.config.report_block import Picture
+from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
 from attnlab.learn.metric_units import SHARE, number
 from attnlab.plots.style import COLOURS, EDGE, HATCHES, PALE, STRONG, legend_below
 from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
@@ -23,8 +24,7 @@ from attnlab.report.figures.named_rows import dots, lacking, name_rows, reason, 
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
-ACCURACY = "sequence_accuracy"
-ORACLE = f"{ACCURACY}_oracle_end"
+ACCURACY = SEQUENCE_METRICS[0]
 LOOKS: Mapping[str, Mapping[str, Any]] = {
     "right": {"facecolor": STRONG},
     "wrong end only": {"facecolor": COLOURS[0], "hatch": HATCHES[1]},
@@ -60,7 +60,7 @@ def errors(table: Table, picture: Picture, path: Path) -> Drawn:
     }
     found = {title: rows for title, rows in found.items() if any(rows.values())}
     if not found:
-        raise TableError(f"no run has both {ACCURACY} and {ORACLE} of a column's subset")
+        raise TableError(f"no run has both {ACCURACY} and {ORACLE_END} of a column's subset")
     counts = [len(parts.right) for rows in found.values() for parts in rows.values() if parts]
     seeds = "one seed" if max(counts) == 1 else f"mean of {seeds_in_words(counts)}"
     note = f"bar: outputs, {seeds}; dots: where the first two parts of each seed end" + interest(table)
@@ -91,7 +91,7 @@ def _parts(table: Table, cell: Cell | None) -> Parts | None:
     found = Parts([], [])
     for seed in cell.seeds if cell else ():
         run, subset = table.by_folder[str(seed.folder)], cell.column.metric.rpartition("/")[0] if cell else ""
-        right, content = (run.value(f"{subset}/{name}") for name in (ACCURACY, ORACLE))
+        right, content = (run.value(f"{subset}/{name}") for name in (ACCURACY, ORACLE_END))
         if right is not None and content is not None and right <= content:
             found.right.append(right)
             found.content.append(content)
@@ -103,7 +103,7 @@ def _bars(axis: Axes, table: Table, column: Column, rows: Mapping[str, Parts | N
     for y, (row, parts) in enumerate(rows.items()):
         if parts is None:
             cell = table.cells[row].get(column.name)
-            reason(axis, y, lacking(cell) if cell is None or cell.mean is None else f"no {ORACLE}")
+            reason(axis, y, lacking(cell) if cell is None or cell.mean is None else "not both accuracies")
             continue
         ends = [0.0, mean(parts.right), mean(parts.content), 100.0]
         for look, left, right in zip(LOOKS.values(), ends, ends[1:], strict=False):

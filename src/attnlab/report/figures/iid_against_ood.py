@@ -52,9 +52,7 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     rows = _points(table, column)
     together = len(rows) <= ROWS_TOGETHER
     name = column.metric.split("/", 2)[2]
-    note = (
-        f"dot: {name} of a run, moved aside where it would hide another; dashed: as good out of distribution as in it"
-    )
+    note = f"dot: {name} of a run, moved aside where it would hide another; dashed: equal numbers"
     note += "" if together else f", grey: the other rows{interest(table)}"
     number_of, columns_of = (1, 1) if together else (len(rows), beside(len(rows)))
     height, lines = 3.4 if together else 2.0, legend_lines(note, list(rows) if together else [])
@@ -66,7 +64,7 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     _dots(axes, table, rows, columns_of)
     for axis in axes[-columns_of:]:
         axis.tick_params(labelbottom=True)
-        axis.set_xlabel(label(f"test/{IID}", column.unit))
+        axis.set_xlabel(label(_in_distribution(column).removesuffix(f"/{name}"), column.unit))
     figure.supylabel(label(column.metric.removesuffix(f"/{name}"), column.unit), fontsize=9)
     legend_below(figure, note, handles=None if together else ())
     parts = [f"out of distribution over in distribution; {note}", _seen(rows, column.unit)]
@@ -113,7 +111,7 @@ def _in_distribution(column: Column) -> str:
     """The metric of test/iid beside a column's metric of another test subset; empty without one."""
     split, _, rest = column.metric.partition("/")
     subset, _, name = rest.partition("/")
-    return "" if split != "test" or subset == IID or not name or column.of else f"{split}/{IID}/{name}"
+    return "" if not split.startswith("test") or subset == IID or not name or column.of else f"{split}/{IID}/{name}"
 
 
 def _points(table: Table, column: Column) -> dict[str, Points]:
