@@ -5,7 +5,7 @@ from typing import Any
 
 from attnlab.config.layer_plan import filled_shares
 
-NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "debug", "report")
+NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "cost", "debug", "report")
 """sections that do not change the trained network; the seed has its own folder level, and debug=... sets other
 sections"""
 

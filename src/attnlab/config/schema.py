@@ -230,6 +230,17 @@ class Paths:
 
 
 @dataclass(kw_only=True)
+class Cost:
+    """A guess of what a run costs, for `--plan` where no step has been measured; no part of a run's identity."""
+
+    ms_a_step: list[Positive] | None = None
+    """milliseconds of a training step of a run by itself, at the given sizes: a number, or the least and the most"""
+    steps: Count | None = None
+    """steps of a run, where `train.max_epochs` leaves them to the data"""
+    device: str = "H200-class GPU"
+
+
+@dataclass(kw_only=True)
 class Config:
     """The whole configuration. `task` holds `_target_`, `name`, `label` and the arguments of the task's class."""
 
@@ -243,6 +254,7 @@ class Config:
     trainer: TrainerOptions
     logger: LoggerOptions
     paths: Paths
+    cost: Cost = field(default_factory=Cost)
     from_run: str | None = None
     """run folder for a warm start: training begins with its weights, as far as both networks have them"""
     debug: str | None = None

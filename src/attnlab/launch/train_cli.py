@@ -33,7 +33,10 @@ from attnlab.run.warm_start_check import from_run_problems
 def train_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
     argv = [without_dashes(word) for word in argv]
-    checked, shown = check_command(argv), flag_value(argv, "--cfg", "-c")
+    shown = flag_value(argv, "--cfg", "-c")
+    if PLAN in argv and not shown and "--version" not in argv:
+        return _plan(argv)
+    checked = check_command(argv)
     if checked.multirun and wandb_agent.given_id():
         raise ConfigError([wandb_agent.ONE_RUN])
     if shown == "job":
@@ -47,17 +50,19 @@ def train_main(argv: Sequence[str]) -> int:
         hydra_main(lambda config: None, argv)()
         return 0
     _print_notes(checked, argv)
-    if PLAN in argv:
-        return _plan(checked)
     place = started_layout(os.environ)
     # Rank 0 prints for all processes; a run itself prints errors that only another rank knows (`run_job`).
     with redirect_stdout(io.StringIO()) if place is not None and place.rank else nullcontext():
         return _run(checked, argv)
 
 
-def _unfit(checked: Command) -> list[str]:
-    """Problems of jobs that the check of the configuration alone does not find."""
-    problems = success_problems(checked.jobs[0].report) + from_run_problems(checked.jobs)
+def _unfit(checked: Command, needs_runs: bool = True) -> list[str]:
+    """Problems of jobs that the check of the configuration alone does not find.
+
+    Args:
+        needs_runs: the runs of `from_run` must be there.
+    """
+    problems = success_problems(checked.jobs[0].report) + (from_run_problems(checked.jobs) if needs_runs else [])
     place = started_layout(os.environ)
     if checked.search is not None and place is not None and place.world > 1:
         problems.append(
@@ -93,12 +98,21 @@ def job_text(job: JobConfig, package: str) -> str:
     return yaml.safe_dump(part, sort_keys=False)
 
 
-def _plan(command: Command) -> int:
-    if command.search is not None:
+def _plan(argv: Sequence[str]) -> int:
+    """Print what a command would run; of several experiments, which no sweep takes together, all."""
+    at, names = next(((at, word[11:]) for at, word in enumerate(argv) if word.startswith("experiment=")), (0, ""))
+    lines = {name: [*argv[:at], f"experiment={name}", *argv[at + 1 :]] for name in names.split(",") if name}
+    commands = {name: check_command(line) for name, line in (lines or {"": argv}).items()}
+    if any(command.search is not None for command in commands.values()):
         raise ConfigError([f"{PLAN}: a search chooses its jobs by the results of earlier ones, so nothing is planned"])
+    # The runs that they begin with may be trained later.
+    if unfit := [problem for command in commands.values() for problem in _unfit(command, needs_runs=False)]:
+        raise ConfigError(unfit)
+    for command in commands.values():
+        _print_notes(command, argv)
     from attnlab.launch.sweep_plan import print_plan
 
-    return print_plan(command)
+    return print_plan(commands)
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:
