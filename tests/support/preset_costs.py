@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from support.preset_files import EXPERIMENTS, text_of
-
 from attnlab.config.command_line_words import read_override
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import show
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 from attnlab.launch.sweep_plan import span
+from support.preset_files import EXPERIMENTS, text_of
 
 HEADINGS = ("Claim", "Measured", "Cost", "Command")
 OF_ITS_COST = ("task", "train.precision")
@@ -49,12 +48,12 @@ def presets() -> list[str]:
 
 @dataclass(frozen=True)
 class PresetCost:
-    """The runs of a preset, the steps of the longest, and the least and the most hours of all on one device."""
+    """The runs of a preset, the steps of the longest, and the least and the most hours of all, one after the other."""
 
     runs: int
     steps: int
     hours: tuple[float, float]
-    device: str
+    hardware: str
 
     @property
     def span(self) -> str:
@@ -74,13 +73,13 @@ def preset_cost(name: str) -> PresetCost:
     jobs = check_command([*(word for word in words if word.partition("=")[0] not in keys), *narrowed]).jobs
     runs = math.prod(len(values) for values in swept.values())
     least, most = (sum(hours) * runs / len(jobs) for hours in zip(*map(hours_of, jobs), strict=True))
-    (device,) = {job.typed.cost.device for job in jobs}
-    return PresetCost(runs, max(map(steps_of, jobs)), (least, most), device)
+    (hardware,) = {job.typed.cost.hardware for job in jobs}
+    return PresetCost(runs, max(map(steps_of, jobs)), (least, most), hardware)
 
 
 def steps_of(job: JobConfig) -> int:
     """Steps of a run."""
-    return job.typed.train.max_steps or job.typed.cost.steps or 0
+    return job.typed.train.max_steps or job.typed.cost.steps_of_epochs or 0
 
 
 def hours_of(job: JobConfig) -> tuple[float, float]:
@@ -92,8 +91,8 @@ def hours_of(job: JobConfig) -> tuple[float, float]:
 
 def tables() -> Iterator[str]:
     """The tables of docs/costs.md: presets on a GPU, then the small ones on a CPU."""
-    for device, hours in (("H200-class GPU", "GPU-hours"), ("thread of an AMD EPYC", "hours of one core")):
-        rows = [(name, cost) for name in presets() if (cost := preset_cost(name)).device == device]
+    for hardware, hours in (("H200-class GPU", "GPU-hours"), ("thread of an AMD EPYC", "hours of one core")):
+        rows = [(name, cost) for name in presets() if (cost := preset_cost(name)).hardware == hardware]
         lines = [f"| `{name}` | {cost.runs} | {cost.steps:,} | {cost.span} |" for name, cost in rows]
         yield "\n".join([f"| experiment | runs | steps of a run | {hours} |", "| --- | --- | --- | --- |", *lines])
 

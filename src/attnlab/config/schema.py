@@ -235,9 +235,9 @@ class Cost:
 
     ms_a_step: list[Positive] | None = None
     """milliseconds of a training step of a run by itself, at the given sizes: a number, or the least and the most"""
-    steps: Count | None = None
-    """steps of a run, where `train.max_epochs` leaves them to the data"""
-    device: str = "H200-class GPU"
+    steps_of_epochs: Count | None = None
+    """steps of a run whose number `train.max_epochs` leaves to the data"""
+    hardware: str = "H200-class GPU"
 
 
 @dataclass(kw_only=True)

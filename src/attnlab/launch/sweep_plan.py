@@ -115,7 +115,7 @@ def _step(job: JobConfig, packed: bool) -> PlannedStep | None:
     step, guess = measured_step(job, packed), job.typed.cost
     if step is None and guess.ms_a_step:
         times = min(guess.ms_a_step) / 1000, max(guess.ms_a_step) / 1000
-        return PlannedStep(times, f"one {guess.device}", "GPU" in guess.device, is_guess=True)
+        return PlannedStep(times, f"one {guess.hardware}", "GPU" in guess.hardware, is_guess=True)
     if step is None:
         return None
     remarks = [] if step.alike else [f"model={step.model}, of the same sizes"]
@@ -125,7 +125,7 @@ def _step(job: JobConfig, packed: bool) -> PlannedStep | None:
 
 
 def _steps_left(job: JobConfig) -> int | None:
-    total = job.typed.train.max_steps or job.typed.cost.steps
+    total = job.typed.train.max_steps or job.typed.cost.steps_of_epochs
     try:
         done = RunFolder(job.folder).status().get("step", 0)
     except RunError:

@@ -3,6 +3,7 @@
 Nothing here imports torch, so that help and config errors are printed at once.
 """
 
+import fnmatch
 import io
 import itertools
 import os
@@ -16,6 +17,7 @@ from attnlab.config import wandb_agent
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.command_line_words import PLAN
+from attnlab.config.compose import group_choices
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint
@@ -98,21 +100,27 @@ def job_text(job: JobConfig, package: str) -> str:
     return yaml.safe_dump(part, sort_keys=False)
 
 
+def planned_commands(argv: Sequence[str]) -> dict[str, Command]:
+    """The checked command of each experiment that `--plan` names (`experiment=park2024/*`), which no sweep takes."""
+    at, text = next(((at, word[11:]) for at, word in enumerate(argv) if word.startswith("experiment=")), (0, ""))
+    known = group_choices()["experiment"]
+    names = [name for part in filter(None, text.split(",")) for name in fnmatch.filter(known, part) or [part]]
+    lines = {name: [*argv[:at], f"experiment={name}", *argv[at + 1 :]] for name in names}
+    return {name: check_command(line) for name, line in (lines or {"": argv}).items()}
+
+
 def _plan(argv: Sequence[str]) -> int:
-    """Print what a command would run; of several experiments, which no sweep takes together, all."""
-    at, names = next(((at, word[11:]) for at, word in enumerate(argv) if word.startswith("experiment=")), (0, ""))
-    lines = {name: [*argv[:at], f"experiment={name}", *argv[at + 1 :]] for name in names.split(",") if name}
-    commands = {name: check_command(line) for name, line in (lines or {"": argv}).items()}
-    if any(command.search is not None for command in commands.values()):
+    planned = planned_commands(argv)
+    if any(one.search is not None for one in planned.values()):
         raise ConfigError([f"{PLAN}: a search chooses its jobs by the results of earlier ones, so nothing is planned"])
     # The runs that they begin with may be trained later.
-    if unfit := [problem for command in commands.values() for problem in _unfit(command, needs_runs=False)]:
+    if unfit := [problem for one in planned.values() for problem in _unfit(one, needs_runs=False)]:
         raise ConfigError(unfit)
-    for command in commands.values():
-        _print_notes(command, argv)
+    for one in planned.values():
+        _print_notes(one, argv)
     from attnlab.launch.sweep_plan import print_plan
 
-    return print_plan(commands)
+    return print_plan(planned)
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:
