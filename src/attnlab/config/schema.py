@@ -28,7 +28,9 @@ class Backbone:
     d_feed_forward: Width
     """inner width of the feed-forward part"""
     dropout: Probability
-    """after the first and after the second feed-forward map"""
+    """after the second feed-forward map, and after the first unless feed_forward_dropout says otherwise"""
+    feed_forward_dropout: Probability | None = None
+    """after the first feed-forward map; null = dropout"""
     attention_dropout: Probability
     """on softmax attention weights"""
     attention_output_dropout: Probability
@@ -57,8 +59,9 @@ class Backbone:
     """output layer shares the output embedding's weights"""
     attention_bias: bool = True
     """biases in the query, key, value and output projections"""
-    initialization: Literal["xavier", "torch"] = "torch"
-    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.)"""
+    initialization: Literal["xavier", "torch", "normal"] = "torch"
+    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.); normal: standard
+    deviation 0.02 and zero biases in all linear maps of the network (BERT, RoBERTa)"""
 
 
 @dataclass(kw_only=True)
