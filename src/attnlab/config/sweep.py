@@ -67,9 +67,16 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     found = expand(argv, conf)
     if found.problems:
         raise ConfigError(found.problems)
-    jobs = [typed_job(config, conf) for config in found.configs]
+    seeds = found.seeds()
+    jobs = [typed_job(_with_seeds(config, seeds), conf) for config in found.configs]
     require_known_names(jobs[0].report if jobs else None, [job.raw for job in jobs], argv)
     return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices)
+
+
+def _with_seeds(config: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
+    """A configuration with the declared seeds in its `report:` block, if it has one that names none."""
+    block = config.get("report")
+    return config | {"report": {"seeds": list(seeds)} | block} if block else config
 
 
 def expand(argv: Sequence[str], conf: Path) -> "Expansion":
@@ -152,6 +159,7 @@ class Expansion:
         self.launcher = settings["launcher"]
         self.problems += launcher_problems(self.launcher)
         self.configs = self._jobs(items)
+        self.swept_seeds = settings["params"].get("seed")
         self.search, problems = self._search(settings["sweeper"], items) if self.multirun else (None, [])
         self.problems += problems
         if self.multirun and master is not None:
@@ -163,6 +171,13 @@ class Expansion:
         ]
         self.choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
         self.problems = [self.words.as_written(problem) for problem in dict.fromkeys(self.problems)]
+
+    def seeds(self) -> list[int]:
+        """The seeds that the experiment sweeps, else those of the jobs; of an expansion without problems."""
+        if self.swept_seeds is None:
+            return sorted({config["seed"] for config in self.configs})
+        items, _ = read_overrides([f"seed={self.swept_seeds}"], self.conf)
+        return sorted({value for item in items for value in item.values})
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices (None if it does not compose) and Hydra's settings."""

@@ -185,11 +185,22 @@ def _state(
         return "finished", ""
     if state == "finished":
         return "unreadable", "status.json says finished and there is no result.json"
-    if state == "running" and not is_alive(status, folder):
-        return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
-    if state in ("running", "failed", "stopped"):
-        return state, reason or f"step {status.get('step', 0)}"
+    saved = f"last checkpoint at step {status['step']}" if status.get("step") else "no checkpoint yet"
+    if state == "running":
+        gone = "interrupted", f"its process (pid {status.get('pid')}) is gone; {saved}"
+        return (state, f"{_logged_until(folder)}{saved}") if is_alive(status, folder) else gone
+    if state in ("failed", "stopped"):
+        return state, reason or saved
     return "missing", "nothing was trained yet"
+
+
+def _logged_until(folder: Path) -> str:
+    """The step that a running run has logged last, in words; empty without one."""
+    try:
+        rows, _ = read_rows(folder / "metrics.csv")
+    except Unreadable:
+        return ""
+    return f"step {max(step for step, *_ in rows)}, " if rows else ""
 
 
 @cache

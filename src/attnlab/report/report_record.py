@@ -13,6 +13,7 @@ from attnlab.config.type_check import Integral, Real, Record, build, record_prob
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.length_breakdown import LengthPart
+from attnlab.report.read_runs import DIVERGED
 
 
 class ReportError(Exception):
@@ -65,6 +66,11 @@ class ReportSeed(Record):
     def key(self) -> int | str:
         """What runs are paired by: the seed, `0 of data 1` where data seeds differ."""
         return self.seed if self.data_seed is None else f"{self.seed} of data {self.data_seed}"
+
+    @property
+    def diverged(self) -> bool:
+        """Whether its training ended because the loss or a weight was not finite: an outcome without a number."""
+        return self.state == "failed" and (self.reason or "").startswith(DIVERGED)
 
     @property
     def named_state(self) -> str:

@@ -95,20 +95,21 @@ def row_head(table: Table) -> str:
 
 def comparison_lines(comparisons: Sequence[Comparison], table: Table) -> list[str]:
     """A sentence for each comparison; where one has a t interval, also on the assumption behind it."""
-    assumed = [NORMAL] if any(comparison.p is not None for comparison in comparisons) else []
+    assumed = [NORMAL] if any(one.p is not None and one.difference is not None for one in comparisons) else []
     return [*(_compared(comparison, table) for comparison in comparisons), *assumed]
 
 
 def _compared(comparison: Comparison, table: Table) -> str:
     """A comparison in one sentence: the difference, its interval, the method, the test and every seed."""
     unit = next(column.unit for column in table.columns if column.name == comparison.column)
-    values = comparison.difference, comparison.low, comparison.high
-    ends = [number(value, unit, signed=True) for value in values if value is not None]
     rows = f"{comparison.row} - {comparison.against}"
     by = "data seed" if comparison.by_data else "seed"
-    seeds = f"by {by} {', '.join(number(value, unit, signed=True) for _, value in comparison.seeds)}"
-    how = "; ".join([str(comparison.method), *tested(comparison), seeds])
-    return f"{comparison.column}: {rows} = {ends[0]} [{ends[1]}, {ends[2]}] ({how})"
+    seeds = [number(value, unit, signed=True) for _, value in comparison.seeds]
+    how = "; ".join([str(comparison.method), *tested(comparison), *([f"by {by} {', '.join(seeds)}"] if seeds else [])])
+    values = comparison.difference, comparison.low, comparison.high
+    ends = [number(value, unit, signed=True) for value in values if value is not None]
+    said = f" = {ends[0]} [{ends[1]}, {ends[2]}]" if len(ends) == len(values) else ""
+    return f"{comparison.column}: {rows}{said} ({how})"
 
 
 def tested(comparison: Comparison) -> list[str]:
