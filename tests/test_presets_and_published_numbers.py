@@ -244,10 +244,10 @@ def check_hypotheses(name: str) -> None:
     report = text_of(name)["report"]
     average = {report["average"]["name"]} if report.get("average") else set()
     asked = report.get("hypotheses", [])
-    named = [row for one in asked for row in (one["row"], one["than"])]
+    named = [row for one in asked for row in (one["row"], one.get("than") or one["fails_less_than"])]
     named += [report["highlight"]] if report.get("highlight") else []
     assert set(named) <= set(row_names(name))
-    assert {one["column"] for one in asked} <= columns(name).keys() | average
+    assert {one["column"] for one in asked if "than" in one} <= columns(name).keys() | average
 
 
 def check_published_cells(name: str) -> None:
