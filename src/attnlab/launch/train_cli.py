@@ -105,6 +105,7 @@ def planned_commands(argv: Sequence[str]) -> dict[str, Command]:
     at, text = next(((at, word[11:]) for at, word in enumerate(argv) if word.startswith("experiment=")), (0, ""))
     known = group_choices()["experiment"]
     names = [name for part in filter(None, text.split(",")) for name in fnmatch.filter(known, part) or [part]]
+    lines: dict[str, Sequence[str]]
     lines = {name: [*argv[:at], f"experiment={name}", *argv[at + 1 :]] for name in names}
     return {name: check_command(line) for name, line in (lines or {"": argv}).items()}
 

@@ -140,7 +140,9 @@ class SlurmSubmission:
         given = {key: value for key, value in options.items() if key not in (*_NOT_OF_SLURM, *_RENAMED)}
         # a number without a unit would be megabytes
         given |= {"mem": f"{options['mem_gb']}GB"} if "mem_gb" in options else {}
-        found = {"job_name": job_name(task), "time": self.limit} | self.resources(task.jobs[0].typed) | given
+        found: dict[str, Any] = (
+            {"job_name": job_name(task), "time": self.limit} | self.resources(task.jobs[0].typed) | given
+        )
         processes = found["ntasks_per_node"]
         if self.divides_memory and not {"mem", "mem_per_cpu", "mem_per_gpu"} & given.keys():
             found["mem"] = f"{MEMORY_GB * processes}GB"
