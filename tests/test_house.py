@@ -169,7 +169,7 @@ def test_every_task_sets_every_key_it_owns() -> None:
     optional = {"pooling", "d_classifier"}
     for task in group_choices()["task"]:
         chosen = composed("linear", task)
-        for section in (schema.Backbone, schema.Optim, schema.Train):
+        for section in (schema.Backbone, schema.Optim, schema.Train, schema.Cost):
             missing = {field.name for field in fields(section)} - set(chosen[section.__name__.lower()]) - optional
             assert not missing, f"{task}: {section.__name__} lacks {sorted(missing)}"
 

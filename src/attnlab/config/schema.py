@@ -28,7 +28,9 @@ class Backbone:
     d_feed_forward: Width
     """inner width of the feed-forward part"""
     dropout: Probability
-    """after the first and after the second feed-forward map"""
+    """after the second feed-forward map, and after the first unless feed_forward_dropout says otherwise"""
+    feed_forward_dropout: Probability | None = None
+    """after the first feed-forward map; null = dropout"""
     attention_dropout: Probability
     """on softmax attention weights"""
     attention_output_dropout: Probability
@@ -57,8 +59,9 @@ class Backbone:
     """output layer shares the output embedding's weights"""
     attention_bias: bool = True
     """biases in the query, key, value and output projections"""
-    initialization: Literal["xavier", "torch"] = "torch"
-    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.)"""
+    initialization: Literal["xavier", "torch", "normal"] = "torch"
+    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.); normal: standard
+    deviation 0.02 and zero biases in all linear maps of the network (BERT, RoBERTa)"""
 
 
 @dataclass(kw_only=True)
@@ -244,6 +247,17 @@ class Paths:
 
 
 @dataclass(kw_only=True)
+class Cost:
+    """A guess of what a run costs, for `--plan` where no step has been measured; no part of a run's identity."""
+
+    ms_a_step: list[Positive] | None = None
+    """milliseconds of a training step of a run by itself, at the given sizes: a number, or the least and the most"""
+    steps_of_epochs: Count | None = None
+    """steps of a run whose number `train.max_epochs` leaves to the data"""
+    hardware: str = "H200-class GPU"
+
+
+@dataclass(kw_only=True)
 class Config:
     """The whole configuration. `task` holds `_target_`, `name`, `label` and the arguments of the task's class."""
 
@@ -257,6 +271,7 @@ class Config:
     trainer: TrainerOptions
     logger: LoggerOptions
     paths: Paths
+    cost: Cost = field(default_factory=Cost)
     from_run: str | None = None
     """run folder for a warm start: training begins with its weights, as far as both networks have them"""
     experiment: str | None = None
