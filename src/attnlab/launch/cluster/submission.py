@@ -140,11 +140,10 @@ class SlurmSubmission:
         given = {key: value for key, value in options.items() if key not in (*_NOT_OF_SLURM, *_RENAMED)}
         # a number without a unit would be megabytes
         given |= {"mem": f"{options['mem_gb']}GB"} if "mem_gb" in options else {}
-        found = {"job_name": job_name(task), "time": self.limit} | self.resources(task.jobs[0].typed) | given
-        processes = found["ntasks_per_node"]
+        found = self.resources(task.jobs[0].typed)
         if self.divides_memory and not {"mem", "mem_per_cpu", "mem_per_gpu"} & given.keys():
-            found["mem"] = f"{MEMORY_GB * processes}GB"
-        return found
+            found["mem"] = f"{MEMORY_GB * found['ntasks_per_node']}GB"
+        return {"job_name": job_name(task), "time": self.limit} | found | given
 
     def resources(self, config: Config) -> dict[str, Any]:
         """Resources that the options leave open, by the partition and by the run."""
