@@ -28,9 +28,9 @@ class Backbone:
     d_feed_forward: Width
     """inner width of the feed-forward part"""
     dropout: Probability
-    """after the second feed-forward map, and after the first unless feed_forward_dropout says otherwise"""
+    """after the first and after the second feed-forward map"""
     feed_forward_dropout: Probability | None = None
-    """after the first feed-forward map; null = dropout"""
+    """after the first feed-forward map, instead of dropout; null = dropout"""
     attention_dropout: Probability
     """on softmax attention weights"""
     attention_output_dropout: Probability

@@ -107,7 +107,7 @@ def planned_commands(argv: Sequence[str]) -> dict[str, Command]:
     names = [name for part in filter(None, text.split(",")) for name in fnmatch.filter(known, part) or [part]]
     lines: dict[str, Sequence[str]]
     lines = {name: [*argv[:at], f"experiment={name}", *argv[at + 1 :]] for name in names}
-    return {name: check_command(line) for name, line in (lines or {"": argv}).items()}
+    return {name: check_command(line) for name, line in (lines or {"": list(argv)}).items()}
 
 
 def _plan(argv: Sequence[str]) -> int:
