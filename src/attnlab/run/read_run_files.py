@@ -115,7 +115,8 @@ def read_result(path: Path) -> dict[str, Any] | None:
 
 
 def other_run(there: Any, folder: Path) -> str | None:
-    """Names the run of an identity if that is not the run of a folder's config.yaml: `another run (seed 1, not 0)`.
+    """Names the run of an identity if that is not the run of a folder's config.yaml: `another run (seed 1
+    instead of 0)`; else None.
 
     Raises:
         Unreadable: as `stored_config`.
