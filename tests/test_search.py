@@ -80,6 +80,7 @@ def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
 ) -> None:
     hydra = SimpleNamespace(sweep=SimpleNamespace(dir=str(tmp_path)), job=SimpleNamespace(num=1))
     hydra.overrides = SimpleNamespace(task=["task=sort_of_clevr", "optim.lr=0.01"])
+    hydra.runtime = SimpleNamespace(choices={"experiment": None})
     monkeypatch.setattr(search_jobs, "HydraConfig", SimpleNamespace(get=lambda: hydra))
     monkeypatch.setattr("sys.argv", ["train.py"])
     raw = compose_config(settings(tmp_path, "task=sort_of_clevr", "model=linear", "optim.lr=0.01"))

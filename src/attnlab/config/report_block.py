@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 
 
-ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success")
+ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success", "seeds")
 """keys of `report:` that decide what is compared; a run records them at its start"""
 
 
@@ -18,17 +18,36 @@ class Average:
     of: list[str]
 
 
+Size = Annotated[float, "(0, inf)"]
+
+
 @dataclass(kw_only=True)
 class Hypothesis:
-    """A claim, declared before the runs, that a report answers from its numbers: one row differs from another."""
+    """A claim, declared before the runs, that a report answers from its numbers.
+
+    `{row, than, column}` claims a difference in a direction, with `at_least` one of a size; with `within` the rows are
+    claimed to be equivalent, with `not_worse_by` the first not to be inferior. `{row, fails_less_than}` compares
+    failures under `report.success`. `config.hypothesis_forms` checks that a hypothesis has exactly one form.
+    """
 
     row: str
-    than: str
-    column: str
+    than: str | None = None
+    column: str | None = None
     direction: Literal["better", "higher", "lower"] = "better"
     """of the claimed difference; better: higher or lower, as the column's metric has it"""
-    threshold: Annotated[float, "[0, inf)"] = 0.0
-    """the difference is claimed to be larger than this, in the unit of the column"""
+    at_least: Size | None = None
+    """the difference is claimed to have at least this size, in the unit of the column"""
+    within: Size | None = None
+    """the difference is claimed to be at most this large, in either direction"""
+    not_worse_by: Size | None = None
+    """the row is claimed to be worse by at most this much"""
+    fails_less_than: str | None = None
+    """a row that is claimed to have a larger share of failing runs"""
+
+    @property
+    def other(self) -> str:
+        """The row that the claim compares with."""
+        return self.than or self.fails_less_than or ""
 
 
 @dataclass(kw_only=True)
@@ -88,6 +107,9 @@ class Report:
     """the validation metric (`val/accuracy`) that chooses among `best_over`, or among the rows; null = none"""
     hypotheses: list[Hypothesis] = field(default_factory=list)
     """claims that the report answers first, by the names of rows and columns"""
+    seeds: list[int] = field(default_factory=list)
+    """seeds of every row, which the hypotheses are about; default: the seeds that the experiment sweeps, else those of
+    the command"""
     success: Success | None = None
     """the threshold of a run's success; null = failures are not counted"""
     highlight: str | None = None

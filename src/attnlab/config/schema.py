@@ -66,11 +66,15 @@ class Optim:
     """Optimiser; owned by `conf/task/*`."""
 
     name: Literal["adam", "adamw"] = "adam"
+    """adamw: weight decay apart from the gradient (Loshchilov & Hutter 2019)"""
     lr: Positive
     """peak learning rate"""
     betas: list[Probability] = field(default_factory=lambda: [0.9, 0.999])
+    """decay of the running means of the gradient and of its square"""
     eps: Positive = 1e-8
+    """added to the root of the mean square in the denominator"""
     weight_decay: NonNegative = 0.0
+    """factor of the weights in their decay"""
     clip_norm: Positive | None = None
     """limit of the norm of all gradients together; null = none"""
     clip_value: Positive | None = None
@@ -158,6 +162,7 @@ class LayerGroup:
     share: Annotated[float, "[0, 1]"] | None
     """0 = no layer; null (for at most one group) = the rest that the other groups leave"""
     attention: dict[str, Any]
+    """class of the attention (_target_) and its options"""
 
 
 @dataclass(kw_only=True)
@@ -165,6 +170,7 @@ class Model:
     """Attention of every layer; owned by `conf/model/*`; never sizes or steps."""
 
     name: str
+    """name of the yaml file"""
     encoder: list[LayerGroup]
     """groups of layers, first to last, with their shares of the depth; self-attention"""
     pattern: Pattern = "sequential"
@@ -174,11 +180,15 @@ class Model:
     cross: dict[str, Any] | None = None
     """the decoder's attention to the encoder; null = none: a model for classification and language modelling"""
     feed_forward: Literal["relu", "gelu", "glu"] | None = None
+    """null = the backbone's"""
     layer_norm: Literal["layer_norm", "rms_norm"] | None = None
+    """null = the backbone's"""
     positions: Positions | None = None
+    """null = the backbone's"""
     share_layers: bool | None = None
+    """null = the backbone's"""
     embedding_dropout: Probability | None = None
-    """these five: null = the backbone's"""
+    """null = the backbone's"""
     normalization: Normalization = field(default_factory=Normalization)
     ortho: Ortho = field(default_factory=Ortho)
 
@@ -190,8 +200,9 @@ class TrainerOptions:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU where there is one"""
     devices: Threads | Literal["auto"] = 1
+    """processes on each machine, a GPU each; auto: as torchrun or srun started, else all GPUs here"""
     nodes: Threads | Literal["auto"] = 1
-    """processes on each machine, a GPU each, and machines; auto: as torchrun or srun started, else all GPUs here"""
+    """machines; auto: as torchrun or srun started"""
     workers: Annotated[int, "[0, inf) up to 4096"] = 0
     """additional processes that load data; unused if the data is on the device"""
     data_on_device: bool | Literal["auto"] = "auto"
@@ -211,8 +222,11 @@ class LoggerOptions:
     """Destination of metrics besides metrics.csv, which is always written."""
 
     name: Literal["csv", "wandb_offline", "wandb_online"]
+    """csv: metrics.csv alone; wandb_offline: also a wandb run in paths.runs; wandb_online: also on the server"""
     project: str = "attnlab"
+    """project of wandb"""
     entity: str | None = None
+    """user or team of wandb; null = the account's default"""
     figures_every: Count | None = None
     """steps between two sets of figures of the attentions, into figures/step<k> and to wandb; null = none"""
 
@@ -245,6 +259,8 @@ class Config:
     paths: Paths
     from_run: str | None = None
     """run folder for a warm start: training begins with its weights, as far as both networks have them"""
+    experiment: str | None = None
+    """set by experiment=...: the preset that names of run folders are shortened by; it changes no number"""
     debug: str | None = None
     """set by debug=...: the results of this run are meaningless, and report.py runs=... leaves it out"""
     report: Report | None = None  # of an experiment: the table and figures of its runs

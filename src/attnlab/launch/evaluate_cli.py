@@ -13,7 +13,7 @@ from attnlab.config.message_text import short_path
 from attnlab.config.option_parser import options_help, read_options, unknown_options
 from attnlab.config.rewritten_words import with_data_set_names
 from attnlab.config.run_identity import label_options
-from attnlab.learn.metric_units import text, whole
+from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.named_runs import folder_words, subset_problem
 from attnlab.run.rebuild_run import config_here
@@ -47,6 +47,7 @@ def evaluate_main(argv: Sequence[str]) -> int:
     report = evaluate_run(options, job)
     # shown before it is written, as the disk may be full
     _show(report["metrics"])
+    print("".join(f"{line}\n" for line in shortcut_lines(report["shortcuts"], headlines(report["metrics"]))), end="")
     write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
     print(f"written to {short_path(file)}")
     return 0

@@ -52,7 +52,9 @@ class SearchJobs:
         self.folder = Path(hydra.sweep.dir)
         swept = [word for word in hydra.overrides.task if word.lstrip("+").partition("=")[0] in self.search.keys]
         name, label = " ".join(swept), f"[{hydra.job.num + 1}/{self.search.trials}]"
-        found = self._run(OmegaConf.to_container(config, resolve=True), name, label)
+        composed: Any = OmegaConf.to_container(config, resolve=True)
+        composed["experiment"] = hydra.runtime.choices.get("experiment")
+        found = self._run(composed, name, label)
         if found is not None:
             print(f"{label} {found[0]} {text(*found)}", file=sys.stderr, flush=True)
         return math.nan if found is None else found[1]

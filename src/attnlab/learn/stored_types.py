@@ -102,6 +102,7 @@ class Result(Record):
     """result.json."""
 
     metrics: dict
+    shortcuts: dict = field(default_factory=dict)
     counts: dict = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
     seconds: Real = 0

@@ -12,7 +12,7 @@ from attnlab.report.report_record import PublishedValue, ReportFile, ReportSeed
 CELL_HEADS = (
     "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
     "published_sd", "published_text", "difference", "difference_in_sd", "examples", "test_set_error", "one_length",
-    "one_length_right", "failed", "counted", "failed_low", "failed_high",
+    "one_length_right", "shortcut", "shortcut_name", "failed", "counted", "failed_low", "failed_high",
 )  # fmt: skip
 """columns of table.csv and of wandb's table"""
 
@@ -27,7 +27,7 @@ def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
     units = report.units()
     for row, cell in report.each():
         best, worst = cell.best or (None, None), cell.worst or (None, None)
-        known = cell.published or PublishedValue(value=None)
+        known, best_shortcut = cell.published or PublishedValue(value=None), (*cell.shortcuts, (None, None))[0]
         yield asdict(cell) | {
             "row": row.name,
             "unit": units[cell.column],
@@ -40,6 +40,8 @@ def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
             "published_sd": known.spread,
             "published_text": known.text,
             **_failures(report, row.name, cell.column),
+            "shortcut_name": best_shortcut[0],
+            "shortcut": best_shortcut[1],
             "one_length": cell.one_length and cell.one_length.name,
             "one_length_right": cell.one_length and cell.one_length.right,
         }

@@ -14,6 +14,7 @@ from attnlab.config.capabilities import signature_of
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.message_text import counted
 from attnlab.config.run_identity import comparable, differences
+from attnlab.data.task_spec import ORACLE_END
 from attnlab.learn.live_process import is_alive
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
@@ -91,7 +92,8 @@ class FoundRun:
         if found is None and spread_of(metric):
             return f"its gradient norms were logged every {self._logged_every} steps, not every {self.log_every}"
         if found is None:
-            return f"its result has no {metric}"
+            ends = self.config["task"].get("end_token", True) or metric.endswith(ORACLE_END)
+            return f"its result has no {metric}" + ("" if ends else ": it was trained without end tokens")
         return f"its {metric} is {as_float(found):g}, {problem(metric, found)}"
 
     @property
@@ -188,11 +190,22 @@ def _state(
         return "finished", ""
     if state == "finished":
         return "unreadable", "status.json says finished and there is no result.json"
-    if state == "running" and not is_alive(status, folder):
-        return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
-    if state in ("running", "failed", "stopped"):
-        return state, reason or f"step {status.get('step', 0)}"
+    saved = f"last checkpoint at step {status['step']}" if status.get("step") else "no checkpoint yet"
+    if state == "running":
+        gone = "interrupted", f"its process (pid {status.get('pid')}) is gone; {saved}"
+        return (state, f"{_logged_until(folder)}{saved}") if is_alive(status, folder) else gone
+    if state in ("failed", "stopped"):
+        return state, reason or saved
     return "missing", "nothing was trained yet"
+
+
+def _logged_until(folder: Path) -> str:
+    """The step that a running run has logged last, in words; empty without one."""
+    try:
+        rows, _ = read_rows(folder / "metrics.csv")
+    except Unreadable:
+        return ""
+    return f"step {max(step for step, *_ in rows)}, " if rows else ""
 
 
 @cache

@@ -41,9 +41,10 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
         for group in sorted(rule for rule in best if rule):
             selected["paper_rule"][group] = step = best[group]["step"]
             load(from_first(partial(best_weights, folder, step, group)))
-            numbers = evaluator.prepared.subsets["test"].groups[group]
-            metrics, counts = evaluator.subset("test", numbers)
-            found.add(f"test_paper_rule/{group}", {evaluator.metric: metrics[evaluator.metric]}, {"all": counts["all"]})
+            for name in evaluator.tests:
+                metrics, counts = evaluator.subset(name, evaluator.prepared.subsets[name].groups[group])
+                prefix = f"{name.replace('test', 'test_paper_rule', 1)}/{group}"
+                found.add(prefix, {evaluator.metric: metrics[evaluator.metric]}, {"all": counts["all"]})
     return found, selected
 
 
@@ -65,6 +66,7 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
         IDENTITY: run.identity,
         "metrics": found.metrics,
         "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
+        "shortcuts": run.prepared.shortcuts,
         "selection": selected,
         "seconds": seconds,
         "steps_per_second": max_steps / seconds,

@@ -18,6 +18,7 @@ from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, Succe
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
 from attnlab.report.read_runs import FoundRun
+from attnlab.report.shortcuts import reached_by_shortcut
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Table
 
@@ -67,7 +68,7 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
         at_most=success.at_most,
         validation=success.validation,
         rows=[_line(row, times[row.cell.row]) for row in rows],
-        notes=_special(rows) + _without_times(success, table, rows, times),
+        notes=reached_by_shortcut(success, table) + _special(rows) + _without_times(success, table, rows, times),
     )
     return with_tests(report, times, against)
 
