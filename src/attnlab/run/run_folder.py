@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import time
@@ -30,6 +31,9 @@ from attnlab.run.read_run_files import (
     read_rows,
     read_status,
 )
+
+_PART = re.compile(r"(.+\.\d+|last\.ckpt|best(_.+)?_step\d+\.pt)\.part")
+"""files that a run writes and renames (`write_text`, `learn.atomic_write`)"""
 
 
 def write_text(path: Path, text: str, advice: str = "choose another paths.runs") -> None:
@@ -66,6 +70,17 @@ def require_writable(folder: Path, advice: str, task: str = "write into") -> Non
     # also false for root on a read-only file system
     if not os.access(folder, os.W_OK):
         raise RunError(f"cannot write into {folder}: it is read-only; {advice}")
+
+
+def inner_folder(run: Path, name: str) -> Path:
+    """A folder for output inside of a run folder, which may be a stranger's.
+
+    Raises:
+        RunError: it is a link, so that output would go elsewhere.
+    """
+    if (run / name).is_symlink():
+        raise RunError(f"{run / name} is a link, so output would go elsewhere; remove it, or name a folder with out=")
+    return run / name
 
 
 class RunFolder:
@@ -110,7 +125,7 @@ class RunFolder:
             ) from None
         try:
             for part in self.path.glob("*.part"):
-                if part.is_symlink() or not part.is_dir():
+                if _PART.fullmatch(part.name) and (part.is_symlink() or not part.is_dir()):
                     part.unlink()
             yield
         finally:

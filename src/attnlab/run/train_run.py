@@ -17,7 +17,6 @@ from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
-from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.device_choice import device_of, require_own_devices
 from attnlab.learn.earlier_jobs import free_earlier_jobs
 from attnlab.learn.evaluator import Evaluator
@@ -144,7 +143,7 @@ def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any
     if is_new and (analysis.get("hypotheses") or analysis.get("success")):
         declared = [*declared, {"analysis": analysis, "step": status.get("step", 0), "git": now}]
     own = identity(stored_config(folder.config_file))
-    folder.set_status("running", started=started, commits=commits, declared=declared, **{IDENTITY: own})
+    folder.set_status("running", started=started, commits=commits, declared=declared, identity=own)
 
 
 def open_runtime(config: Config, ranks: Ranks = ALONE) -> Runtime:

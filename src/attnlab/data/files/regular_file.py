@@ -6,6 +6,9 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+LARGEST = 2**26
+"""maximal size in bytes of records, tables, texts and pictures"""
+
 
 class NotRegular(OSError):
     """A file that is not opened; `strerror` is such as "is a folder"."""
