@@ -208,7 +208,7 @@ def plain_bytes(path: Path, advice: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except NotRegular as error:
-        raise Unreadable(path, error.strerror, advice) from None
+        raise Unreadable(path, str(error.strerror), advice) from None
     except OSError as error:
         raise Unreadable(path, f"cannot be read ({error.strerror})", advice) from None
 

@@ -3,8 +3,8 @@
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 LARGEST = 2**26
 """maximal size in bytes of records, tables, texts and pictures"""
@@ -14,7 +14,7 @@ class NotRegular(OSError):
     """A file that is not opened; `strerror` is such as "is a folder"."""
 
 
-def open_regular(path: Path, limit: int | None = None) -> BinaryIO:
+def open_regular(path: Path, limit: int | None = None) -> BufferedReader:
     """Open a regular file, or a link to one, for reading.
 
     Args:
@@ -34,7 +34,7 @@ def open_regular(path: Path, limit: int | None = None) -> BinaryIO:
     if problem:
         os.close(handle)
         raise NotRegular(errno.EINVAL, problem, str(path))
-    return os.fdopen(handle, "rb")
+    return open(handle, "rb")
 
 
 def read_regular(path: Path, limit: int | None = None) -> bytes:
