@@ -472,7 +472,7 @@ def test_debug_evaluations_and_damaged_lines_are_noted(made: Make, tmp_path: Pat
     table = table_of(tmp_path / "runs", SIMPLE)
     assert "debug: evaluated on 32 of 50 examples of test/ood (train.eval_batches=2)" in notes(table)
     table.runs[0].logged(["train/loss"])
-    assert "damaged lines of metrics.csv that are left out: scan/linear/tag/seed0 1" in notes(table)
+    assert "left out of metrics.csv: scan/linear/tag/seed0 (1 damaged line)" in notes(table)
 
 
 def test_an_evaluation_says_that_a_run_is_not_finished(made: Make) -> None:

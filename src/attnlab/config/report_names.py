@@ -41,6 +41,20 @@ def unknown_column(report: Report, key: str, name: str) -> list[str]:
     return [f"report.{key}: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"]
 
 
+def _average_problems(report: Report) -> list[str]:
+    """Problems of a column that is the mean of others: no other columns, or unknown ones."""
+    if report.average is None:
+        return []
+    names = [name for name in map(str, report.columns) if name != report.average.name]
+    if not report.average.of:
+        return [f"report.average.of=[]: expected some of the columns {listed(names)}"]
+    return [
+        f"report.average.of: no other column {name}{hint(nearest(name, names))}; columns: {listed(names)}"
+        for name in report.average.of
+        if name not in names
+    ]
+
+
 def require_known_names(
     block: Mapping[str, Any] | None, configs: Sequence[Mapping[str, Any]], argv: Sequence[str]
 ) -> None:
@@ -58,7 +72,7 @@ def require_known_names(
         return
     report = build(Report, block)
     columns = [one.column for one in report.hypotheses if one.column is not None]
-    problems = form_problems(report)
+    problems = [*form_problems(report), *_average_problems(report)]
     problems += [line for name in columns for line in unknown_column(report, "hypotheses", name)]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):

@@ -193,8 +193,9 @@ class Expansion:
             try:
                 node, settings = compose_node([*self.hydra_texts, *choices])
                 self.composed[choices] = unresolved(node), settings
-            except (HydraException, OmegaConfBaseException) as error:
-                self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {first_line(error)}")
+            except (HydraException, OmegaConfBaseException, RecursionError) as error:
+                cause = "lists or sections nested too deep" if isinstance(error, RecursionError) else first_line(error)
+                self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {cause}")
                 self.composed[choices] = None, NO_SETTINGS
         return self.composed[choices]
 

@@ -17,7 +17,7 @@ from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.named_runs import folder_words, subset_problem
 from attnlab.run.rebuild_run import config_here
-from attnlab.run.run_folder import RunError, read_config, require_writable, write_text
+from attnlab.run.run_folder import RunError, inner_folder, read_config, require_writable, write_text
 
 HELP = f"""python evaluate.py run=<run folder> [key=value ...]
 
@@ -40,7 +40,7 @@ def evaluate_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
     options, overrides = _own_options(argv)
     job = _job(options, overrides)
-    file = (options.out or options.run / "evaluations") / f"{_label(options, job)}.json"
+    file = (options.out or inner_folder(options.run, "evaluations")) / f"{_label(options, job)}.json"
     require_writable(file.parent, ELSEWHERE)
     from attnlab.run.evaluate_run import evaluate_run
 
@@ -74,7 +74,7 @@ def _job(options: EvaluateOptions, overrides: Sequence[str]) -> JobConfig:
         ConfigError: no run folder, overrides that do not fit, or a subset that the task does not have.
     """
     try:
-        raw = config_here(options.run)
+        raw = config_here(options.run, [word.split("=")[0].removeprefix("paths.") for word in overrides])
     except RunError as error:
         raise ConfigError([str(error)], "evaluate.py") from None
     job = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)

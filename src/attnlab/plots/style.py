@@ -159,6 +159,8 @@ def logarithmic(axis: Axes) -> None:
 def save(figure: Figure, path: Path, caption: str = "") -> Path:
     """Writes a figure; the file's extension gives the format (png, pdf, svg). A PNG file holds its caption."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    # a link there would be written through
+    path.unlink(missing_ok=True)
     described = {KEY: caption} if caption and path.suffix == ".png" else None
     with warnings.catch_warnings():
         # Long names can leave a panel little space; the figure is still complete.

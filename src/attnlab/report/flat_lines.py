@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from attnlab.plots.csv_text import csv_cell
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome
 from attnlab.report.report_record import PublishedValue, ReportFile, ReportSeed
 
@@ -74,5 +75,5 @@ def csv_text(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows({head: csv_cell(line.get(head)) for head in heads} for line in lines)
     return text.getvalue()

@@ -82,8 +82,8 @@ def notes(table: Table) -> list[str]:
     lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
     lines += [*unknown_errors(table), *warnings(table), *_mixed(table)]
     lines += _distinct(debug_note(run.result) for run in runs)
-    torn = [f"{short_name(run.folder)} {run.damaged}" for run in runs if run.damaged]
-    lines += [f"damaged lines of metrics.csv that are left out: {listed(torn)}"] if torn else []
+    torn = [f"{short_name(run.folder)} ({run.damaged})" for run in runs if run.damaged]
+    lines += [f"left out of metrics.csv: {listed(torn)}"] if torn else []
     if table.published is not None and (trials := table.published.trials):
         lines.append(f"published values are means over {trials} trials ({table.published.paper})")
     return lines

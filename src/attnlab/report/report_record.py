@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
+from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.length_breakdown import LengthPart
@@ -206,7 +207,7 @@ def read_report(file: Path) -> ReportFile:
         ReportError: it is missing, cut short, or no report.
     """
     try:
-        content = json.loads(file.read_text())
+        content = json.loads(read_regular(file, LARGEST))
     except OSError as error:
         raise ReportError(str(error.strerror)) from None
     except (ValueError, RecursionError):

@@ -1,5 +1,6 @@
 """Writers of a table: markdown, LaTeX, and the content of report.json."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -147,7 +148,8 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessR
         parts += ["\n".join(f"- {note}" for note in success.notes)] if success.notes else []
     parts += markdown_lengths(table, _grid)
     parts += [part for text in texts.values() for part in text]
-    return "\n\n".join(parts) + "\n"
+    # names and reasons come from run folders: nothing in them is to be read as HTML
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", "\n\n".join(parts)) + "\n"
 
 
 def _ours_and_published(cell: Cell | None) -> str:
@@ -158,7 +160,11 @@ def _ours_and_published(cell: Cell | None) -> str:
 
 def _grid(heads: Sequence[str], *rows: Sequence[str]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(_in_grid, line)) + " |" for line in lines)
+
+
+def _in_grid(cell: str) -> str:
+    return " ".join(cell.replace("|", "\\|").splitlines())
 
 
 def latex(table: Table, success: SuccessReport | None = None) -> str:
