@@ -7,6 +7,7 @@ from typing import Any
 
 from attnlab.config.training_steps import steps_of
 from attnlab.learn import memory_use
+from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.validation import saved_best
@@ -62,8 +63,10 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
     commits = status["commits"]
     selected |= _last_validation(run, selected)
     result = {
+        IDENTITY: run.identity,
         "metrics": found.metrics,
         "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
+        "shortcuts": run.prepared.shortcuts,
         "selection": selected,
         "seconds": seconds,
         "steps_per_second": max_steps / seconds,
@@ -80,7 +83,7 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
         "git": commits[-1] | {"earlier": commits[:-1]},
     }
     run.sinks.mirrored(lambda mirror: mirror.summarise(result))
-    run.folder.write_result(result)
+    run.folder.write_result(result, run.sinks.file)
     return result
 
 

@@ -1,19 +1,17 @@
 """A trained run in Python: its configuration, metrics, network and predictions."""
 
-import random
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
 from attnlab.data.user_inputs import InputError
+from attnlab.learn.callbacks import preserved_rng
 from attnlab.learn.evaluator import evaluating, precision_context
 from attnlab.learn.predict import predict
 from attnlab.run.build_runtime import prepare
@@ -34,8 +32,8 @@ def load_run(
 
     Args:
         folder: the run folder (`experiments/runs/<task>/<model>/<tag>/seed<k>`).
-        data, cache: folders of the official files and of what is derived from them; None = as in training, where
-            these exist, else `ATTNLAB_DATA` and `ATTNLAB_CACHE`.
+        data, cache: folders of the official files and of what is derived from them; None =
+            `ATTNLAB_DATA` and `ATTNLAB_CACHE`, else `data` and `data/cache`, not the folders that the run names.
         device: of the network.
 
     Raises:
@@ -101,7 +99,7 @@ class Run:
             RunError: there are no weights, or not of this run. DataError: as `data`, which decides vocabularies.
         """
         weights, _ = run_weights(self.folder, "selected", self._typed.train.selection)
-        with _random_state_kept():
+        with preserved_rng():
             network = network_with(weights, self.folder, self._typed, self.data.spec)
         return network.to(self._device).eval()
 
@@ -149,15 +147,3 @@ class Run:
             raise TypeError(f"predict: lengths belong to tasks from sequence to sequence, not to {spec.kind}")
         if lengths is not None and (len(lengths) != len(inputs) or min(lengths, default=1) < 1):
             raise ValueError(f"predict: expected {len(inputs)} lengths of at least 1, found {list(lengths)[:8]}")
-
-
-@contextmanager
-def _random_state_kept() -> Iterator[None]:
-    """Restores the random states of Python, numpy and torch, which the start of a network sets."""
-    states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])

@@ -22,6 +22,7 @@ from attnlab.data.user_inputs import TEXT, encoded, labelled_batch, sequence_bat
 from attnlab.data.validation_slice import longest_aside, repeated, set_aside
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.shortcuts import Records, Shortcut, sequence_scores
 
 Words = Sequence[str]
 S = TypeVar("S")
@@ -122,6 +123,23 @@ class SequenceTask(Task):
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
         return [self.separator.join(self.outputs.decode(ids)) for ids in outputs]
+
+    def shortcuts(self, prepared: Prepared[SequencePairs]) -> Mapping[str, Shortcut]:
+        """Also the words of the input that are outputs in training, in their order, if there are any."""
+        ids = np.unique(prepared.subsets["train"].targets.values)
+        copied = set(self.outputs.decode(ids[ids != self.outputs.end_id])) & set(self.inputs.words)
+        copy = self.answered(lambda words: [word for word in words if word in copied])
+        return {**super().shortcuts(prepared), **({"copying the input": copy} if copied else {})}
+
+    def answered(self, answer: Callable[[list[str]], Words]) -> Shortcut:
+        """The shortcut that answers the words of an input with other words."""
+
+        def scores(pairs: SequencePairs) -> Records:
+            numbers = range(len(pairs))
+            answers = [answer(self.inputs.decode(pairs.inputs[number])) for number in numbers]
+            return sequence_scores(answers, [self.outputs.decode(pairs.targets[number]) for number in numbers])
+
+        return scores
 
     def with_validation(
         self,

@@ -26,7 +26,6 @@ choose learning rates by it, which makes its numbers slightly too good. There is
 1,043 development sentences are in its training file too, two of them with the other label.
 """
 
-import hashlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,7 +36,7 @@ import numpy as np
 from attnlab.data.batch import LabelledBatch
 from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.cache import load_arrays, save_arrays
-from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.files.fetch import DataError, Folders, sha256_of
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.progress import track
 from attnlab.data.labelled_sequences import LabelledSequences
@@ -138,7 +137,7 @@ class Glue(Task):
 
     def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
         rows, given = open_rows(self.dataset, self.source, folders), self._given()
-        vocabulary = hashlib.sha256(given.read_bytes()).hexdigest() if given else self.vocabulary_size
+        vocabulary = sha256_of(given) if given else self.vocabulary_size
         options = {"rows": rows.identity, "vocabulary": vocabulary, "max_length": self.max_length}
         folder = self.cached(
             folders.cache, f"glue_{self.dataset}", options, lambda path: self._build(path, rows.read(), given)

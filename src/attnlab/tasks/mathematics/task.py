@@ -15,7 +15,8 @@ A generator (tasks/mathematics/generator.py) can draw two of the modules: same s
 numbers of any length in `test/ood`.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Unpack
 
@@ -30,7 +31,7 @@ from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.tasks.base import Prepared
+from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.mathematics import generator
 from attnlab.tasks.mathematics.files import (
     CHARACTERS,
@@ -43,6 +44,7 @@ from attnlab.tasks.mathematics.files import (
     read_module,
     without_repeats,
 )
+from attnlab.tasks.shortcuts import Shortcut
 from attnlab.tasks.word_tasks import SequenceOptions, SequenceTask
 
 SOURCE = read_table(__file__)["mathematics"]
@@ -51,6 +53,7 @@ SUBSETS = {"train": "train", "iid": "test/iid", "ood": "test/ood"}
 PUBLISHED_TRAIN, PUBLISHED_TEST = 666_666, 10_000
 """questions of a training file and of a test file, with repeats"""
 FIRST_DIGIT, LAST_DIGIT = CHARACTERS.encode("09")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 class CharacterPairs(SequencePairs):
@@ -131,6 +134,14 @@ class Mathematics(SequenceTask):
         pairs = prepared.subsets[subset]
         return "\n".join("".join(CHARACTERS.decode(side[number])) for side in (pairs.inputs, pairs.targets))
 
+    def shortcuts(self, prepared: Prepared[SequencePairs]) -> Mapping[str, Shortcut]:
+        """Also the first number of a question; for numbers__place_value its most frequent digit (of ties the first)."""
+        if self.module == "numbers__place_value":
+            name, answer = "most frequent digit of the number", _most_frequent_digit
+        else:
+            name, answer = "first number of the question", _first_number
+        return {**Task.shortcuts(self, prepared), name: self.answered(answer)}
+
     def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
         arrays, origin = self._official(folders) if self.source == "official" else self._generated(folders)
         parts = [part for part in PARTS if f"{part}_read" in arrays]
@@ -207,6 +218,17 @@ class Mathematics(SequenceTask):
         drawn = generator.draw_questions(self.module, name, count, self.data_seed, entropy)
         lines = [f"{question}\n{answer}\n" for question, answer in track(drawn, f"drawing {name}", count)]
         return encode("".join(lines).encode("ascii"), f"{self.module}, {name}", None, generator.LONGEST_ANSWER)
+
+
+def _first_number(question: Sequence[str]) -> str:
+    """The first number of a question; empty without one."""
+    found = NUMBER.search("".join(question))
+    return found[0] if found else ""
+
+
+def _most_frequent_digit(question: Sequence[str]) -> str:
+    digits = _first_number(question)
+    return max(digits, key=digits.count, default="")
 
 
 def _save(folder: Path, part: str, files: Iterable[Questions], seen: set[bytes]) -> None:

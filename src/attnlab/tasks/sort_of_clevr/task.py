@@ -25,7 +25,7 @@ angles are lost to rounding (details in tasks/sort_of_clevr/scene.py). Pictures 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -40,6 +40,7 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.user_inputs import Form, encoded, picture
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.shortcuts import Shortcut, most_frequent
 from attnlab.tasks.sort_of_clevr import held_out
 from attnlab.tasks.sort_of_clevr.held_out import Split, draw_allowed_questions, with_one_shape
 from attnlab.tasks.sort_of_clevr.pixels import IN_WORDS, Pixels, scaled
@@ -238,6 +239,11 @@ class SortOfClevr(Task):
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
         return [ANSWERS[output] for output in outputs]
+
+    def shortcuts(self, prepared: Prepared[ImageQuestions]) -> Mapping[str, Shortcut]:
+        """Also the most frequent answer to the same question, without the picture."""
+        by_question = most_frequent(prepared.subsets["train"], lambda part: map(bytes, part.questions))
+        return {**super().shortcuts(prepared), "most frequent answer by question": by_question}
 
     def prepare(self, folders: Folders) -> Prepared[ImageQuestions]:
         spec = self.task_spec(
