@@ -74,8 +74,8 @@ def orthogonality_loss(
 def loss_of_finite_values(
     v: Float[Tensor, "B H N D"], mask: SelfMask | None, form: OrthoForm | None, values: OrthoValues
 ) -> Float[Tensor, ""]:
-    """`orthogonality_loss` of values that are finite at padding, as a mechanism projects them: to set them to zero would
-    take half as long as the loss.
+    """`orthogonality_loss` of values that are finite at padding, as a mechanism projects them: zeros there would take
+    half as long as the loss.
     """
     with full_precision(v if values == "per_head" else _joined(v)) as (v,):
         keep = None if mask is None else mask[:, None].to(v.dtype)
