@@ -1,5 +1,6 @@
 """Set-up of all tests: shape and type checks of the numeric packages, one thread per worker, a fixed seed."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,12 @@ def _one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands on a run write into their own cache, not into the run's, and not into the cache of this checkout."""
+    os.environ["ATTNLAB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True)

@@ -67,7 +67,7 @@ def test_a_run_with_a_former_name_goes_on_with_other_bookkeeping_to_the_same_num
     monkeypatch.setattr("attnlab.config.job_config.find_run_folder", lambda *_: former)
     assert run_job(resumed, quiet=False) == 0
     said = capsys.readouterr().err
-    assert "begun under a former name and stays there" in said and "resuming from step 3" in said
+    assert "this setting has a folder under another name" in said and "resuming from step 3" in said
     assert "train.log_every is 2 from step 3 on, and was 1 before" in said and "gap" not in said
 
     folders = run_folder(whole), former
@@ -85,7 +85,7 @@ def test_a_run_with_a_former_name_goes_on_with_other_bookkeeping_to_the_same_num
 def test_a_run_that_has_its_name_is_taken_before_a_former_one(tmp_path: Path) -> None:
     raw = config(tmp_path, "scan")
     names = former_run_folder(raw), run_folder(raw)
-    assert find_run_folder(raw) == names[1] and not job_config(raw).has_former_name
+    assert find_run_folder(raw) == names[1] and not job_config(raw).has_other_name
     for folder in names:
         folder.mkdir(parents=True)
         (folder / "config.yaml").touch()

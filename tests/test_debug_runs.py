@@ -9,9 +9,9 @@ from support.small_runs import ROOT, SMALL_SCAN, jobs_of
 from support.written_runs import OOD, a_run
 
 from attnlab.config.job_config import compose_config
-from attnlab.config.run_identity import comparable, run_folder
+from attnlab.config.run_identity import comparable, run_folder, run_tag
 from attnlab.report.cli import report_main
-from attnlab.report.run_selection import select_experiment
+from attnlab.report.run_selection import select_jobs
 
 CHOICES = sorted((ROOT / "conf" / "debug").glob("*.yaml"))
 
@@ -22,9 +22,8 @@ def test_every_debug_choice_leaves_its_mark(file: Path) -> None:
     for words in (["task=scan"], ["experiment=quickstart"], ["experiment=park2024/table4_scan", "model=linear"]):
         job = jobs_of([*words, f"debug={file.stem}"])[0]
         assert job["debug"] == file.stem
-        # the mark does not change the run folder
         without = {key: value for key, value in job.items() if key != "debug"}
-        assert run_folder(job) == run_folder(without) and comparable(job) == comparable(without)
+        assert comparable(job) == comparable(without) and f",{file.stem}," in f",{run_tag(job)},"
     assert jobs_of(["task=scan"])[0].get("debug") is None
 
 
@@ -65,7 +64,7 @@ def test_debug_on_a_preset_is_no_cell_of_it(tmp_path: Path) -> None:
     """Cells of the preset stay missing; a report with debug= has no published numbers."""
     experiment, words = "park2024/table4_scan", [f"paths.runs={tmp_path / 'runs'}", "model=linear", "seed=0"]
     folder = write(tmp_path, f"experiment={experiment}", "model=linear", "seed=0", "debug=smoke")
-    assert [run.state for run in select_experiment(experiment, words).runs] == ["missing"]
-    source = select_experiment(experiment, [*words, "debug=smoke"])
+    assert [run.state for run in select_jobs(experiment, words).runs] == ["missing"]
+    source = select_jobs(experiment, [*words, "debug=smoke"])
     assert [run.folder for run in source.runs] == [folder] and source.runs[0].value(OOD) == 50.0
     assert source.report.published is None and "debug=smoke" in source.report.protocol

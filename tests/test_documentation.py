@@ -22,6 +22,7 @@ from attnlab.config.compose import group_choices
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.launch.train_cli import planned_commands
 from attnlab.report.cli import report_main
 
 PAGES = {name: (ROOT / name).read_text() for name in ("README.md", *(f"docs/{f.name}" for f in ROOT.glob("docs/*.md")))}
@@ -98,7 +99,8 @@ def test_all_train_commands_pass_the_check() -> None:
             with pytest.raises(ConfigError, match="hydra-optuna-sweeper is not installed"):
                 check_command(words)
         else:
-            assert check_command(words).jobs, line
+            commands = planned_commands(words) if "--plan" in words else {"": check_command(words)}
+            assert commands and all(command.jobs for command in commands.values()), line
 
 
 @pytest.mark.parametrize("line", FIRST)
@@ -171,8 +173,11 @@ def test_report_commands_run(tmp_path: Path, tiny_data: Path) -> None:
     for job in jobs_of(smoke(f"python train.py experiment={TABLES[0]}", tmp_path, tiny_data)):
         assert run_job(job, quiet=True) == 0
     for number, line in enumerate(REPORT):
-        if "experiment=" in line:
-            words = smoke(line, tmp_path, tiny_data)
+        if line.split()[2].startswith(("experiment=", "task=")):
+            words = smoke(line.replace("seed=0,1,2", "seed=0"), tmp_path, tiny_data)
+            # the words of a sweep, whose jobs are trained first; finished ones are shown
+            for job in jobs_of(["-m", *words]) if TABLES[0] not in line else ():
+                assert run_job(job, quiet=True) == 0
         else:
             run = next((tmp_path / "runs").glob("*/*/*/seed0"))
             line = re.sub(r"<[^>]+>", str(run), line).replace("experiments/runs", str(tmp_path / "runs"))

@@ -20,6 +20,7 @@ from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.run import evaluate_run
+from attnlab.run.loaded_run import load_run
 from attnlab.run.rebuild_run import DATA_FOLDERS, paths_here
 from attnlab.run.run_folder import RunError
 
@@ -73,29 +74,59 @@ def test_an_official_split_is_evaluated(scan_run: Path, monkeypatch: pytest.Monk
     assert findings(scan_run, "scan-addprim_turn_left")["counts"]["test"] == 1208
 
 
-def test_data_is_read_where_this_command_says(tmp_path: Path) -> None:
-    """A run moved to another machine: its own paths are gone, for its training data as well."""
+def test_data_is_read_and_prepared_where_this_command_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not where a run says, whose config.yaml may be a stranger's."""
     raw = config_of(tmp_path / "there", *SMALL_CLEVR, *STEPS)
     assert run_job(raw, quiet=True) == 0
-    shutil.rmtree(raw["paths"]["cache"])
-    assert evaluate_main([f"run={run_folder(raw)}", f"paths.cache={tmp_path / 'here'}"]) == 0
-    assert (tmp_path / "here").exists() and not Path(raw["paths"]["cache"]).exists()
+    run, there = run_folder(raw), Path(raw["paths"]["cache"])
+    shutil.rmtree(there)
+    assert evaluate_main([f"run={run}", f"paths.cache={tmp_path / 'here'}"]) == 0
+    assert (tmp_path / "here").exists() and not there.exists()
+    monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "mine"))
+    assert evaluate_main([f"run={run}"]) == 0
+    assert diagnose_main([f"diagnose={run}", "quantities=norms"]) == 0
+    assert load_run(run).network is not None
+    assert (tmp_path / "mine").exists() and not there.exists()
 
 
-def test_folders_of_the_environment_are_read_where_no_other_was_chosen(
+def test_the_folders_are_those_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ATTNLAB_DATA", "/here")
     monkeypatch.setenv("ATTNLAB_CACHE", "/here/cache")
-    assert paths_here({"data": "data", "cache": "data/cache"}) == {"data": "/here", "cache": "/here/cache"}
-    assert "note: paths.data is ATTNLAB_DATA=/here; it was data in training" in capsys.readouterr().err
+    here = {"data": "/here", "cache": "/here/cache"}
+    assert paths_here(here) == here and not capsys.readouterr().err
     chosen = {"data": str(tmp_path), "cache": str(tmp_path)}
-    assert paths_here(chosen) == chosen
-    assert paths_here(chosen | {"data": str(tmp_path / "gone")})["data"] == "/here"
-    assert paths_here({"data": "/here", "cache": "/here/cache"}) == {"data": "/here", "cache": "/here/cache"}
-    capsys.readouterr()
+    assert paths_here(chosen) == here
+    assert f"note: data is read from /here; in training it was {tmp_path} (paths.data)" in capsys.readouterr().err
+    assert paths_here(chosen, ["data"]) == here and not capsys.readouterr().err
     monkeypatch.setenv("ATTNLAB_DATA", "")
-    assert paths_here(chosen | {"data": "data"})["data"] == "data" and not capsys.readouterr().err
+    monkeypatch.delenv("ATTNLAB_CACHE")
+    assert paths_here(chosen, ["data"]) == {"data": "data", "cache": "data/cache"}
+
+
+@pytest.mark.parametrize("name", ["evaluations", "diagnosis"])
+def test_output_follows_no_link_of_a_run_folder(
+    name: str, scan_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy, elsewhere = shutil.copytree(scan_run, tmp_path / "run"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(copy / name, ignore_errors=True)
+    (copy / name).symlink_to(elsewhere)
+    main = [f"run={copy}", "subset=test/ood"] if name == "evaluations" else [f"diagnose={copy}", "quantities=norms"]
+    command = evaluate_main if name == "evaluations" else diagnose_main
+    assert command(main) == 1
+    assert f"{copy / name} is a link" in capsys.readouterr().err and not list(elsewhere.iterdir())
+    # nor a link in the place of a file
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (copy / name).unlink()
+    (copy / name).mkdir()
+    files = ("norms.png", "norms.csv") if name == "diagnosis" else ("scan-length_cutoff-40,subset=test_ood.json",)
+    for file in files:
+        (copy / name / file).symlink_to(victim)
+    assert command(main) == 0
+    assert victim.read_text() == "mine" and all(not (copy / name / file).is_symlink() for file in files)
 
 
 def test_variables_and_default_folders_are_those_of_training() -> None:

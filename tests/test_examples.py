@@ -38,7 +38,8 @@ KINDS = {
 def commands(title: str) -> list[str]:
     """The lines of the first block of a section."""
     section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    return re.search(r"^```\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)[1].splitlines()
+    block = re.search(r"^```\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)[1]
+    return [re.split(r"\s+#", line)[0] for line in block.splitlines()]
 
 
 def lines_of(title: str, kinds: dict[str, str] = KINDS) -> list[str]:
@@ -48,10 +49,9 @@ def lines_of(title: str, kinds: dict[str, str] = KINDS) -> list[str]:
         start = next((start for start in kinds if line.startswith(f"{start} ")), None)
         if start is not None:
             kind, words = kinds[start], line.removeprefix(start).replace("run=<run folder>", "'run=<run folder>'")
-            small = f"{SMALL} task.train_images=12 task.val_images=4 task.test_images=4"
-            more = small if "sort_of_clevr" in line else SMALL if kind == "train" else ""
-            found.append(f"{kind} {words} {more}")
-    return found
+            more = [word for word in SMALL.split() if word not in words] if kind == "train" else []
+            found.append(" ".join([kind, words, *more]))
+    return list(dict.fromkeys(found))
 
 
 def shell(title: str, folder: Path) -> None:
@@ -87,14 +87,14 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_shows_the_files_of_the_examples() -> None:
     files = [file for file in (ROOT / "examples").glob("*/**/*") if file.suffix in (".py", ".yaml")]
     shown = re.findall(r"^```(?:python|yaml)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
-    assert len(shown) == 8
+    assert len(shown) == 11
     assert set(shown) == {file.read_text() for file in files if file.name != "__init__.py"}
 
 
 def test_an_attention_and_a_task_in_the_repository(clone: Path) -> None:
     """Trained, decoded greedily, evaluated on longer words."""
     out = run(clone, "-c", RUNNER, *lines_of("An attention"), *lines_of("A task"))
-    assert "sort_of_clevr / cosine / seed 0" in out and "test/ood/sequence_accuracy" in out
+    assert "scan / cosine / seed 0" in out and "test/ood/sequence_accuracy" in out
     assert "input   feccaaab" in out and "reverse.Reverse, version 1" in out
 
 
@@ -112,8 +112,21 @@ def test_the_laws_of_one_model(clone: Path) -> None:
 
 
 @pytest.mark.slow
-def test_all_laws_of_the_example(clone: Path) -> None:
-    out = run(clone, "-m", "pytest", "--model=cosine")
+@pytest.mark.parametrize("reach", ["window", "None", "window + 1"])
+def test_the_reach_of_a_causal_query_is_what_the_class_declares(clone: Path, reach: str) -> None:
+    file = clone / "src/attnlab/attention/local.py"
+    declared = file.read_text()
+    file.write_text(declared.replace("= self.causal_reach = window", f"= window\n        self.causal_reach = {reach}"))
+    line, env = ("-m", "pytest", "--model=local", "-k", "gradients_reach"), environment()
+    done = subprocess.run([sys.executable, *line], cwd=clone, env={**env, "PYTHONPATH": "src"}, check=False)
+    file.write_text(declared)
+    assert (done.returncode == pytest.ExitCode.OK) == (reach == "window")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["cosine", "local"])
+def test_all_laws_of_the_examples(clone: Path, model: str) -> None:
+    out = run(clone, "-m", "pytest", f"--model={model}")
     assert "passed" in out and "skipped" not in out
 
 

@@ -73,6 +73,16 @@ def wrong_imports(file: Path) -> Iterator[str]:
             yield f"imports {module}; attention files share only base and core"
 
 
+def test_the_picture_of_the_architecture_has_these_rooms_and_arrows() -> None:
+    """docs/images/architecture.svg, without `run_script`, which only starts the commands."""
+    picture = (ROOT / "docs" / "images" / "architecture.svg").read_text()
+    shown = {room: imported for room, imported in ROOMS.items() if room != "run_script"}
+    assert set(re.findall(r'class="room"[^>]*>(\w+)<', picture)) == set(shown)
+    arrows = {(room, other) for room, imported in shown.items() for other in imported if other in shown}
+    assert set(re.findall(r'data-from="(\w+)" data-to="(\w+)"', picture)) == arrows
+    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+
+
 def wrong_sizes(file: Path) -> Iterator[str]:
     text = file.read_text()
     if len(text.splitlines()) > MAX_LINES:
@@ -159,7 +169,7 @@ def test_every_task_sets_every_key_it_owns() -> None:
     optional = {"pooling", "d_classifier"}
     for task in group_choices()["task"]:
         chosen = composed("linear", task)
-        for section in (schema.Backbone, schema.Optim, schema.Train):
+        for section in (schema.Backbone, schema.Optim, schema.Train, schema.Cost):
             missing = {field.name for field in fields(section)} - set(chosen[section.__name__.lower()]) - optional
             assert not missing, f"{task}: {section.__name__} lacks {sorted(missing)}"
 

@@ -40,7 +40,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return 0
 
     monkeypatch.setattr(group_task, "run_job", run_job)
-    monkeypatch.setattr(console_summary, "print_sweep", lambda jobs, names: 0)
+    monkeypatch.setattr(console_summary, "print_sweep", lambda *_, **__: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     packs_with(monkeypatch, lambda jobs: [0] * len(jobs), found)
     return found

@@ -22,7 +22,7 @@ from attnlab.config.sweep import check_command
 from attnlab.launch.console_summary import print_run, print_sweep
 from attnlab.launch.evaluate_cli import ALLOWED, _job, _own_options
 from attnlab.report.cli import report_main
-from attnlab.report.run_selection import select_experiment
+from attnlab.report.run_selection import select_jobs
 from attnlab.run.warm_start_check import from_run_problems
 
 ODD = "my runs (1) [2]"
@@ -78,7 +78,7 @@ def test_what_a_run_and_a_sweep_print(
 def test_what_a_report_prints(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     base, experiment = tmp_path / ODD, "park2024/table4_scan_small"
     words = [f"experiment={experiment}", f"paths.runs={base}", "model=linear", "seed=0,1"]
-    source = select_experiment(experiment, words[1:])
+    source = select_jobs(experiment, words[1:])
     (trained,) = commands(source.command)
     assert [run_folder(job) for job in jobs_of(trained[2:])] == [run.folder for run in source.runs]
     assert report_main(words) == 1

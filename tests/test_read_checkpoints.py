@@ -15,6 +15,7 @@ from attnlab.config.run_identity import differences, identity, run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn import evaluator, validation
 from attnlab.learn.atomic_write import IDENTITY, SaveError
+from attnlab.learn.weights_checksum import content_checksum, with_checksum
 from attnlab.run.read_checkpoints import read_checkpoint, run_weights
 from attnlab.run.read_run_files import config_text
 from attnlab.run.run_folder import RunError, RunFolder
@@ -125,9 +126,45 @@ def test_the_best_weights_are_of_the_step_that_the_checkpoint_names(
     raw = raw_of(copy)
     best = best_of(run_folder(raw))
     saved = torch.load(best, weights_only=True)
-    torch.save(saved | {"step": saved["step"] + 1}, best)
+    torch.save(with_checksum(saved | {"step": saved["step"] + 1}), best)
     message = message_of(evaluating(raw), capsys)
     assert f"holds the weights of step {saved['step'] + 1}, and last.ckpt names step {saved['step']} as best" in message
+
+
+EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "global_step": lambda saved: saved.update(global_step=1),
+    "no callbacks": lambda saved: saved["callbacks"].clear(),
+    "no loops": lambda saved: saved.pop("loops"),
+    "no moments": lambda saved: saved.update(optimizer_states=[]),
+    "a rate": lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(lr=1.0),
+    "a moment": lambda saved: saved["optimizer_states"][0]["state"][0]["exp_avg"].view(-1)[0].add_(1e-3),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_checkpoint_is_refused(edit: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By whoever would resume or evaluate it; its curve would change without a word."""
+    raw = raw_of(copy)
+    folder = run_folder(raw)
+    saved = torch.load(folder / "last.ckpt", weights_only=True)
+    EDITS[edit](saved)
+    torch.save(saved, folder / "last.ckpt")
+    (folder / "result.json").unlink()
+    before = (folder / "metrics.csv").read_bytes()
+    for action in (evaluating(raw), lambda: run_job(raw, quiet=True)):
+        assert "last.ckpt was edited after the run had saved it; restore it" in message_of(action, capsys)
+    assert (folder / "metrics.csv").read_bytes() == before
+
+
+def test_a_checksum_is_of_the_content_alone(tmp_path: Path) -> None:
+    """Of values in any layout, and without memory for rows that share it."""
+    state = {"a": torch.eye(3).T, "b": {"c": [1, None, (0.1, "x")]}, "d": torch.zeros(1).expand(2**40)}
+    state |= {"e": torch.zeros(0), "f": torch.tensor(1.5, dtype=torch.bfloat16)}
+    torch.save(with_checksum(state), tmp_path / "file")
+    saved = torch.load(tmp_path / "file", weights_only=True)
+    assert content_checksum(saved) == saved["checksum"] == content_checksum(state)
+    for change in ({"a": torch.ones(3, 3)}, {"e": torch.zeros(0, 2)}, {"b": {"c": [1, None, [0.1, "y"]]}}, {"g": 0}):
+        assert content_checksum(state | change) != content_checksum(state)
 
 
 @pytest.mark.parametrize("rule", ["", "binary"])

@@ -79,12 +79,8 @@ def test_train_answers_every_fault(
     FAULTS[fault](folder / file)
     code, said = run_job(raw, quiet=True), capsys.readouterr().err
     assert "Traceback" not in said and file in said
-    if file == "metrics.csv" and fault not in ("folder", "pipe"):
-        assert code == 0 and "1 damaged line" in said and "curves have a gap" in said
-        assert [name for _, name, _ in MetricsFile(folder / file).rows() if name.startswith("test/")]
-    else:
-        assert code == 1 and ("restore it" in said or "remove that file" in said)
-        assert print_sweep([job_config(raw)], ["seed=0"]) == 1
+    assert code == 1 and ("restore it" in said or "remove that file" in said)
+    assert print_sweep([job_config(raw)], ["seed=0"]) == 1
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -117,10 +113,8 @@ def test_report_answers_every_fault(
         assert f"skipped {run_folder(raw)}: config.yaml is " in said
     elif file != "metrics.csv":
         assert f"unreadable, seed 0 ({file} is " in said
-    elif fault in ("folder", "pipe"):
-        assert "no number, seed 0 (metrics.csv is " in said
     else:
-        assert "relative_sd(train/gradient_norm) is nan" in said
+        assert "no number, seed 0 (metrics.csv is " in said
     both = json.loads((tmp_path / "out/report.json").read_text())["rows"][0]["cells"][0]["n"]
     assert both == (2 if file == "metrics.csv" else 1)
 
@@ -186,21 +180,18 @@ def test_what_is_shared_is_written_twice(tmp_path: Path) -> None:
     assert yaml.safe_load(text) == config
 
 
-def test_a_damaged_tail_of_the_metrics_is_dropped_with_a_note(
-    raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_tail_of_the_metrics_is_dropped(raw: dict[str, Any]) -> None:
+    """The lines after the last checkpoint of a killed run: a resume writes them anew."""
     folder = run_folder(raw)
     (folder / "result.json").unlink()
+    status = json.loads((folder / "status.json").read_text()) | {"state": "running", "result_file": None}
+    (folder / "status.json").write_text(json.dumps(status))
     file = folder / "metrics.csv"
-    trained = [row for row in MetricsFile(file).rows() if row[1].startswith(("train/", "val/"))]
+    before = MetricsFile(file).rows()
     damage = b"two,train/loss,0.5\n2,train/loss,0.5.1\n2,train/loss\n2,tr\xffain,1.0\n" + bytes(4096) + b"\n2,train/lo"
     with file.open("ab") as whole:
         whole.write(damage)
-    before = file.read_bytes()
-    assert read_rows(file)[1] == 6
-    assert look(folder).logged(("train/loss",)) == [row for row in trained if row[1] == "train/loss"]
+    assert read_rows(file) == (before, 6)
+    assert look(folder).logged(("train/loss",)) == [row for row in before if row[1] == "train/loss"]
     assert run_job(raw, quiet=True) == 0
-    assert f"note: 6 damaged lines of {file} left out" in capsys.readouterr().err
-    assert (folder / "metrics.csv.old").read_bytes() == before
-    rows, damaged = read_rows(file)
-    assert rows[: len(trained)] == trained and damaged == 0
+    assert read_rows(file) == (before, 0)

@@ -114,6 +114,35 @@ def test_states_of_runs_are_read(made: Make, configs: dict, tmp_path: Path) -> N
     assert look(older_data).state == "other version"
 
 
+def test_a_running_run_says_what_it_has_logged_and_what_it_has_saved(made: Make) -> None:
+    status = {"host": __import__("socket").gethostname(), "pid": os.getpid(), "step": 1000}
+    folder = made("linear", 0, state="running", status=status)
+    assert look(folder).reason == "last checkpoint at step 1000"
+    (folder / "metrics.csv").write_text("step,name,value\n1400,train/loss,0.1\n1450,train/loss,0.1\n")
+    assert look(folder).reason == "step 1450, last checkpoint at step 1000"
+    assert look(made("linear", 1, state="running", status=status | {"step": 0})).reason == "no checkpoint yet"
+
+
+def test_rows_of_two_tasks_are_compared_within_their_task(made: Make, configs: dict, tmp_path: Path) -> None:
+    other = configs["linear"]["task"] | {"name": "other", "label": []}
+    for seed in range(2):
+        for model, ood in (("linear", 0.4), ("linear_l2", 0.5)):
+            made(model, seed, ood)
+            config = configs[model] | {"task": other, "seed": seed}
+            a_run(tmp_path / "runs" / "other" / model / "default" / f"seed{seed}", config, ood + 0.2)
+    table = table_of(tmp_path / "runs", replace(SIMPLE, rows=["task", "model"]))
+    label = "scan-length_cutoff-40"
+    compared = [(one.row, one.against, one.difference) for one in table.comparisons()]
+    assert sorted(compared) == [
+        ("other, linear_l2", "other, linear", pytest.approx(10)),
+        (f"{label}, linear_l2", f"{label}, linear", pytest.approx(10)),
+    ]
+    # in columns of their own too
+    columns = {task: {"metric": OOD, "where": {"task.name": task}} for task in ("scan", "other")}
+    table = table_of(tmp_path / "runs", replace(SIMPLE, rows=["task", "model"], columns=columns))
+    assert sorted(one.column for one in table.comparisons()) == ["other", "scan"]
+
+
 def test_a_finished_status_without_a_result_is_no_number(made: Make) -> None:
     folder = made("linear", 0)
     (folder / "result.json").unlink()
@@ -217,14 +246,19 @@ def test_statistics_of_a_handful() -> None:
     found = paired(second, first)
     assert (found.mean, found.low, found.high) == pytest.approx((1.58, 0.7001142, 2.4598858))
     assert found.p == pytest.approx(0.002833, abs=1e-6) and found.by_seed[8] == pytest.approx(4.6)
-    # an interval does not depend on the difference that the test asks about
-    assert paired(second, first, 1.58).p == pytest.approx(1) and paired(second, first, 1.58).low == found.low
+    assert found.one_sided(1.58) == pytest.approx((0.5, 0.5))
+    # with others, the interval leaves out a value where the corrected p-value of it is at most 0.05
+    together = paired(second, first, 7)
+    assert together.p == found.p and together.corrected == pytest.approx(7 * found.p) and together.low < found.low
+    assert 7 * 2 * together.one_sided(together.low)[0] == pytest.approx(0.05)
     few = paired({0: 1.0, 1: 3.0}, {0: 0.0, 1: 1.0, 2: 9.0})
     assert (few.mean, few.low, few.high, few.p, few.method) == (1.5, 1.0, 2.0, None, "range over 2 paired seeds")
     assert paired({0: 1.0}, {0: 0.0}) is None
     # 100 * 0.53 and the like are equal up to rounding
     equal = paired({seed: 53.0 + 1e-14 * seed for seed in range(5)}, dict.fromkeys(range(5), 49.2))
-    assert equal.p is None and equal.method.startswith("equal in all 5 seeds")
+    assert equal.p is None and equal.method.startswith("equal in all 5 seeds") and equal.low == equal.high == 3.8
+    nothing = paired(dict.fromkeys(range(5), 0.1 + 0.2), dict.fromkeys(range(5), 0.3))
+    assert (nothing.mean, nothing.low, nothing.high) == (0.0, 0.0, 0.0)
 
 
 def test_intervals_of_five_normal_seeds_have_their_coverage() -> None:
@@ -438,7 +472,7 @@ def test_debug_evaluations_and_damaged_lines_are_noted(made: Make, tmp_path: Pat
     table = table_of(tmp_path / "runs", SIMPLE)
     assert "debug: evaluated on 32 of 50 examples of test/ood (train.eval_batches=2)" in notes(table)
     table.runs[0].logged(["train/loss"])
-    assert "damaged lines of metrics.csv that are left out: scan/linear/tag/seed0 1" in notes(table)
+    assert "left out of metrics.csv: scan/linear/tag/seed0 (1 damaged line)" in notes(table)
 
 
 def test_an_evaluation_says_that_a_run_is_not_finished(made: Make) -> None:

@@ -176,11 +176,11 @@ def test_tests_that_cannot_be_made_are_named(runs: Any) -> None:
 def test_rows_that_always_diverge_have_a_report(runs: Any) -> None:
     found = runs("linear", (DIVERGENCE["reason"], None), (DIVERGENCE["reason"], None))
     report = Report(title="t", columns={"ood": OOD}, success=Success(column="ood", at_least=60))
-    assert require_runs(RunSelection("x", report, found)).report is report
+    assert require_runs(RunSelection("x", report, found, Path())).report is report
     assert "no finished run" in notes(make_table(report, found))
     assert counted(found).rows[0].failed == 2
     with pytest.raises(TableError, match="no finished run among 2"):
-        require_runs(RunSelection("x", replace(report, success=None), found))
+        require_runs(RunSelection("x", replace(report, success=None), found, Path()))
 
 
 def test_a_perplexity_succeeds_below_its_threshold(runs: Any) -> None:

@@ -3,18 +3,22 @@
 import copy
 import itertools
 import random
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from support.small_runs import jobs_of
+from support.written_runs import a_run
 
 from attnlab.config.compose import compose_node, hydra_session, unresolved
 from attnlab.config.dotted_keys import flatten
+from attnlab.config.find_run_folder import find_run_folder
 from attnlab.config.job_config import compose_config
 from attnlab.config.plain_composition import PlainComposition, plain_composition
-from attnlab.config.run_identity import comparable, differences, run_folder, run_label, run_tag
+from attnlab.config.run_identity import comparable, differences, identity, run_folder, run_label, run_tag
 from attnlab.config.shipped_files import CONF
 
 
@@ -133,6 +137,47 @@ def test_long_tags_are_cut_at_a_comma_and_hashed() -> None:
     assert long != tag(*argv, "train.accumulate=2")
     assert long == tag(*reversed(argv), "seed=3")
     assert len(tag("experiment=quickstart")) <= 120
+
+
+SWEPT = ("experiment=quickstart", "-m", "optim.lr=1e-3,3e-3", "backbone.d_feed_forward=32")
+
+
+def test_a_tag_names_what_differs_from_the_preset_and_the_preset_but_no_setting_of_it() -> None:
+    low, high = (run_tag(job).split(",") for job in jobs_of([*SWEPT]))
+    assert low[:3] == ["d_feed_forward=32", "lr=0.001", "quickstart"] and high[:3] == [
+        *low[:1],
+        "lr=0.003",
+        "quickstart",
+    ]
+    assert len(low) == len(high) == 4 and low[-1] != high[-1]
+    assert run_tag(composed("experiment=quickstart", "debug=smoke", "optim.lr=1e-3")).startswith(
+        "lr=0.001,quickstart,smoke,"
+    )
+    small = composed("experiment=park2024/table4_scan_small", "hydra.mode=RUN", "model=linear")
+    assert re.fullmatch("park2024-table4_scan_small,[0-9a-f]{10}", run_tag(small))
+    # a preset at the plain settings adds no name
+    assert tag("experiment=park2024/table4_scan", "hydra.mode=RUN", "optim.lr=1e-4") == "lr=0.0001"
+
+
+def test_a_run_is_found_under_every_name_of_its_setting(tmp_path: Path) -> None:
+    """Asked for by a preset, by its settings one by one, by another preset, and under the name of earlier versions."""
+    runs = f"paths.runs={tmp_path}"
+    config = composed("experiment=quickstart", "optim.lr=1e-3", runs)
+    alone = {**config, "experiment": None}
+    assert comparable(alone) == comparable(config) and identity(alone) == identity(config)
+    assert run_folder(alone) != run_folder(config) == find_run_folder(config)
+    for first, second in ((alone, config), (config, alone)):
+        folder = a_run(run_folder(first) / "", first)
+        assert find_run_folder(first) == find_run_folder(second) == folder
+        assert find_run_folder({**second, "seed": 7}) == folder.parent / "seed7"
+        other = composed("experiment=quickstart", "optim.lr=1e-3", "optim.clip_norm=7", runs)
+        assert find_run_folder(other) == run_folder(other)
+        shutil.rmtree(tmp_path / "scan-length_cutoff-26")
+
+
+def test_a_preset_that_is_gone_leaves_the_plain_name() -> None:
+    config = composed("experiment=quickstart")
+    assert run_tag({**config, "experiment": "gone"}) == run_tag({**config, "experiment": None})
 
 
 VALUES = {

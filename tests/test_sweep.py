@@ -1,12 +1,19 @@
 """A sweep continues after a failed job, ends with a table, and repeats only missing runs."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
+import pytest
 from support.small_runs import SMALL_SCAN, checked, config_of, folder_of, run_command, run_job, settings
+from support.written_runs import a_run
 
 from attnlab.config.job_config import job_config
+from attnlab.config.sweep import check_command
+from attnlab.launch.console_summary import print_sweep
 from attnlab.learn.stop_signals import StopRequest
+from attnlab.report.cli import report_main
 from attnlab.run.build_runtime import prepare, prepared_task
 from attnlab.run.train_run import train_run
 
@@ -36,6 +43,47 @@ def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "4 runs" in second.stdout and "finished" in second.stdout
     assert json.loads((failing / "status.json").read_text())["state"] == "finished"
     assert written == {folder: (folder / "result.json").stat().st_mtime_ns for folder in finished}
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (("experiment=park2024/table4_scan_small", "model=linear,vanilla", "seed=0,1"), ["linear", "vanilla"]),
+        (
+            ("experiment=park2024/table4_scan_small", "model=linear,vanilla", "optim.lr=1e-3,3e-4", "seed=0"),
+            ["linear, lr=0.001", "linear, lr=0.0003", "vanilla, lr=0.001", "vanilla, lr=0.0003"],
+        ),
+        (("task=scan", "model=linear", "optim.lr=1e-3,3e-3", "seed=0,1"), ["lr=0.001", "lr=0.003"]),
+    ],
+)
+def test_a_sweep_ends_with_its_folders_and_the_report_that_takes_its_words(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    words: tuple[str, ...],
+    rows: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = check_command(["-m", *words, "paths.runs=runs", "hydra/launcher=basic", "trainer=cpu", "logger=csv"])
+    for job in command.jobs:
+        a_run(job.folder, job.raw)
+    print_sweep(command.jobs, command.names, words=command.words)
+    said = capsys.readouterr().out
+    assert all(f"\n  {folder}\n" in said for folder in {job.folder.parent for job in command.jobs})
+    (line,) = re.findall("^report: python report.py (.*)$", said, flags=re.MULTILINE)
+    for flag in ([], ["-m"]):
+        assert report_main([*flag, *shlex.split(line), "figures=bars", "out=report"]) == 0
+        report = json.loads(Path("report/report.json").read_text())
+        assert [row["name"] for row in report["rows"]] == rows
+        assert {len(cell["seeds"]) for row in report["rows"] for cell in row["cells"]} == {
+            len(command.jobs) // len(rows)
+        }
+
+
+def test_a_report_without_runs_or_words_names_what_it_takes(capsys: pytest.CaptureFixture) -> None:
+    for words in (["rnus=x"], ["-m"]):
+        assert report_main(words) == 2
+        assert "expected one of experiment=..., runs=..., words of train.py" in capsys.readouterr().err
 
 
 def test_a_refused_job_is_not_called_finished(tmp_path: Path) -> None:

@@ -69,8 +69,9 @@ def agent(folder: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any],
 def test_a_run_of_an_agent_is_in_its_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained by the agent, and shown when another sweep asks for a run that is finished."""
     values = {"model": "linear", "optim.lr": 0.003, "train.max_epochs": None}
-    words = [word for word in settings(tmp_path, *SMALL) if not word.startswith(("logger=", "task="))]
-    raw = config_of(tmp_path, *SMALL, "model=linear", "optim.lr=0.003")
+    asked = "experiment=quickstart", "task.validation_share=0.1", "train.validate_every=200"
+    words = [word for word in settings(tmp_path, "debug=smoke") if not word.startswith("logger=")]
+    raw = config_of(tmp_path, *asked, "debug=smoke", "model=linear", "optim.lr=0.003")
     folder = RunFolder(run_folder(raw))
     arrived = agent(tmp_path, monkeypatch, values, *words)
     sent = arrived.runs["abc1234z"]
@@ -86,11 +87,11 @@ def test_a_run_of_an_agent_is_in_its_sweep(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("WANDB_RUN_ID", "xyz1234z")
     # in a process of its own, since wandb keeps the id of its first run
     line = [f"--{key}={value}" for key, value in values.items()]
-    done = run_command("train.py", *line, "task=sort_of_clevr", "logger=wandb_offline", *words)
+    done = run_command("train.py", *line, *asked, "logger=wandb_offline", *words)
     assert done.returncode == 0 and "finished before" in done.stdout, done.stderr
     [run] = (tmp_path / "runs" / "wandb").glob("offline-run-*-xyz1234z")
     summary = wandb_command("leet", "inspect", "--summary", "--json", str(next(run.glob("*.wandb"))))
-    assert json.loads(summary)["summary"]["objective"] == folder.result()["selection"]["val/accuracy"]
+    assert json.loads(summary)["summary"]["objective"] == folder.result()["selection"]["val/sequence_accuracy"]
 
 
 def test_an_agent_without_a_server_is_told_what_its_sweep_lacks(

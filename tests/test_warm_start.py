@@ -169,7 +169,7 @@ def test_a_fine_tuned_run_outlives_the_one_it_began_with(masked: Path, tiny_data
 def test_other_tokens_are_refused(tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, _ = trained(tiny_data, tmp_path, "wikitext2", "model=linear")
     capsys.readouterr()
-    assert evaluate_main([f"run={folder}", "task.vocabulary_size=280"]) == 1
+    assert evaluate_main([f"run={folder}", "task.vocabulary_size=280", f"paths.data={tiny_data / 'data'}"]) == 1
     assert "its weights mean nothing there" in capsys.readouterr().err
 
 

@@ -17,6 +17,7 @@ from attnlab.analysis.locality import RATIOS
 from attnlab.analysis.locality_and_gradient_figures import draw_locality, draw_spread
 from attnlab.analysis.norm_violins import STATISTICS, draw_norms, statistics_of
 from attnlab.analysis.summary_types import AttentionSummary, Maps
+from attnlab.plots.csv_text import csv_cell
 from attnlab.plots.png_caption import sentences
 from attnlab.plots.style import save
 
@@ -83,6 +84,8 @@ def _written(figure: Figure, caption: Sequence[str], rows: Iterable[Sequence[Any
     """The picture with its caption, and the csv."""
     picture = save(figure, path.with_name(f"{path.name}.png"), sentences(caption))
     table = path.with_name(f"{path.name}.csv")
+    # a link there would be written through
+    table.unlink(missing_ok=True)
     with table.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([[_cell(value) for value in row] for row in rows])
     return [picture, table]
@@ -90,7 +93,7 @@ def _written(figure: Figure, caption: Sequence[str], rows: Iterable[Sequence[Any
 
 def _cell(value: Any) -> Any:
     """Numbers with six digits, which is more than a picture shows."""
-    return f"{value:.6g}" if isinstance(value, float) else value
+    return f"{value:.6g}" if isinstance(value, float) else csv_cell(value)
 
 
 def _norm_rows(summaries: Sequence[AttentionSummary], shown: dict[str, str]) -> Iterable[Sequence[Any]]:

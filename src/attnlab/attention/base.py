@@ -81,6 +81,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         orthogonality: compute the orthogonality loss on the values as the penalty.
 
     Attributes:
+        causal_reach: number of positions that a causal query sees, up to its own; None = all of the past.
         redraw_every: optimiser steps between two calls of `redraw`; None = nothing is ever redrawn.
         ortho_form, ortho_values: as in `orthogonality_loss`; set by the network builder.
         observer: called with an `Observation` at every forward; None (no cost) unless diagnostics set it.
@@ -98,6 +99,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     replaces_feed_forward: ClassVar[bool] = False
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
     cross_equals_self: ClassVar[bool] = False
+    causal_reach: int | None = None
     redraw_every: int | None = None
     ortho_form: OrthoForm | None = None
     ortho_values: OrthoValues = "per_head"

@@ -73,6 +73,8 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
     }
     with open_dict(node):
         del node["hydra"]
+        if choices.get("experiment") is not None:
+            node.setdefault("experiment", choices["experiment"])
         _remove_missing(node)
     return node, settings
 

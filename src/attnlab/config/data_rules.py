@@ -14,6 +14,9 @@ from attnlab.config.target_validation import task_yaml
 SHARE = "validation_share"
 """option of tasks that can set some training examples aside as `val`"""
 
+BY = "validation_by"
+"""option of tasks that can choose these examples by their length"""
+
 
 def declared_subsets(task: Mapping[str, Any]) -> Sequence[str]:
     """The subsets that a task declares for these options (`Task.subsets`), with `val` where a share of the training
@@ -58,16 +61,20 @@ def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[Ignored]:
             if choice in signature.arguments and choice in task and task[chooser] != choice:
                 default = defaults.get(choice, signature.arguments[choice].default)
                 yield Ignored(choice, f"task.{chooser}={task[chooser]}", f"task.{chooser}={choice}", default)
+    if BY in signature.arguments and not task.get(SHARE):
+        yield Ignored(BY, f"task.{SHARE}=0", f"task.{SHARE} above 0", signature.arguments[BY].default)
     yield from _idle_seed(task, signature, defaults)
 
 
 def _idle_seed(task: Mapping[str, Any], signature: Signature, defaults: Mapping[str, Any]) -> Iterator[Ignored]:
     """`data_seed`, where these options draw nothing."""
-    drawn = signature.attributes.get("drawn_with") or {}
-    if "data_seed" not in task or task.get(SHARE) or any(task.get(option) in drawn[option] for option in drawn):
+    drawn, by_length = signature.attributes.get("drawn_with") or {}, task.get(BY) == "length"
+    aside = task.get(SHARE) and not by_length
+    if "data_seed" not in task or aside or any(task.get(option) in drawn[option] for option in drawn):
         return
     ways = [f"task.{option}={value}" for option in drawn for value in drawn[option]]
-    ways += [f"task.{SHARE} above 0"] if SHARE in signature.arguments else []
+    if SHARE in signature.arguments:
+        ways.append(f"task.{SHARE} above 0" + (f" and task.{BY}=random" if by_length else ""))
     for option in drawn:
         default = defaults.get("data_seed", signature.arguments["data_seed"].default)
         yield Ignored("data_seed", f"task.{option}={show(task.get(option))}", " or ".join(ways), default)

@@ -1,33 +1,37 @@
-"""Finds the folder of a run: by its name, or by the name that earlier versions gave it.
+"""Finds the folder of a run: by its name, or by another name of the same configuration.
 
-Former names had the differences in the order of the alphabet, bookkeeping included.
+One configuration has a name of its own under each preset that it was asked for by, and former names: earlier versions
+had the differences in the order of the alphabet, bookkeeping included, or in a name without the preset.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.run_identity import cut_tag, folder_with, tag_of, tag_parts
+from attnlab.config.run_identity import cut_tag, digest, folder_with, ordered, tag_of, tag_parts
 from attnlab.config.shipped_files import CONF
 
 _CONFIG_FILE = "config.yaml"
 
 
 def find_run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
-    """The run folder of a configuration; the one with the former name where only that exists.
+    """The run folder of a configuration; the one with another of its names where only that exists.
 
-    Whether the run there has this configuration is compared when it is opened (`RunFolder.open_config`).
+    A new seed joins the other seeds of its setting. Whether a run has this configuration is compared when it is opened
+    (`RunFolder.open_config`).
     """
     parts = tag_parts(config, conf)
-    folder = folder_with(tag_of(parts, config), config)
-    if (folder / _CONFIG_FILE).exists():
-        return folder
-    former = _former(parts, config)
-    return former if former != folder and (former / _CONFIG_FILE).exists() else folder
+    named, plain = folder_with(tag_of(parts, config, conf), config), ordered(parts, config)
+    if (named / _CONFIG_FILE).exists() or not named.parents[1].is_dir():
+        return named
+    folders = [named, folder_with(cut_tag(plain), config), _former(parts, config)]
+    folders += sorted(tag / named.name for tag in named.parents[1].glob(f"*,{digest(plain)}"))
+    with_run = (folder for folder in folders if (folder / _CONFIG_FILE).exists())
+    return next(with_run, None) or next((folder for folder in folders if folder.parent.is_dir()), named)
 
 
 def former_run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
-    """The run folder by its former name, which is the present one for many runs."""
+    """The run folder by the name with all differences in the order of the alphabet, the present one for many runs."""
     return _former(tag_parts(config, conf), config)
 
 

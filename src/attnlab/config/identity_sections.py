@@ -5,9 +5,10 @@ from typing import Any
 
 from attnlab.config.layer_plan import filled_shares
 
-NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "debug", "report")
-"""sections that do not change the trained network; the seed has its own folder level, and debug=... sets other
-sections"""
+PRESETS = ("experiment", "debug")
+"""groups that set other sections; the configuration records their choices"""
+NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "cost", *PRESETS, "report")
+"""sections that do not change the trained network; the seed has its own folder level"""
 
 
 def without_sections(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,12 +40,12 @@ class JobConfig:
 
     @cached_property
     def folder(self) -> Path:
-        """The run folder; a run that was begun under a former name stays there."""
+        """The run folder; a setting that has one under another name stays there."""
         return find_run_folder(self.raw, self.conf)
 
     @property
-    def has_former_name(self) -> bool:
-        """Whether the run was begun when its folder would have had another name."""
+    def has_other_name(self) -> bool:
+        """Whether the setting has run folders under another name than this command gives it."""
         return self.folder != run_folder(self.raw, self.conf)
 
     @cached_property

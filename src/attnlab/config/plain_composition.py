@@ -1,4 +1,4 @@
-"""The plain composition of a task and a model, from which the tag of a run names the differences."""
+"""The composition of a task and a model, plain or with a preset, from which the tag of a run names the differences."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,15 +77,22 @@ class PlainComposition:
 def plain_composition(task: str, model: str, conf: Path) -> PlainComposition:
     """The plain composition of a task and a model, by their names."""
     # A task's yaml sets no key of the model, and a model's yaml no other: one composition of each serves all pairs.
-    own = _unresolved(f"model={choice_named('model', model, conf)}", conf)["model"]
-    return PlainComposition(with_decoder(_unresolved(f"task={task}", conf) | {"model": own}))
+    own = _unresolved((f"model={choice_named('model', model, conf)}",), conf)["model"]
+    return PlainComposition(with_decoder(_unresolved((f"task={task}",), conf) | {"model": own}))
 
 
 @cached_per_folder
-def _unresolved(choice: str, conf: Path) -> dict[str, Any]:
-    """The composition with one group choice, its interpolations unresolved."""
+def preset_composition(task: str, model: str, presets: tuple[str, ...], conf: Path) -> PlainComposition:
+    """The composition of a task and a model with presets (`experiment=...`, `debug=...`)."""
+    words = f"task={task}", f"model={choice_named('model', model, conf)}", *presets
+    return PlainComposition(with_decoder(_unresolved(words, conf)))
+
+
+@cached_per_folder
+def _unresolved(choices: tuple[str, ...], conf: Path) -> dict[str, Any]:
+    """The composition with some group choices, its interpolations unresolved."""
     with hydra_session(conf):
-        return unresolved(compose_node([choice])[0])
+        return unresolved(compose_node(choices)[0])
 
 
 def _grafted(plain: Any, actual: Any) -> Any:

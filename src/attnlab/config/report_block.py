@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+TableFigure = Literal["bars", "by_length", "training", "time_to_success", "forest", "pairs", "iid_ood", "errors"]
+"""figures that need no other option: `figures=` chooses among them"""
 Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 
 
-ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success")
+ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success", "seeds")
 """keys of `report:` that decide what is compared; a run records them at its start"""
 
 
@@ -18,17 +20,36 @@ class Average:
     of: list[str]
 
 
+Size = Annotated[float, "(0, inf)"]
+
+
 @dataclass(kw_only=True)
 class Hypothesis:
-    """A claim, declared before the runs, that a report answers from its numbers: one row differs from another."""
+    """A claim, declared before the runs, that a report answers from its numbers.
+
+    `{row, than, column}` claims a difference in a direction, with `at_least` one of a size; with `within` the rows are
+    claimed to be equivalent, with `not_worse_by` the first not to be inferior. `{row, fails_less_than}` compares
+    failures under `report.success`. `config.hypothesis_forms` checks that a hypothesis has exactly one form.
+    """
 
     row: str
-    than: str
-    column: str
+    than: str | None = None
+    column: str | None = None
     direction: Literal["better", "higher", "lower"] = "better"
     """of the claimed difference; better: higher or lower, as the column's metric has it"""
-    threshold: Annotated[float, "[0, inf)"] = 0.0
-    """the difference is claimed to be larger than this, in the unit of the column"""
+    at_least: Size | None = None
+    """the difference is claimed to have at least this size, in the unit of the column"""
+    within: Size | None = None
+    """the difference is claimed to be at most this large, in either direction"""
+    not_worse_by: Size | None = None
+    """the row is claimed to be worse by at most this much"""
+    fails_less_than: str | None = None
+    """a row that is claimed to have a larger share of failing runs"""
+
+    @property
+    def other(self) -> str:
+        """The row that the claim compares with."""
+        return self.than or self.fails_less_than or ""
 
 
 @dataclass(kw_only=True)
@@ -49,18 +70,20 @@ class Success:
 class Picture:
     """A figure of a report."""
 
-    kind: Literal["bars", "curve", "by_length", "training", "time_to_success", "diagnosis"]
+    kind: Literal[TableFigure, "curve", "diagnosis"]
     """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length, a panel for
     each row, with the oracle rule (`<metric>_oracle_end`) dashed; training: a logged metric over steps;
-    time_to_success: share of the runs that have reached the threshold of `success`, over steps; diagnosis: statistics
-    of the attentions of finished runs"""
+    time_to_success: share of the runs that have reached the threshold of `success`, over steps; forest: hypotheses with
+    intervals and verdicts; pairs: lines between paired seeds of two rows; iid_ood: a dot for each run; errors: outputs
+    with a wrong end only and with wrong content; diagnosis: statistics of the attentions of finished runs"""
     x: str | None = None
     """curve: the key, one of the rows"""
     subset: str | None = None
     """by_length: such as test/ood; null = the subset of the last column with lengths"""
     metric: str | None = None
     """by_length: such as sequence_accuracy; training: such as val/accuracy, null = train/loss; diagnosis: the column
-    that ranks the seeds, null = the first"""
+    that ranks the seeds, null = the first; pairs, iid_ood: the column, null = the columns of
+    the hypotheses, else the last one"""
     quantity: Quantity | None = None
     """diagnosis: the quantity to draw, for the best and the worst seed of each row"""
 
@@ -88,8 +111,17 @@ class Report:
     """the validation metric (`val/accuracy`) that chooses among `best_over`, or among the rows; null = none"""
     hypotheses: list[Hypothesis] = field(default_factory=list)
     """claims that the report answers first, by the names of rows and columns"""
+    seeds: list[int] = field(default_factory=list)
+    """seeds of every row, which the hypotheses are about; default: the seeds that the experiment sweeps, else those of
+    the command"""
     success: Success | None = None
     """the threshold of a run's success; null = failures are not counted"""
     highlight: str | None = None
     """the row that is strongest in figures; null = the row of the first hypothesis, if there is one"""
-    figures: list[Picture] = field(default_factory=lambda: [Picture(kind="bars")])
+    figures: list[Picture] = field(default_factory=list)
+    """without any: bars, and forest where hypotheses are declared"""
+
+    def __post_init__(self) -> None:
+        """Names the figures of a report that names none."""
+        if not self.figures:
+            self.figures = [Picture(kind=kind) for kind in ("bars", *(("forest",) if self.hypotheses else ()))]

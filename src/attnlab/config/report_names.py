@@ -8,6 +8,7 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.dotted_keys import MISSING, value_at
+from attnlab.config.hypothesis_forms import form_problems
 from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
@@ -40,10 +41,24 @@ def unknown_column(report: Report, key: str, name: str) -> list[str]:
     return [f"report.{key}: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"]
 
 
+def _average_problems(report: Report) -> list[str]:
+    """Problems of a column that is the mean of others: no other columns, or unknown ones."""
+    if report.average is None:
+        return []
+    names = [name for name in map(str, report.columns) if name != report.average.name]
+    if not report.average.of:
+        return [f"report.average.of=[]: expected some of the columns {listed(names)}"]
+    return [
+        f"report.average.of: no other column {name}{hint(nearest(name, names))}; columns: {listed(names)}"
+        for name in report.average.of
+        if name not in names
+    ]
+
+
 def require_known_names(
     block: Mapping[str, Any] | None, configs: Sequence[Mapping[str, Any]], argv: Sequence[str]
 ) -> None:
-    """Checks the rows and columns that the hypotheses of an experiment name.
+    """Checks the hypotheses of an experiment: their forms, and the rows and columns that they name.
 
     Args:
         block: the `report:` block, of the right types.
@@ -51,16 +66,18 @@ def require_known_names(
         argv: the command line; one that narrows the experiment may lack rows, which are then not checked.
 
     Raises:
-        ConfigError: no such row or column, with the nearest name.
+        ConfigError: a wrong form; no such row or column, with the nearest name.
     """
     if block is None:
         return
     report = build(Report, block)
-    problems = [line for one in report.hypotheses for line in unknown_column(report, "hypotheses", one.column)]
+    columns = [one.column for one in report.hypotheses if one.column is not None]
+    problems = [*form_problems(report), *_average_problems(report)]
+    problems += [line for name in columns for line in unknown_column(report, "hypotheses", name)]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):
         rows = list(dict.fromkeys(row_name(report, config) for config in configs))
-        named = dict.fromkeys(row for one in report.hypotheses for row in (one.row, one.than))
+        named = dict.fromkeys(row for one in report.hypotheses for row in (one.row, one.other) if row)
         problems += [
             f"report.hypotheses: no such row {row}{hint(nearest(row, rows))}; rows: {listed(rows, 12)}"
             for row in named

@@ -1,8 +1,10 @@
 """The run folder as a pure function of the configuration: label / model / tag / seed.
 
 All configurations here are complete (`defaults.completed`). The tag names the differences from the plain composition
-of the task and model, the most important ones first (`run_identity.yaml`). Commands with the same meaning share one
-folder, and different ones never do: every folder name belongs to one configuration only, bookkeeping aside.
+of the task and model, the most important ones first (`run_identity.yaml`). Where an experiment or debug=... sets some
+of them, it names the differences from that preset, the preset, and a hash of all differences. Different
+configurations never share a folder, bookkeeping aside; `find_run_folder` finds one configuration under each of its
+names.
 """
 
 import hashlib
@@ -11,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.compose import group_choices
 from attnlab.config.dotted_keys import MISSING, flatten
 from attnlab.config.fill_defaults import class_defaults
-from attnlab.config.identity_sections import with_filled_shares, without_sections
+from attnlab.config.identity_sections import PRESETS, with_filled_shares, without_sections
 from attnlab.config.message_text import show
-from attnlab.config.plain_composition import plain_composition
+from attnlab.config.plain_composition import plain_composition, preset_composition
 from attnlab.config.shipped_files import CONF
 from attnlab.config.unique_text import unique_text
 from attnlab.config.yaml_tables import table_beside
@@ -48,23 +51,41 @@ def label_options(task: Mapping[str, Any]) -> list[str]:
 
 
 def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
-    """Differences from the plain composition of this task and model, as `key=value` joined by commas, or `default`.
+    """The differences of a configuration as `key=value` joined by commas, or `default`.
 
     A key that follows another one (`attention_dropout: ${backbone.dropout}`) counts only if its value differs from it.
-    A long tag ends in a hash of all of them.
+    A long tag, and one that names a preset, ends in a hash of all differences from the plain composition.
     """
-    return tag_of(tag_parts(config, conf), config)
+    return tag_of(tag_parts(config, conf), config, conf)
 
 
-def tag_of(parts: Mapping[str, str], config: Mapping[str, Any]) -> str:
-    """The tag of a configuration with these differences (`tag_parts`)."""
-    return cut_tag([parts[key] for key in sorted(parts.keys() - bookkeeping(config), key=_importance)])
+def tag_of(differences: Mapping[str, str], config: Mapping[str, Any], conf: Path = CONF) -> str:
+    """The tag of a configuration with these differences from the plain composition (`tag_parts`)."""
+    parts = ordered(differences, config)
+    presets = {group: str(config.get(group)) for group in PRESETS}
+    presets = {group: choice for group, choice in presets.items() if choice in group_choices(conf)[group]}
+    words = [f"{group}={choice}" for group, choice in presets.items()]
+    own = ordered(tag_parts(config, conf, *words), config) if presets else parts
+    if own == parts:
+        return cut_tag(parts)
+    names = (unique_text(choice.replace("/", "-")) for choice in presets.values())
+    return ",".join([*filter(None, [_shortened(",".join(own))]), *names, digest(parts)])
 
 
-def tag_parts(config: Mapping[str, Any], conf: Path = CONF) -> dict[str, str]:
-    """Differences from the plain composition of this task and model by key, bookkeeping included: `key=value`."""
+def ordered(parts: Mapping[str, str], config: Mapping[str, Any]) -> list[str]:
+    """Differences (`tag_parts`) in the order of their importance, without bookkeeping."""
+    return [parts[key] for key in sorted(parts.keys() - bookkeeping(config), key=_importance)]
+
+
+def tag_parts(config: Mapping[str, Any], conf: Path = CONF, *presets: str) -> dict[str, str]:
+    """Differences from the composition of this task and model by key, bookkeeping included: `key=value`.
+
+    Args:
+        presets: `experiment=...` and `debug=...` of the composition; none: the plain composition.
+    """
     config = with_filled_shares(config)
-    composition = plain_composition(config["task"]["name"], config["model"]["name"], conf)
+    names = config["task"]["name"], config["model"]["name"]
+    composition = preset_composition(*names, presets, conf) if presets else plain_composition(*names, conf)
     actual = flatten(without_sections(config))
     expected = _without_unused_defaults(composition.expected(config), actual)
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
@@ -79,9 +100,17 @@ def tag_parts(config: Mapping[str, Any], conf: Path = CONF) -> dict[str, str]:
 def cut_tag(parts: Sequence[str]) -> str:
     """Parts of a tag, joined; a long tag is cut at a comma and ends in a hash of the whole."""
     tag = ",".join(parts) or "default"
-    if len(tag) <= _LONGEST:
-        return tag
-    return f"{tag[:_KEPT].rpartition(',')[0] or tag[:_KEPT]},{hashlib.sha256(tag.encode()).hexdigest()[:_DIGITS]}"
+    return tag if len(tag) <= _LONGEST else f"{_shortened(tag)},{digest(parts)}"
+
+
+def digest(parts: Sequence[str]) -> str:
+    """The hash of all differences from the plain composition, at the end of a tag."""
+    return hashlib.sha256((",".join(parts) or "default").encode()).hexdigest()[:_DIGITS]
+
+
+def _shortened(text: str) -> str:
+    """A text, cut at a comma if it is long."""
+    return text if len(text) <= _KEPT else text[:_KEPT].rpartition(",")[0] or text[:_KEPT]
 
 
 def _importance(key: str) -> tuple[int, str]:

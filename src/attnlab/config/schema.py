@@ -29,6 +29,8 @@ class Backbone:
     """inner width of the feed-forward part"""
     dropout: Probability
     """after the first and after the second feed-forward map"""
+    feed_forward_dropout: Probability | None = None
+    """after the first feed-forward map, instead of dropout; null = dropout"""
     attention_dropout: Probability
     """on softmax attention weights"""
     attention_output_dropout: Probability
@@ -57,8 +59,9 @@ class Backbone:
     """output layer shares the output embedding's weights"""
     attention_bias: bool = True
     """biases in the query, key, value and output projections"""
-    initialization: Literal["xavier", "torch"] = "torch"
-    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.)"""
+    initialization: Literal["xavier", "torch", "normal"] = "torch"
+    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.); normal: standard
+    deviation 0.02 and zero biases in all linear maps of the network (BERT, RoBERTa)"""
 
 
 @dataclass(kw_only=True)
@@ -66,11 +69,15 @@ class Optim:
     """Optimiser; owned by `conf/task/*`."""
 
     name: Literal["adam", "adamw"] = "adam"
+    """adamw: weight decay apart from the gradient (Loshchilov & Hutter 2019)"""
     lr: Positive
     """peak learning rate"""
     betas: list[Probability] = field(default_factory=lambda: [0.9, 0.999])
+    """decay of the running means of the gradient and of its square"""
     eps: Positive = 1e-8
+    """added to the root of the mean square in the denominator"""
     weight_decay: NonNegative = 0.0
+    """factor of the weights in their decay"""
     clip_norm: Positive | None = None
     """limit of the norm of all gradients together; null = none"""
     clip_value: Positive | None = None
@@ -161,6 +168,7 @@ class LayerGroup:
     share: Annotated[float, "[0, 1]"] | None
     """0 = no layer; null (for at most one group) = the rest that the other groups leave"""
     attention: dict[str, Any]
+    """class of the attention (_target_) and its options"""
 
 
 @dataclass(kw_only=True)
@@ -168,6 +176,7 @@ class Model:
     """Attention of every layer; owned by `conf/model/*`; never sizes or steps."""
 
     name: str
+    """name of the yaml file"""
     encoder: list[LayerGroup]
     """groups of layers, first to last, with their shares of the depth; self-attention"""
     pattern: Pattern = "sequential"
@@ -177,11 +186,15 @@ class Model:
     cross: dict[str, Any] | None = None
     """the decoder's attention to the encoder; null = none: a model for classification and language modelling"""
     feed_forward: Literal["relu", "gelu", "glu"] | None = None
+    """null = the backbone's"""
     layer_norm: Literal["layer_norm", "rms_norm"] | None = None
+    """null = the backbone's"""
     positions: Positions | None = None
+    """null = the backbone's"""
     share_layers: bool | None = None
+    """null = the backbone's"""
     embedding_dropout: Probability | None = None
-    """these five: null = the backbone's"""
+    """null = the backbone's"""
     normalization: Normalization = field(default_factory=Normalization)
     ortho: Ortho = field(default_factory=Ortho)
 
@@ -193,8 +206,9 @@ class TrainerOptions:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU where there is one"""
     devices: Threads | Literal["auto"] = 1
+    """processes on each machine, a GPU each; auto: as torchrun or srun started, else all GPUs here"""
     nodes: Threads | Literal["auto"] = 1
-    """processes on each machine, a GPU each, and machines; auto: as torchrun or srun started, else all GPUs here"""
+    """machines; auto: as torchrun or srun started"""
     workers: Annotated[int, "[0, inf) up to 4096"] = 0
     """additional processes that load data; unused if the data is on the device"""
     data_on_device: bool | Literal["auto"] = "auto"
@@ -214,8 +228,11 @@ class LoggerOptions:
     """Destination of metrics besides metrics.csv, which is always written."""
 
     name: Literal["csv", "wandb_offline", "wandb_online"]
+    """csv: metrics.csv alone; wandb_offline: also a wandb run in paths.runs; wandb_online: also on the server"""
     project: str = "attnlab"
+    """project of wandb"""
     entity: str | None = None
+    """user or team of wandb; null = the account's default"""
     figures_every: Count | None = None
     """steps between two sets of figures of the attentions, into figures/step<k> and to wandb; null = none"""
 
@@ -233,6 +250,17 @@ class Paths:
 
 
 @dataclass(kw_only=True)
+class Cost:
+    """A guess of what a run costs, for `--plan` where no step has been measured; no part of a run's identity."""
+
+    ms_a_step: list[Positive] | None = None
+    """milliseconds of a training step of a run by itself, at the given sizes: a number, or the least and the most"""
+    steps_of_epochs: Count | None = None
+    """steps of a run whose number `train.max_epochs` leaves to the data"""
+    hardware: str = "H200-class GPU"
+
+
+@dataclass(kw_only=True)
 class Config:
     """The whole configuration. `task` holds `_target_`, `name`, `label` and the arguments of the task's class."""
 
@@ -246,8 +274,11 @@ class Config:
     trainer: TrainerOptions
     logger: LoggerOptions
     paths: Paths
+    cost: Cost = field(default_factory=Cost)
     from_run: str | None = None
     """run folder for a warm start: training begins with its weights, as far as both networks have them"""
+    experiment: str | None = None
+    """set by experiment=...: the preset that names of run folders are shortened by; it changes no number"""
     debug: str | None = None
     """set by debug=...: the results of this run are meaningless, and report.py runs=... leaves it out"""
     report: Report | None = None  # of an experiment: the table and figures of its runs

@@ -1,6 +1,7 @@
 """Jobs of a command line, in the order of Hydra's basic sweeper, or all problems of the command line."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ from attnlab.config.search import Search, read_search
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import addable_keys
 
-NO_SETTINGS = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
+WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
+NO_SETTINGS: dict[str, Any] = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Command:
     launcher: name and options of the launcher that runs the jobs of a sweep.
     search:   how jobs are chosen if not by all combinations; `jobs` are then corners of the search space.
     choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
+    swept:    the keys that the command line itself gives several values.
+    words:    the overrides of the command line that say which runs these are: without hardware, loggers and launchers.
     """
 
     multirun: bool
@@ -56,6 +60,8 @@ class Command:
     launcher: dict[str, Any]
     search: Search | None
     choices: list[str]
+    swept: list[str]
+    words: list[str]
 
 
 def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
@@ -67,9 +73,17 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     found = expand(argv, conf)
     if found.problems:
         raise ConfigError(found.problems)
-    jobs = [typed_job(config, conf) for config in found.configs]
+    seeds = found.seeds()
+    jobs = [typed_job(_with_seeds(config, seeds), conf) for config in found.configs]
+    words = [item.text for item in found.words.items if re.split("[./]", item.key)[0] not in WITHOUT_NUMBERS]
     require_known_names(jobs[0].report if jobs else None, [job.raw for job in jobs], argv)
-    return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices)
+    return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices, found.swept, words)
+
+
+def _with_seeds(config: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
+    """A configuration with the declared seeds in its `report:` block, if it has one that names none."""
+    block = config.get("report")
+    return config | {"report": {"seeds": list(seeds)} | block} if block else config
 
 
 def expand(argv: Sequence[str], conf: Path) -> "Expansion":
@@ -122,7 +136,7 @@ class Expansion:
     Attributes:
         configs, names: complete configurations and names of the jobs, in the order of their numbers.
         problems: of the command line and of all jobs.
-        multirun, launcher, choices: as in `Command`.
+        multirun, launcher, choices, swept: as in `Command`.
     """
 
     def __init__(self, words: Words, conf: Path, loader: Any) -> None:
@@ -141,6 +155,7 @@ class Expansion:
             self.problems += problems
             bad_groups |= {item.key} if problems else set()
             given += [] if problems else [item]
+        self.swept = [item.key for item in given if item.swept]
         # Hydra composes once without the swept groups, to read the settings of the sweep.
         chosen = [(item, item.values[0]) for item in given if item.group and not item.swept]
         master, settings = self._compose(group_words(chosen))
@@ -152,6 +167,7 @@ class Expansion:
         self.launcher = settings["launcher"]
         self.problems += launcher_problems(self.launcher)
         self.configs = self._jobs(items)
+        self.swept_seeds = settings["params"].get("seed")
         self.search, problems = self._search(settings["sweeper"], items) if self.multirun else (None, [])
         self.problems += problems
         if self.multirun and master is not None:
@@ -164,14 +180,22 @@ class Expansion:
         self.choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
         self.problems = [self.words.as_written(problem) for problem in dict.fromkeys(self.problems)]
 
+    def seeds(self) -> list[int]:
+        """The seeds that the experiment sweeps, else those of the jobs; of an expansion without problems."""
+        if self.swept_seeds is None:
+            return sorted({config["seed"] for config in self.configs})
+        items, _ = read_overrides([f"seed={self.swept_seeds}"], self.conf)
+        return sorted({value for item in items for value in item.values})
+
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices (None if it does not compose) and Hydra's settings."""
         if choices not in self.composed:
             try:
                 node, settings = compose_node([*self.hydra_texts, *choices])
                 self.composed[choices] = unresolved(node), settings
-            except (HydraException, OmegaConfBaseException) as error:
-                self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {first_line(error)}")
+            except (HydraException, OmegaConfBaseException, RecursionError) as error:
+                cause = "lists or sections nested too deep" if isinstance(error, RecursionError) else first_line(error)
+                self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {cause}")
                 self.composed[choices] = None, NO_SETTINGS
         return self.composed[choices]
 

@@ -149,8 +149,8 @@ class InputBatch(Batch):
 class SequenceBatch(InputBatch):
     """Input and output token sequences with framing tokens, padded to the longest of the batch.
 
-    Inputs are start + tokens + end; targets are tokens + end. The decoder reads the target shifted right by one, with
-    the end token in front.
+    Inputs are start + tokens + end; targets are tokens + end, or tokens alone (`TaskSpec.end_token`). The decoder reads
+    the target shifted right by one, with the end token in front.
     """
 
     sequences: ClassVar = {"input_lengths": ("inputs",), "target_lengths": ("targets",)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from attnlab.data.files.fetch import DataError
+from attnlab.data.files.regular_file import LARGEST, read_regular
 
 if TYPE_CHECKING:
     import tokenizers
@@ -77,7 +78,7 @@ class BytePair:
         from tokenizers import Tokenizer
 
         try:
-            found = cls(Tokenizer.from_str(path.read_text(encoding="utf-8")))
+            found = cls(Tokenizer.from_str(read_regular(path, LARGEST).decode()))
         except OSError as error:
             raise DataError(f"{path}: no tokenizer.json there ({error.strerror})") from None
         except Exception as error:

@@ -34,6 +34,11 @@ class GreyPictures(Examples):
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def answers(self) -> np.ndarray:
+        """The classes [n] of this subset."""
+        return self.all_answers[self.rows]
+
     def pictures(self, numbers: np.ndarray) -> np.ndarray:
         """The pictures of these numbers [B]: [B, 32, 32] uint8."""
         return self.all_images[self.rows[numbers]]
@@ -61,7 +66,7 @@ class GreyPictures(Examples):
         ]
 
     def arrays(self) -> list[np.ndarray]:
-        return [self.pictures(np.arange(len(self))), self.all_answers[self.rows]]
+        return [self.pictures(np.arange(len(self))), self.answers]
 
     def example(self, number: int, classes: Sequence[str]) -> str:
         """Text about a picture: its first and last grey values and its class."""

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from attnlab.data.batch import SequenceBatch
+from attnlab.data.files.fetch import DataError
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_examples import SequenceExamples
 
@@ -18,7 +19,7 @@ class SequencePairs(SequenceExamples):
 
     Args:
         inputs: start + tokens + end.
-        targets: tokens + end.
+        targets: tokens + end; without the end after `without_ends`.
         pad_id, groups, length_bins: as in `Examples`.
     """
 
@@ -40,6 +41,19 @@ class SequencePairs(SequenceExamples):
     ) -> Self:
         """From lists of framed token ids."""
         return cls(Ragged.of(inputs), Ragged.of(targets), pad_id)
+
+    def without_ends(self) -> Self:
+        """The same examples, copied, with targets that have no end token; `lengths` stay.
+
+        Raises:
+            DataError: the target of an example has no token but the end.
+        """
+        short = np.flatnonzero(self.targets.lengths < 2)
+        if len(short):
+            raise DataError(f"example {short[0]} has an empty output: nothing to train on without end tokens")
+        part, places = copy.copy(self), self.targets.offsets
+        part.targets = Ragged(np.delete(self.targets.values, places[1:] - 1), places - np.arange(len(places)))
+        return part
 
     def rows(self, numbers: np.ndarray) -> Self:
         """A subset of these examples, copied, in this order; without groups."""

@@ -6,7 +6,9 @@ from typing import Literal
 Kind = Literal["encoder_decoder", "classification", "language_model", "masked_language_model"]
 Modality = Literal["tokens", "token_pairs", "image_question"]
 
-SEQUENCE_METRICS = ("sequence_accuracy", "sequence_accuracy_oracle_end", "sequence_accuracy_end_ignored")
+ORACLE_END = "sequence_accuracy_oracle_end"
+"""the one metric of an encoder_decoder task without end tokens"""
+SEQUENCE_METRICS = ("sequence_accuracy", ORACLE_END, "sequence_accuracy_end_ignored")
 """metrics of every encoder_decoder task (attnlab.learn.example_scores explains them)"""
 
 
@@ -22,6 +24,8 @@ class TaskSpec:
     n_classes        number of classes (0 for sequences); 1: regression with squared error
     pad_id           id of padding, in inputs and outputs
     end_id           id that ends an output and also starts the decoder (as in Csordas et al. 2021)
+    end_token        whether outputs end in `end_id` (encoder_decoder); else no loss counts an end, no output has one,
+                     and tests give the length (the -EOS models of Newman et al. 2020)
     mask_id          id of a masked token (masked_language_model)
     n_special        ids below it are special (masked_language_model: never masked, never drawn as a random word)
     never_targets    output ids that are never a target (padding, start): their logits are masked
@@ -41,6 +45,7 @@ class TaskSpec:
     n_classes: int = 0
     pad_id: int = 0
     end_id: int = 1
+    end_token: bool = True
     mask_id: int = 0
     n_special: int = 0
     never_targets: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""A validation set drawn from the training examples of a task that has none (`task.validation_share`)."""
+"""A validation set of training examples for a task that has none: drawn at random, or the longest ones."""
 
 from collections import Counter
 
@@ -37,6 +37,35 @@ def set_aside(
     validates = np.zeros(n, dtype=bool)
     validates[chosen] = True
     return train.rows(np.flatnonzero(~validates)), train.rows(np.flatnonzero(validates))
+
+
+def longest_aside(
+    train: SequencePairs, share: float, sizes: np.ndarray, stay: np.ndarray | None = None
+) -> tuple[SequencePairs, SequencePairs, int]:
+    """Training examples up to a size, the larger ones, and this size; both in their former order.
+
+    The larger sizes are set aside whole, from the largest down, as long as they are at most `share` of all examples.
+
+    Args:
+        share: of all training examples, above 0 and below 1.
+        sizes: [n] size of each example, such as its output tokens.
+        stay: mask [n] of examples that are never set aside, whatever their size; None = none.
+
+    Raises:
+        DataError: the examples of the largest size are more than `share`, all there are, or all stay.
+    """
+    values, counts = np.unique(sizes, return_counts=True)
+    # the share of the examples of each size and of all larger ones
+    shares = counts[::-1].cumsum()[::-1] / len(sizes)
+    cut = int(values[shares > share][-1])
+    aside = (sizes > cut) & (True if stay is None else ~stay)
+    if not aside.any():
+        least = f"expected at least {np.ceil(1000 * shares[-1]) / 1000:g}" if len(values) > 1 else "all have one size"
+        raise DataError(
+            f"task.validation_share={share:g} with task.validation_by=length: the training examples of the largest "
+            f"size, {values[-1]}, are {shares[-1]:.1%} of all; {least}"
+        )
+    return train.rows(np.flatnonzero(~aside)), train.rows(np.flatnonzero(aside)), cut
 
 
 def repeated(examples: Examples) -> np.ndarray:

@@ -16,10 +16,13 @@ from attnlab.config.message_text import command_line, short_path, table_console
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
 from attnlab.learn.live_process import is_alive
-from attnlab.learn.metric_units import headlines, text, whole
+from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.provenance import commit_text
 from attnlab.run.read_run_files import debug_note
 from attnlab.run.run_folder import RunError, RunFolder
+
+MOST_SETTINGS = 12
+"""settings of a sweep whose folders are listed"""
 
 
 def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
@@ -34,7 +37,8 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
         taken, speed = (text(name, result[name]) for name in ("seconds", "steps_per_second"))
         table.add_row("training time", f"{taken}  ({speed})")
     about, folder = result.get("data", {}).get("about"), short_path(job.folder)
-    lines = [debug_note(result), f"computed on: {about}" if about else "", f"run folder: {folder}\n"]
+    lines = shortcut_lines(result.get("shortcuts", {}), headlines(result["metrics"]))
+    lines += [debug_note(result), f"computed on: {about}" if about else "", f"run folder: {folder}\n"]
     if shown:
         by = f" by commit {commit_text(made)}" if (made := result.get("git", {})).get("commit") else ""
         lines.append(f"This run was finished before{by}; its result is shown.")
@@ -61,12 +65,15 @@ def _comparison(model: str) -> str:
     return command_line("python train.py", *sweep)
 
 
-def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequence[str] | None = None) -> int:
-    """Print a row for every job of a sweep, from the files of its run folder.
+def print_sweep(
+    jobs: Sequence[JobConfig], names: Sequence[str], values: Sequence[str] | None = None, words: Sequence[str] = ()
+) -> int:
+    """Print a row for every job of a sweep, from the files of its run folder, the folders, and how to make a report.
 
     Args:
         names: of the jobs (`config.sweep.Command`).
         values: shown instead of test metrics, as what a search selects by.
+        words: of the command line, which report.py takes as well; none = no report of these jobs.
 
     Returns:
         exit code: 0 if all are finished.
@@ -86,6 +93,12 @@ def print_sweep(jobs: Sequence[JobConfig], names: Sequence[str], values: Sequenc
         if state != "finished":
             reasons.append(f"{name}: {state}{said and ': '}{said}")
     table_console().print(table)
+    settings = list(dict.fromkeys(short_path(folder.parent) for folder in by_folder))
+    print("run folders, with a folder for each seed:", *map("  {}".format, settings[:MOST_SETTINGS]), sep="\n")
+    if len(settings) > MOST_SETTINGS:
+        print(f"  ... ({len(settings):,} in all)")
+    if words and len(reasons) < len(by_folder):
+        print(f"report: {command_line('python report.py', *words)}")
     if reasons:
         print("\n".join(reasons))
         done = len(by_folder) - len(reasons)

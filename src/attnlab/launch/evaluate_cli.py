@@ -13,11 +13,11 @@ from attnlab.config.message_text import short_path
 from attnlab.config.option_parser import options_help, read_options, unknown_options
 from attnlab.config.rewritten_words import with_data_set_names
 from attnlab.config.run_identity import label_options
-from attnlab.learn.metric_units import text, whole
+from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.named_runs import folder_words, subset_problem
 from attnlab.run.rebuild_run import config_here
-from attnlab.run.run_folder import RunError, read_config, require_writable, write_text
+from attnlab.run.run_folder import RunError, inner_folder, read_config, require_writable, write_text
 
 HELP = f"""python evaluate.py run=<run folder> [key=value ...]
 
@@ -40,13 +40,14 @@ def evaluate_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
     options, overrides = _own_options(argv)
     job = _job(options, overrides)
-    file = (options.out or options.run / "evaluations") / f"{_label(options, job)}.json"
+    file = (options.out or inner_folder(options.run, "evaluations")) / f"{_label(options, job)}.json"
     require_writable(file.parent, ELSEWHERE)
     from attnlab.run.evaluate_run import evaluate_run
 
     report = evaluate_run(options, job)
     # shown before it is written, as the disk may be full
     _show(report["metrics"])
+    print("".join(f"{line}\n" for line in shortcut_lines(report["shortcuts"], headlines(report["metrics"]))), end="")
     write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
     print(f"written to {short_path(file)}")
     return 0
@@ -73,7 +74,7 @@ def _job(options: EvaluateOptions, overrides: Sequence[str]) -> JobConfig:
         ConfigError: no run folder, overrides that do not fit, or a subset that the task does not have.
     """
     try:
-        raw = config_here(options.run)
+        raw = config_here(options.run, [word.split("=")[0].removeprefix("paths.") for word in overrides])
     except RunError as error:
         raise ConfigError([str(error)], "evaluate.py") from None
     job = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)

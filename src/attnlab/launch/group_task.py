@@ -12,7 +12,7 @@ from pathlib import Path
 from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.pack_grouping import describe
-from attnlab.launch.run_job import note_former_name, run_job
+from attnlab.launch.run_job import note_other_name, run_job
 from attnlab.learn.rank_layout import started_layout
 from attnlab.run.finished_run import is_finished
 
@@ -76,7 +76,7 @@ class GroupTask:
         from attnlab.launch.pack.run_pack import run_pack
 
         for job in self.jobs:
-            note_former_name(job)
+            note_other_name(job)
         try:
             label = self.label if self.beside else ""
             return max(run_pack([self._placed(job) for job in self.jobs], self.max_packed, label))

@@ -45,7 +45,7 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
     try:
         result = recorded_result(job)
         shown = result is not None
-        note_former_name(job)
+        note_other_name(job)
         if said := offline_note(job.typed.logger.name):
             print(said, file=sys.stderr)
         if result is not None and given_id() and job.typed.logger.name != "csv":
@@ -123,11 +123,11 @@ def start_line(job: JobConfig) -> str:
     return f"task {job.label}, model {config.model.name}, seed {config.seed}, device {config.trainer.device}"
 
 
-def note_former_name(job: JobConfig) -> None:
-    """Print that a run lies in a folder with a former name, if it does."""
-    if job.has_former_name:
+def note_other_name(job: JobConfig) -> None:
+    """Print that a setting has run folders under another name, if it does."""
+    if job.has_other_name:
         folder = short_path(job.folder)
-        print(f"note: this run was begun under a former name and stays there: {folder}", file=sys.stderr, flush=True)
+        print(f"note: this setting has a folder under another name: {folder}", file=sys.stderr, flush=True)
 
 
 def exit_code(error: BaseException, name: str) -> int:

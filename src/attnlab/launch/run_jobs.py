@@ -42,7 +42,7 @@ class Jobs:
             self._run_on_this_machine(groups)
         from attnlab.launch.console_summary import print_sweep
 
-        return print_sweep(command.jobs, command.names) or max(self.codes, default=0)
+        return print_sweep(command.jobs, command.names, words=command.words) or max(self.codes, default=0)
 
     def _run_on_this_machine(self, groups: Sequence[JobGroup]) -> None:
         tasks = [self.task(group) for group in groups]
@@ -87,7 +87,7 @@ class Jobs:
         task, job = self.task(group), self.command.jobs[group.numbers[0]]
         if len(task.jobs) == 1 and is_finished(job):
             name = self.command.names[group.numbers[0]]
-            say(task.label, f"{name}, finished before" + (", under a former name" if job.has_former_name else ""))
+            say(task.label, f"{name}, finished before" + (", under another name" if job.has_other_name else ""))
         self.codes.append(task.run())
         if self.codes[-1] > 128:
             raise SystemExit(self.codes[-1])

@@ -22,6 +22,8 @@ from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.sample_sheet import sample_grid
+from attnlab.learn.metric_units import headlines, shortcut_lines
+from attnlab.learn.shortcut_scores import shortcut_scores
 from attnlab.tasks.base import Prepared, Task, make_task
 
 WIDEST = 120
@@ -218,6 +220,9 @@ def _outcome(task: Task, prepared: Prepared, seconds: float) -> Iterator[tuple[s
     if prepared.about:
         yield "about", prepared.about
     yield "data", f"version {task.version}, hash {prepared.data_hash()}"
+    scores = shortcut_scores(task, prepared)
+    if lines := shortcut_lines(scores, headlines(scores)):
+        yield "shortcuts", "\n".join(lines)
     kept = list(kept_folders(prepared))
     size = sum(file.stat().st_size for folder in kept for file in folder.rglob("*") if file.is_file())
     room = [f"{size / 1e6:.1f} MB in the cache", *map(str, kept)] if kept else []

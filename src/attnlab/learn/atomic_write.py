@@ -7,7 +7,7 @@ from pathlib import Path
 from attnlab.config.user_error import UserError
 
 IDENTITY = "identity"
-"""key of the run's identity (`config.run_identity.identity`) in every file of weights"""
+"""key of the run's identity (`config.run_identity.identity`) in status.json, result.json and every file of weights"""
 
 
 class SaveError(UserError):

@@ -21,6 +21,7 @@ from attnlab.learn.atomic_write import IDENTITY, save_atomically
 from attnlab.learn.process_group import ALONE, Ranks
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.training_module import StepModule, TrainingModule
+from attnlab.learn.weights_checksum import CHECKSUM, content_checksum
 
 OTHER_RANKS = "other_ranks"
 """entry of the random states in a checkpoint: those of ranks 1, 2, ..."""
@@ -209,6 +210,8 @@ class Checkpoint(Saving[TrainingModule]):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         checkpoint[IDENTITY] = self.identity
+        if self.ranks.is_first:
+            checkpoint[CHECKSUM] = content_checksum(checkpoint)
 
     def save(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         module.require_finite_weights()

@@ -13,7 +13,7 @@ from torch import nn
 from attnlab.config.schema import Train
 from attnlab.data.examples import Examples
 from attnlab.learn.example_scores import ScoreFunction, score_function
-from attnlab.learn.metrics import summarise
+from attnlab.learn.metrics import summarise_subset
 from attnlab.learn.process_group import ALONE, Ranks
 from attnlab.learn.training_progress import Reporter
 from attnlab.tasks.base import Prepared
@@ -115,10 +115,7 @@ class Evaluator:
         finally:
             if show:
                 self.reporter.stop()
-        row_of = np.full(len(examples), -1)
-        row_of[numbers] = np.arange(len(numbers))
-        groups = {group: row_of[rows][row_of[rows] >= 0] for group, rows in examples.groups.items()}
-        return summarise(records, self.prepared.spec.metrics, groups, lengths, examples.length_bins)
+        return summarise_subset(records, self.prepared.spec.metrics, examples, numbers)
 
     def _records(
         self, examples: Examples, numbers: np.ndarray, lengths: np.ndarray | None, scores: ScoreFunction, show: bool
@@ -174,10 +171,14 @@ class Evaluator:
             if examples.lengths is not None and examples.lengths.max(initial=0) > longest:
                 alone.subset(name, np.array([np.argmax(examples.lengths)]))
 
+    @property
+    def tests(self) -> list[str]:
+        """Names of the test subsets."""
+        return [name for name in self.prepared.subsets if name.split("/")[0] == "test"]
+
     def test_subsets(self, show: bool = False) -> Findings:
         """Metrics and counts of every test subset."""
         found = Findings()
-        for name in self.prepared.subsets:
-            if name.split("/")[0] == "test":
-                found.add(name, *self.subset(name, show=show))
+        for name in self.tests:
+            found.add(name, *self.subset(name, show=show))
         return found

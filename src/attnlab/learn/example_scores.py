@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from attnlab.data.batch import ImageQuestionBatch, LabelledBatch, LanguageBatch, SequenceBatch, length_mask
-from attnlab.data.task_spec import TaskSpec
+from attnlab.data.task_spec import ORACLE_END, TaskSpec
 from attnlab.learn.cross_entropy import token_losses
 from attnlab.learn.greedy_decoding import greedy
 from attnlab.learn.objectives import class_logits
@@ -24,9 +24,12 @@ def score_function(spec: TaskSpec, decode_limit: int) -> ScoreFunction:
     """The function that scores examples of a task.
 
     Args:
-        decode_limit: limit of the output length, end token included (encoder_decoder only).
+        decode_limit: limit of the output length, end token included (encoder_decoder only; not read without end
+            tokens, where targets give the length).
     """
     match spec.kind:
+        case "encoder_decoder" if not spec.end_token:
+            return partial(scores_at_target_lengths, end_id=spec.end_id)
         case "encoder_decoder":
             return partial(sequence_scores, limit=decode_limit, end_id=spec.end_id)
         case "classification":
@@ -34,10 +37,12 @@ def score_function(spec: TaskSpec, decode_limit: int) -> ScoreFunction:
     return _token_scores
 
 
-def correct_prefixes(named: Int[Tensor, "B limit"], batch: SequenceBatch) -> Bool[Tensor, "B _"]:
-    """Whether all tokens up to each position are right; positions after the end of the target count as right."""
+def correct_prefixes(
+    named: Int[Tensor, "B limit"], batch: SequenceBatch, wanted: Int[Tensor, " B"]
+) -> Bool[Tensor, "B _"]:
+    """Whether all tokens up to each position are right; positions after the first `wanted` count as right."""
     size = min(named.shape[1], batch.targets.shape[1])
-    counted = length_mask(batch.target_lengths - 1, size)
+    counted = length_mask(wanted, size)
     right = (named[:, :size] == batch.targets[:, :size]) | ~counted
     return right.int().cumprod(1).bool()
 
@@ -58,21 +63,32 @@ def sequence_scores(
     limit = min(limit, int(batch.target_lengths.max()))
     wanted = batch.target_lengths - 1
     free = greedy(network, batch.inputs, batch.input_mask, limit, end_id, least=wanted)
-    right = correct_prefixes(free.named, batch) & (wanted <= limit)[:, None]
+    right = correct_prefixes(free.named, batch, wanted) & (wanted <= limit)[:, None]
     early, end = free.lengths < wanted, free.lengths.clamp(max=limit - 1)
     # Up to its first end token a row is the same under every rule: only rows that are right so far are decoded again.
     oracle, again = right[:, -1] & ~early, early & right.gather(1, end[:, None])[:, 0]
     if again.any():
         rest = batch.select(again)
         decoded = greedy(network, rest.inputs, rest.input_mask, limit, end_id, oracle_lengths=wanted[again])
-        oracle[again] = correct_prefixes(decoded.named, rest)[:, -1]
+        oracle[again] = correct_prefixes(decoded.named, rest, wanted[again])[:, -1]
     # An output as long as the limit has no end token.
     ended = (free.lengths == wanted) & (free.lengths < limit)
     return {
         "sequence_accuracy": right[:, -1] & ended,
-        "sequence_accuracy_oracle_end": oracle,
+        ORACLE_END: oracle,
         "sequence_accuracy_end_ignored": right[:, -1],
     }
+
+
+def scores_at_target_lengths(
+    network: EncoderDecoder, batch: SequenceBatch, end_id: int
+) -> dict[str, Bool[Tensor, " B"]]:
+    """The oracle rule of `sequence_scores` alone, for targets without end tokens: exactly as many tokens are decoded as
+    the target has."""
+    wanted = batch.target_lengths
+    limit = int(wanted.max())
+    decoded = greedy(network, batch.inputs, batch.input_mask, limit, end_id, oracle_lengths=wanted)
+    return {ORACLE_END: correct_prefixes(decoded.named, batch, wanted)[:, -1]}
 
 
 def _answer_scores(network: nn.Module, batch: ImageQuestionBatch | LabelledBatch, number: bool) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ Used by all tables, pages, figures and lines in a terminal. Imports no torch, so
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -152,6 +152,17 @@ def label(name: str, unit: str) -> str:
     if unit == SHARE.name:
         return f"{name} (%)"
     return name if unit in name.replace("_", " ") else f"{name} ({unit.removesuffix(f' {name}')})"
+
+
+def shortcut_lines(shortcuts: Mapping[str, Mapping[str, float]], names: Iterable[str]) -> list[str]:
+    """For each of these metrics that has a shortcut, the best one as a line of text."""
+    best = {name: best_first(name, shortcuts.get(name, {}).items())[:1] for name in names}
+    return [f"shortcut in {name}: {text(name, value)} ({one})" for name, pairs in best.items() for one, value in pairs]
+
+
+def best_first(metric: str, pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Names and their values of a metric from the best to the worst; equal ones keep their order."""
+    return sorted(pairs, key=lambda pair: pair[1], reverse=not lower_is_better(metric))
 
 
 def whole(metrics: Mapping[str, Any]) -> dict[str, Any]:

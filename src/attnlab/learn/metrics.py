@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from attnlab.data.examples import Examples
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import lower_is_better
 
@@ -66,6 +67,17 @@ def improves(name: str, value: float, best: float | None) -> bool:
     if best is None:
         return True
     return value < best if lower_is_better(name) else value > best
+
+
+def summarise_subset(
+    records: Records, metrics: Sequence[str], examples: Examples, numbers: np.ndarray, by_length: bool = True
+) -> tuple[dict[str, float], dict[str, int]]:
+    """As `summarise`, of the examples of a subset that have these numbers, with its groups and its lengths."""
+    row_of = np.full(len(examples), -1)
+    row_of[numbers] = np.arange(len(numbers))
+    groups = {group: row_of[rows][row_of[rows] >= 0] for group, rows in examples.groups.items()}
+    lengths = np.asarray(examples.lengths)[numbers] if by_length and examples.lengths is not None else None
+    return summarise(records, metrics, groups, lengths, examples.length_bins)
 
 
 def summarise(

@@ -79,7 +79,7 @@ def hide_tokens(batch: LanguageBatch, spec: TaskSpec) -> LanguageBatch:
 
 def _sequence_loss(end_id: int) -> Objective:
     def loss(network: nn.Module, batch: SequenceBatch) -> tuple[Tensor, Tensor]:
-        """Mean over all real target tokens of the batch, end tokens included."""
+        """Mean over all real target tokens of the batch, end tokens included where targets have them."""
         read = F.pad(batch.targets[:, :-1], (1, 0), value=end_id)
         mask = batch.target_mask
         logits, penalty = network(batch.inputs, batch.input_mask, read, mask)

@@ -1,7 +1,9 @@
 """Predictions of a network for inputs without answers: output ids, classes or numbers."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from attnlab.data.batch import Batch, InputBatch, LanguageBatch
@@ -12,11 +14,16 @@ from attnlab.nn.encoder_decoder import EncoderDecoder
 from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
 
 
-def predict(network: nn.Module, batch: Batch, spec: TaskSpec) -> list[Any]:
+def predict(network: nn.Module, batch: Batch, spec: TaskSpec, lengths: Sequence[int] | None = None) -> list[Any]:
     """What a network in evaluation mode says about each example of a batch; its answers are not read.
 
+    Args:
+        lengths: tokens of each output (encoder_decoder only), where the network never chooses the end token; None = it
+            chooses the end.
+
     Returns:
-        encoder_decoder: output ids by greedy decoding, without the end token (at most `max_output_length`).
+        encoder_decoder: output ids by greedy decoding, without the end token (at most
+            `max_output_length`, or `lengths`).
         classification: the most likely class; a float where the task is a regression.
         language_model: the most likely next token after the last real position, as a list of one id.
         masked_language_model: the most likely token of each scored position.
@@ -25,7 +32,9 @@ def predict(network: nn.Module, batch: Batch, spec: TaskSpec) -> list[Any]:
         # the classes of networks that read such batches
         return _tokens(cast(LanguageModel | MaskedLanguageModel, network), batch, spec.kind == "masked_language_model")
     if isinstance(network, EncoderDecoder) and isinstance(batch, InputBatch):
-        found = greedy(network, batch.inputs, batch.input_mask, spec.max_output_length, spec.end_id)
+        given = None if lengths is None else torch.as_tensor(lengths, device=batch.inputs.device)
+        limit = spec.max_output_length if lengths is None else max(lengths)
+        found = greedy(network, batch.inputs, batch.input_mask, limit, spec.end_id, given)
         return [row[:size].tolist() for row, size in zip(found.tokens, found.lengths.tolist(), strict=True)]
     logits, _ = class_logits(network, batch)
     return (logits[:, 0].float() if spec.n_classes == 1 else logits.argmax(-1)).tolist()

@@ -50,11 +50,11 @@ class StoredConfig(Record):
 
 
 @dataclass(frozen=True)
-class StoredLogging(Record):
-    """Interval of the training metrics in metrics.csv, from a step on."""
+class StoredChecksum(Record):
+    """Size and hash of a file of the run; of metrics.csv, of its first bytes."""
 
-    every: Integral
-    since: Integral
+    bytes: Integral
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,11 @@ class Status(Record):
     last_stop: dict = field(default_factory=dict)
     hardware: dict = field(default_factory=dict)
     data: dict = field(default_factory=dict)
-    logging: StoredLogging | None = None
+    log_every: Integral | None = None
     from_run: dict = field(default_factory=dict)
+    identity: dict = field(default_factory=dict)
+    metrics_file: StoredChecksum | None = None
+    result_file: StoredChecksum | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class Result(Record):
     """result.json."""
 
     metrics: dict
+    shortcuts: dict = field(default_factory=dict)
     counts: dict = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
     seconds: Real = 0

@@ -14,6 +14,7 @@ from attnlab.learn.atomic_write import IDENTITY, save_atomically
 from attnlab.learn.callbacks import Metrics, Sink, StepCallback
 from attnlab.learn.metrics import improves
 from attnlab.learn.training_module import TrainingModule
+from attnlab.learn.weights_checksum import with_checksum
 
 
 class Best(TypedDict):
@@ -77,7 +78,7 @@ class Validation(StepCallback[TrainingModule]):
     def _keep(self, module: TrainingModule, rule: str, step: int) -> None:
         # Copies: a view would be saved with the whole tensor that it is a part of.
         weights = {"network": {n: v.clone() for n, v in module.network.state_dict().items()}}
-        state = weights | {"step": step, IDENTITY: self.identity}
+        state = with_checksum(weights | {"step": step, IDENTITY: self.identity})
         save_atomically(lambda part: torch.save(state, part), self.folder / weights_name(rule, step))
 
     def drop_former(self) -> None:
@@ -88,7 +89,7 @@ class Validation(StepCallback[TrainingModule]):
                 file.unlink(missing_ok=True)
 
 
-_WEIGHTS = re.compile(r"best(_.+)?_step\d+\.pt(\.part)?")
+_WEIGHTS = re.compile(r"best(_.+)?_step\d+\.pt")
 
 
 def weights_name(rule: str, step: int) -> str:

@@ -31,13 +31,33 @@ class Comparison(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RowRuns(Record):
+    """Runs of one row behind an answer.
+
+    started:  runs of the row that have begun.
+    diverged: of these, whose training ended because the loss or a weight was not finite.
+    finished: with a number.
+    used:     whose outcome, a number or that they diverged, is compared.
+    """
+
+    row: str
+    started: Integral
+    diverged: Integral
+    finished: Integral
+    used: Integral
+
+
+@dataclass(frozen=True, kw_only=True)
 class HypothesisAnswer(Record):
     """A declared hypothesis and its answer.
 
     claim:    the hypothesis in words; empty in older files.
-    verdict:  supported, not supported or not enough seeds (`report.hypothesis_answers`).
+    verdict:  supported, refuted or undecided (`report.hypothesis_answers`); older files have other words.
     reason:   the numbers behind the verdict.
     declared: whether the runs were begun under this hypothesis, in words.
+    difference, low, high: None where runs are compared by ranks, and for failures; the interval is corrected.
+    p, corrected: of the test against the end of the claimed range; None without a test or without a spread.
+    runs:     of both rows.
     """
 
     row: str
@@ -52,6 +72,7 @@ class HypothesisAnswer(Record):
     high: Real | None = None
     p: Real | None = None
     corrected: Real | None = None
+    runs: list[RowRuns] = field(default_factory=list)
 
     @property
     def said(self) -> str:

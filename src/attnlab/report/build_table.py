@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
@@ -16,6 +16,7 @@ from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
+from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Column, Table, TableError
 from attnlab.report.test_set_error import with_test_set_errors
@@ -69,8 +70,9 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
         columns = [*columns, _with_average(report.average, cells, columns, published)]
     table = Table(report, columns, cells, runs, published)
     found = table.by_folder
-    tested = {row: with_lengths(with_test_set_errors(given, found), found) for row, given in cells.items()}
-    return replace(table, cells=tested)
+    for finish in (with_test_set_errors, with_lengths, with_shortcuts):
+        cells = {row: finish(given, found) for row, given in cells.items()}
+    return replace(table, cells=cells)
 
 
 def meets(value: Any, wanted: Any) -> bool:
@@ -168,19 +170,21 @@ def _with_average(
     for row, given in cells.items():
         if given.keys() >= set(average.of):
             parts = [given[name] for name in average.of]
-            seeds = [
-                _averaged(seed, [part.values.get(cast(int, seed.key)) for part in parts]) for seed in parts[0].seeds
-            ]
+            by_key = [{seed.key: seed for seed in part.seeds} for part in parts]
+            seeds = [_averaged([part.get(seed.key) for part in by_key]) for seed in parts[0].seeds]
             given[average.name] = Cell(row, column, seeds, _published(published, row, column))
     return column
 
 
-def _averaged(seed: ReportSeed, values: Sequence[float | None]) -> ReportSeed:
-    """The mean of one seed's numbers in several columns."""
-    numbers = [value for value in values if value is not None]
-    if len(numbers) < len(values):
-        return replace(seed, value=None, state="missing", reason="a part of the average is missing")
-    return replace(seed, value=mean(numbers), state="finished", reason="")
+def _averaged(parts: Sequence[ReportSeed | None]) -> ReportSeed:
+    """The mean of one seed's numbers in several columns; of parts that diverged, that they did."""
+    known = [part for part in parts if part is not None]
+    numbers = [part.value for part in known if part.value is not None]
+    if len(numbers) == len(parts):
+        return replace(known[0], value=mean(numbers), state="finished", reason="")
+    if diverged := next((part for part in known if part.diverged), None):
+        return replace(diverged, value=None)
+    return replace(known[0], value=None, state="missing", reason="a part of the average is missing")
 
 
 def _published(published: Published | None, row: str, column: Column) -> Value | None:

@@ -1,5 +1,6 @@
 """`python report.py`: tables and figures from run folders; torch is imported for pictures of attentions only."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -8,10 +9,12 @@ from typing import Literal
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
+from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
-from attnlab.config.report_block import Picture
+from attnlab.config.report_block import Picture, TableFigure
+from attnlab.config.rewritten_words import sections
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import headlines
@@ -26,10 +29,11 @@ from attnlab.report.page.cli import page_main
 from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
-from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_experiment, select_glob
+from attnlab.report.run_selection import SWEEP, RunSelection, plain_report, require_runs, select_glob, select_jobs
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import comparison_lines, latex, markdown, record
 from attnlab.report.tuning_budget import budget_lines, spent_runs
+from attnlab.report.uneven_spreads import uneven_spreads
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -60,8 +64,9 @@ class ReportOptions(CommandOptions):
     highlight: str | None = None
     """the row that is strongest in pictures: highlight=linear_l2 (default: the row of the experiment's first
     hypothesis)"""
-    figures: list[Literal["bars", "by_length", "training", "time_to_success"]] = field(default_factory=list)
-    """pictures: some of bars,by_length,training,time_to_success (default: the figures of the experiment, or bars)"""
+    figures: list[TableFigure] = field(default_factory=list)
+    """pictures: some of bars,by_length,training,time_to_success,forest,pairs,iid_ood,errors (default: the figures of
+    the experiment, or bars)"""
     out: Path | None = None
     """folder of table.md, table.csv, seeds.csv, table.tex, report.json and the pictures (default:
     experiments/reports/<name>)"""
@@ -74,11 +79,15 @@ class ReportOptions(CommandOptions):
             yield f"include={self.include}: expected include=debug, beside runs=..."
 
 
-HELP = f"""python report.py experiment=... | runs=... | diagnose=... | page
+HELP = f"""python report.py experiment=... | runs=... | <words of train.py> | diagnose=... | page
 
 Tables and figures from run folders; missing, running and failed runs are named, and never part of a mean.
 
 {options_help(ReportOptions, 19)}
+
+  <words of train.py>
+                   the runs of that command: -m task=scan model=linear,vanilla seed=0,1,2; a key with several values
+                   makes rows
 
   diagnose=...     pictures of the attentions of one run; `python report.py diagnose` says more
   page             one HTML page of everything measured (also `make report`)
@@ -103,12 +112,14 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
     keys, others = [option.name for option in fields(ReportOptions)], [word.partition("=")[0] for word in line.others]
     given = {word.partition("=")[0] for word in argv}
     found = line.problems
-    if len(given & {"experiment", "runs"}) != 1 and not folders:
+    of_train = {word for word in others if re.split(r"[./]", word.lstrip("+~"))[0] in sections()}
+    asked = given & {"experiment", "runs"} or of_train
+    if (len(given & {"experiment", "runs"}) > 1 or not asked) and not folders:
         near = hint(next(filter(None, (nearest(word, (*keys, *COMMANDS)) for word in others)), None))
-        found.append(f"expected one of experiment=..., runs=..., diagnose=... or page{near}")
+        found.append(f"expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}")
     elif "runs" in given:
         # other words narrow the runs
-        for word in line.others:
+        for word in (word for word in line.others if word not in SWEEP):
             option = nearest(word.partition("=")[0], keys)
             if option is not None or "=" not in word.strip("="):
                 found.append(f"{word}: not known with runs={hint(option)}")
@@ -125,7 +136,7 @@ def _report(argv: Sequence[str]) -> int:
     selection = _selection(options, line.others)
     table = _table(selection, options)
     comparisons, success = table.comparisons(options.against), count_failures(table, options.against)
-    out = options.out or _folder(selection)
+    out = options.out or REPORTS / _folder(selection, options.experiment)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
     # without the options that say where it goes
@@ -137,10 +148,10 @@ def _report(argv: Sequence[str]) -> int:
         "report_command": again,
         "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "problems": [*problems(table, selection.skipped), *undrawn],
-        "notes": [*filter(None, [selection.left_out]), *notes(table)],
+        "notes": [*filter(None, [selection.left_out]), *notes(table), *uneven_spreads(table, comparisons)],
         "origin": origin(table),
         "success": success,
-        "budget": spent_runs(table.runs),
+        "budget": spent_runs(table.runs, selection.root),
         "figures": figures,
     }
     report = record(table, comparisons, more)
@@ -160,8 +171,9 @@ def _report(argv: Sequence[str]) -> int:
     if options.logger != "csv":
         from attnlab.report.wandb_report import log_report
 
-        # runs are in <paths.runs>/<task>/<model>/<tag>/seed<k>
-        print(log_report(out, LoggerOptions(name=options.logger), table.runs[0].folder.parents[3]))
+        # a glob may find runs of others: the wandb folder is the user's own
+        runs = selection.root if options.runs is None else compose_config([])["paths"]["runs"]
+        print(log_report(out, LoggerOptions(name=options.logger), Path(runs)))
     return 0
 
 
@@ -179,14 +191,16 @@ def _sentences(report: records.ReportFile, table: Table) -> dict[str, list[str]]
 
 def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
     """The runs of the report, at least one of them finished."""
-    if options.experiment:
-        return require_runs(select_experiment(options.experiment, words))
-    return require_runs(select_glob(str(options.runs), words, options.include is not None))
+    if options.runs is None:
+        return require_runs(select_jobs(options.experiment, words))
+    return require_runs(
+        select_glob(options.runs, [word for word in words if word not in SWEEP], options.include is not None)
+    )
 
 
 def _table(selection: RunSelection, options: ReportOptions) -> Table:
     """The table, with the rows, columns and figures of the options."""
-    report = plain_report(selection, options.rows, options.columns)
+    report = plain_report(selection, options.rows or selection.rows, options.columns)
     if options.figures:
         report = replace(report, figures=[Picture(kind=kind) for kind in options.figures])
     if options.highlight:
@@ -212,11 +226,10 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
     return table
 
 
-def _folder(selection: RunSelection) -> Path:
-    """The default folder: the name of an experiment, or a glob as one word, with the words that narrow it."""
+def _folder(selection: RunSelection, experiment: str | None) -> str:
+    """The default folder: the name of an experiment, or a glob or a command as one word, with words that narrow it."""
     narrowed = f"--{_word(' '.join(selection.words))}" if selection.words else ""
-    name = selection.name if selection.command else _word(selection.name) or "runs"
-    return REPORTS / f"{name}{narrowed}"
+    return f"{experiment or _word(selection.name) or 'runs'}{narrowed}"
 
 
 def _word(text: str) -> str:

@@ -19,16 +19,20 @@ def declaration(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> st
     """Whether some runs were begun under a hypothesis, with the commits, and what has changed since, in words."""
     if not runs:
         return "no run yet"
-    found = [records for run in runs if (records := [one for one in _records(run) if asked in one[0].hypotheses])]
+    nearest = _nearest(table, asked, runs)
     all_runs = counted(len(runs), "run")
-    if len(found) < len(runs):
-        return f"not declared before {len(runs) - len(found)} of {all_runs}"
-    # a run that was begun under several analyses: the one that is nearest to the present one
-    nearest = [min(records, key=lambda one: len(_changed(one[0], table.report))) for records in found]
+    if len(nearest) < len(runs):
+        return f"not declared before {len(runs) - len(nearest)} of {all_runs}"
     commits = listed(sorted({commit_text(git) for _, git in nearest}))
     changed = [key for key in ANALYSIS if any(key in _changed(report, table.report) for report, _ in nearest)]
     since = f"; changed since: {listed(changed)}" if changed else ""
     return f"declared before the {all_runs}, commit {commits}{since}"
+
+
+def recorded_seeds(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> list[list[int]]:
+    """The seeds that were declared with a hypothesis when runs were begun, each list once."""
+    found = [sorted(report.seeds) for report, _ in _nearest(table, asked, runs) if report.seeds]
+    return [each for at, each in enumerate(found) if each not in found[:at]]
 
 
 def declared_hypotheses(table: Table) -> list[Hypothesis]:
@@ -39,9 +43,16 @@ def declared_hypotheses(table: Table) -> list[Hypothesis]:
     return found
 
 
+def _nearest(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> list[tuple[Report, Mapping[str, Any]]]:
+    """The analysis with a hypothesis that each run was begun under; of several, the nearest to the present one."""
+    found = ([one for one in _records(run) if asked in one[0].hypotheses] for run in runs)
+    return [min(records, key=lambda one: len(_changed(one[0], table.report))) for records in found if records]
+
+
 def _changed(then: Report, now: Report) -> list[str]:
-    """The keys of the analysis that differ."""
-    return [key for key in ANALYSIS if getattr(then, key) != getattr(now, key)]
+    """The keys of the analysis that differ; seeds were not recorded by older versions."""
+    keys = [key for key in ANALYSIS if key != "seeds" or then.seeds]
+    return [key for key in keys if getattr(then, key) != getattr(now, key)]
 
 
 def _records(run: FoundRun) -> list[tuple[Report, Mapping[str, Any]]]:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from attnlab.plots.csv_text import csv_cell
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome
 from attnlab.report.report_record import PublishedValue, ReportFile, ReportSeed
 
 CELL_HEADS = (
     "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",
     "published_sd", "published_text", "difference", "difference_in_sd", "examples", "test_set_error", "one_length",
-    "one_length_right", "failed", "counted", "failed_low", "failed_high",
+    "one_length_right", "shortcut", "shortcut_name", "failed", "counted", "failed_low", "failed_high",
 )  # fmt: skip
 """columns of table.csv and of wandb's table"""
 
@@ -27,7 +28,7 @@ def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
     units = report.units()
     for row, cell in report.each():
         best, worst = cell.best or (None, None), cell.worst or (None, None)
-        known = cell.published or PublishedValue(value=None)
+        known, best_shortcut = cell.published or PublishedValue(value=None), (*cell.shortcuts, (None, None))[0]
         yield asdict(cell) | {
             "row": row.name,
             "unit": units[cell.column],
@@ -40,6 +41,8 @@ def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
             "published_sd": known.spread,
             "published_text": known.text,
             **_failures(report, row.name, cell.column),
+            "shortcut_name": best_shortcut[0],
+            "shortcut": best_shortcut[1],
             "one_length": cell.one_length and cell.one_length.name,
             "one_length_right": cell.one_length and cell.one_length.right,
         }
@@ -72,5 +75,5 @@ def csv_text(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows({head: csv_cell(line.get(head)) for head in heads} for line in lines)
     return text.getvalue()

@@ -1,11 +1,19 @@
-"""Answers to the hypotheses that an experiment declares: supported, not supported, not enough seeds.
+"""Answers to the hypotheses that an experiment declares: supported, refuted, undecided.
 
-A hypothesis says that one row differs from another in a column, in a direction and by more than a threshold. It is
-tested with the differences over the seeds that both rows have, by the two-sided paired t-test of `statistics.paired`
-against the threshold. The p-values are corrected by Holm's method over all hypotheses that the experiment declares or
-that its runs were begun under: also those that have no runs yet, or were removed or changed after the runs. A
-hypothesis is supported where the mean difference is beyond the threshold in the claimed direction and the corrected
-p-value is at most 0.05. Below five common seeds there is no test, nor where the differences are equal.
+A hypothesis on a column claims a range of differences (`report.claimed_ranges`): above 0, at least 5, within 1. It is
+supported where the interval of the mean difference over the common seeds lies in that range, refuted where it lies
+outside, and undecided elsewhere. Where runs diverged there is no mean, and ranks with these runs last take its place
+(`report.rank_test`). A hypothesis on failures is answered by Fisher's exact test: supported or refuted where the shares
+of failures differ significantly, in the claimed direction or in the other one. Equal shares refute nothing, as a
+handful of runs without a failure says little about how probable one is.
+
+Intervals and p-values are corrected by Bonferroni's method over all hypotheses that the experiment declares or that its
+runs were begun under: also those that have no runs yet, or were removed or changed after the runs. So all intervals
+hold at once with 95 %, whatever is read off them, and agree with the p-values. Every form uses the same interval:
+equivalence is two one-sided tests at 2.5 % each, non-inferiority one of them.
+
+A hypothesis is undecided, whatever the numbers, with fewer than five common seeds, or while a declared seed has no
+outcome in a row (`report.declared_seeds`).
 """
 
 from collections.abc import Sequence
@@ -13,104 +21,158 @@ from dataclasses import replace
 
 from attnlab.config.message_text import counted
 from attnlab.config.report_block import Hypothesis
-from attnlab.learn.metric_units import lower_is_better, number
+from attnlab.learn.metric_units import number
+from attnlab.learn.success_threshold import reaches
 from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.claimed_ranges import (
+    REFUTED,
+    SUPPORTED,
+    UNDECIDED,
+    claimed_range,
+    p_value,
+    smallest_text,
+    verdict,
+)
 from attnlab.report.data_seeds import paired_on_data
-from attnlab.report.declared_analysis import declaration, declared_hypotheses
+from attnlab.report.declared_analysis import declaration, declared_hypotheses, recorded_seeds
+from attnlab.report.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
 from attnlab.report.failures.count_failures import mixed_seeds
-from attnlab.report.read_runs import FoundRun
-from attnlab.report.statistics import FEWEST, LEVEL, NORMAL, PairedDifference, holm, p_text
-from attnlab.report.table_types import Cell, Column, Table
-from attnlab.report.test_set_error import measured_runs
-
-SUPPORTED, NOT_SUPPORTED, TOO_FEW = VERDICTS = ("supported", "not supported", "not enough seeds")
+from attnlab.report.failures.failure_tests import fisher
+from attnlab.report.report_record import ReportSeed
+from attnlab.report.statistics import FEWEST, LEVEL, NORMAL, PairedDifference, bonferroni, p_text
+from attnlab.report.table_types import Column, Table
 
 
 def answers(table: Table) -> list[HypothesisAnswer]:
     """The answers to all hypotheses of a table's report."""
-    columns = {column.name: column for column in table.columns}
-    asked = [(one, columns[one.column]) for one in table.report.hypotheses]
-    tested = [_difference(table, one, column) for one, column in asked]
+    asked = table.report.hypotheses
     # hypotheses that were declared and are no longer asked count as well
-    dropped = [one for one in declared_hypotheses(table) if one not in table.report.hypotheses]
-    corrected = holm([1.0 if not found or found.p is None else found.p for found in tested] + [1.0] * len(dropped))
-    return [_answer(table, *asked[at], tested[at], corrected[at], len(corrected)) for at in range(len(asked))]
+    tests = len(asked) + sum(one not in asked for one in declared_hypotheses(table))
+    return [_answer(table, one, tests) for one in asked]
 
 
 def answer_lines(found: Sequence[HypothesisAnswer]) -> list[str]:
     """A sentence for each hypothesis and its answer; where one was tested, also on the assumption behind the test."""
     lines = [f"{answer.verdict}: {answer.said} ({answer.reason}; {answer.declared})" for answer in found]
-    return [*lines, NORMAL] if any(answer.p is not None for answer in found) else lines
+    return [*lines, NORMAL] if any(answer.p is not None and answer.low is not None for answer in found) else lines
 
 
-def _difference(table: Table, asked: Hypothesis, column: Column) -> PairedDifference | None:
-    """The difference of the two rows, tested against the threshold in the claimed direction."""
-    ours, theirs = (cell.seeds if cell else () for cell in _cells(table, asked, column))
-    return paired_on_data(ours, theirs, _sign(asked, column) * asked.threshold)
-
-
-def _cells(table: Table, asked: Hypothesis, column: Column) -> list[Cell | None]:
-    """The cells of both rows."""
-    return [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.than)]
-
-
-def _runs(table: Table, asked: Hypothesis, column: Column) -> list[FoundRun]:
-    """The runs behind the numbers of both rows."""
-    return [run for cell in _cells(table, asked, column) if cell for run in measured_runs(cell, table.by_folder)]
-
-
-def _values(table: Table, asked: Hypothesis, column: Column) -> list[dict[int, float]]:
-    """The numbers of both rows by seed."""
-    return [cell.values if cell else {} for cell in _cells(table, asked, column)]
-
-
-def _sign(asked: Hypothesis, column: Column) -> int:
-    """1 where a higher number is claimed, else -1."""
-    lower = asked.direction == "lower" or (asked.direction == "better" and lower_is_better(column.metric))
-    return -1 if lower else 1
-
-
-def _answer(
-    table: Table, asked: Hypothesis, column: Column, found: PairedDifference | None, corrected: float, declared: int
-) -> HypothesisAnswer:
+def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     """Verdict, reason and numbers of one hypothesis.
 
     Args:
-        declared: the number of hypotheses that p-values are corrected for.
+        tests: the number of hypotheses that are corrected for.
     """
-    beyond = f" by more than {number(asked.threshold, column.unit)}" if asked.threshold else ""
+    success = table.report.success
+    name = success.column if asked.fails_less_than and success else asked.column
+    column = next(column for column in table.columns if column.name == name)
+    cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)}
+    rows = {row: cell.seeds if cell else [] for row, cell in cells.items()}
+    runs = [table.by_folder[str(one.folder)] for seeds in rows.values() for one in seeds if has_outcome(one)]
+    seeds = compared_seeds(table, rows, recorded_seeds(table, asked, runs))
     answer = HypothesisAnswer(
         row=asked.row,
-        than=asked.than,
+        than=asked.other,
         column=column.name,
-        verdict=TOO_FEW,
+        verdict=UNDECIDED,
         reason="",
-        claim=f"{asked.row} is {asked.direction} than {asked.than} in {column.name}{beyond}",
-        declared=declaration(table, asked, _runs(table, asked, column)),
+        claim=_claim(asked, column),
+        declared=declaration(table, asked, runs),
+        runs=seeds.runs,
     )
-    rows = dict(zip((asked.row, asked.than), _values(table, asked, column), strict=True))
-    if lacking := [row for row, values in rows.items() if not values]:
-        return replace(answer, reason=f"no number of {' and '.join(lacking)}")
-    ours, theirs = rows.values()
-    common = len(ours.keys() & theirs.keys())
+    if without := [row for row, members in rows.items() if not any(map(has_outcome, members))]:
+        return replace(answer, reason=f"no run of {' and '.join(without)} has a number")
+    if asked.fails_less_than:
+        answer = _of_failures(answer, table, seeds, tests)
+    else:
+        answer = _of_difference(answer, asked, column, seeds, tests)
+        mixed = mixed_seeds(table, column.name, rows) if answer.low is not None else ""
+        answer = replace(answer, reason="; ".join(filter(None, [answer.reason, mixed])))
+    if seeds.lacking:
+        answer = replace(answer, verdict=UNDECIDED, reason=f"{seeds.lacking}: no verdict so far; {answer.reason}")
+    counts = [f"{one.row} {one.started}/{one.diverged}/{one.used}" for one in seeds.runs]
+    told = [answer.reason, *seeds.remarks, f"runs started/diverged/used: {', '.join(counts)}"]
+    return replace(answer, reason="; ".join(told))
+
+
+def _claim(asked: Hypothesis, column: Column) -> str:
+    """A hypothesis in words."""
+    row, other, name = asked.row, asked.other, column.name
+    if asked.fails_less_than:
+        return f"{row} fails less than {other} in {name}"
+    if asked.within is not None:
+        return f"{row} and {other} differ by at most {number(asked.within, column.unit)} in {name}"
+    if asked.not_worse_by is not None:
+        return f"{row} is worse than {other} in {name} by at most {number(asked.not_worse_by, column.unit)}"
+    size = "" if asked.at_least is None else f" by at least {number(asked.at_least, column.unit)}"
+    return f"{row} is {asked.direction} than {other} in {name}{size}"
+
+
+def _of_difference(
+    answer: HypothesisAnswer, asked: Hypothesis, column: Column, seeds: ComparedSeeds, tests: int
+) -> HypothesisAnswer:
+    """The answer to a hypothesis on a column."""
+    found = paired_on_data(seeds.rows[asked.row], seeds.rows[asked.other], column.metric, tests)
+    used = seeds.runs[0].used
     if found is None:
-        return replace(answer, reason=f"{counted(common, 'common seed')}, a test needs {FEWEST}")
-    sign = _sign(asked, column)
-    ends = [number(value, column.unit, signed=True) for value in (found.mean, found.low, found.high)]
-    answer = replace(answer, difference=found.mean, low=found.low, high=found.high)
-    reason = f"difference {ends[0]}, from {ends[1]} to {ends[2]}: {found.method}"
-    if found.p is None and len(found.by_seed) >= FEWEST:
-        return replace(answer, verdict=NOT_SUPPORTED, reason=f"difference {ends[0]}: {found.method}")
-    if found.p is None:
-        as_claimed = sum(sign * value > asked.threshold for value in found.by_seed.values())
-        return replace(
-            answer, reason=f"{reason}; as claimed in {as_claimed} of {len(found.by_seed)}, a test needs {FEWEST}"
+        reason = "all runs diverged" if used > 1 else f"{counted(used, 'common seed')}, a test needs {FEWEST}"
+        return replace(answer, reason=reason)
+    claimed, unit = claimed_range(asked, column.metric), column.unit
+    answer = replace(answer, difference=found.mean, low=found.low, high=found.high, reason=_numbers(found, unit))
+    if not found.is_tested:
+        held = sum(map(claimed.holds, found.differences))
+        counts = [f"as claimed in {held} of {len(found.by_seed)}"] if found.ranks is None else []
+        needs = [f"a test needs {FEWEST} seeds"] if counts or used < FEWEST else []
+        return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
+    p, decided = p_value(found, claimed), verdict(found, claimed)
+    told = [answer.reason, *_p_texts(p, tests)]
+    if decided == UNDECIDED:
+        told.append(smallest_text(found, asked, unit))
+    return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=bonferroni(p, tests))
+
+
+def _numbers(found: PairedDifference, unit: str) -> str:
+    """A difference with its interval and method."""
+    if found.mean is None or found.low is None or found.high is None:
+        return found.method
+    center, low, high = (number(value, unit, signed=True) for value in (found.mean, found.low, found.high))
+    return f"difference {center}{'' if low == high else f', from {low} to {high}'}: {found.method}"
+
+
+def _p_texts(p: float | None, tests: int) -> list[str]:
+    """A p-value in words, also corrected; empty without one."""
+    if p is None:
+        return []
+    corrected = bonferroni(p, tests)
+    return [p_text(p) + (f", corrected for {tests} hypotheses {p_text(corrected or 0.0)}" if tests > 1 else "")]
+
+
+def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, tests: int) -> HypothesisAnswer:
+    """The answer to a hypothesis on failures."""
+    ours, others = (_failures(table, seeds.rows[row]) for row in (answer.row, answer.than))
+    if not ours[1]:
+        return replace(answer, reason="no common seed")
+    p = fisher(ours, others)
+    corrected = bonferroni(p, tests) or 0.0
+    share, other = ours[0] / ours[1], others[0] / others[1]
+    decided = UNDECIDED if corrected > LEVEL or share == other else SUPPORTED if share < other else REFUTED
+    told = [
+        f"failures {ours[0]} of {ours[1]} and {others[0]} of {others[1]} (Fisher's exact test)",
+        *_p_texts(p, tests),
+    ]
+    if decided == UNDECIDED:
+        more = (count for count in range(ours[0], others[1] + 1) if fisher(ours, (count, others[1])) * tests <= LEVEL)
+        least = next(more, None)
+        told.append(
+            f"with {counted(ours[0], 'failure')} of {answer.row}, so few runs show no difference: more are needed"
+            if least is None
+            else f"so many runs show a difference from {counted(least, 'failure')} of {answer.than} on"
         )
-    p = p_text(found.p) + (f", corrected for {declared} hypotheses {p_text(corrected)}" if declared > 1 else "")
-    beyond_it = sign * found.mean > asked.threshold
-    if corrected <= LEVEL and not beyond_it:
-        p += "; the test speaks against it"
-    if mixed := mixed_seeds(table, column.name, rows):
-        p += f"; {mixed}"
-    verdict = SUPPORTED if corrected <= LEVEL and beyond_it else NOT_SUPPORTED
-    return replace(answer, verdict=verdict, reason=f"{reason}; {p}", p=found.p, corrected=corrected)
+    return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=corrected)
+
+
+def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:
+    """The runs that failed, and all runs."""
+    success = table.report.success
+    assert success is not None, "checked by hypothesis_forms"
+    return sum(one.value is None or not reaches(success, one.value) for one in seeds), len(seeds)

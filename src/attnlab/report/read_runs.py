@@ -12,7 +12,9 @@ import attnlab
 from attnlab.analysis.gradient_norm_variation import relative_sd
 from attnlab.config.capabilities import signature_of
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
+from attnlab.config.message_text import counted
 from attnlab.config.run_identity import comparable, differences
+from attnlab.data.task_spec import ORACLE_END
 from attnlab.learn.live_process import is_alive
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
@@ -30,7 +32,7 @@ class FoundRun:
     state:  finished, or, for a run without numbers: missing, running, interrupted, failed, stopped, unreadable, other
         version, other settings.
     log_every: steps between the gradient norms that a spread is taken over; 0 = as they were logged.
-    damaged: lines of metrics.csv that were left out when it was read.
+    damaged: the part of metrics.csv that was left out when it was read, in words.
     data: version and hash of the data that it was trained on.
     declared: analyses that the run was trained under, each with the step and commit of its first record.
     trained: seconds of training, of an unfinished run until its last checkpoint; None = not known.
@@ -42,7 +44,7 @@ class FoundRun:
     reason: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
     log_every: int = 0
-    damaged: int = 0
+    damaged: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
     declared: Sequence[Mapping[str, Any]] = ()
     trained: float | None = None
@@ -90,7 +92,8 @@ class FoundRun:
         if found is None and spread_of(metric):
             return f"its gradient norms were logged every {self._logged_every} steps, not every {self.log_every}"
         if found is None:
-            return f"its result has no {metric}"
+            ends = self.config["task"].get("end_token", True) or metric.endswith(ORACLE_END)
+            return f"its result has no {metric}" + ("" if ends else ": it was trained without end tokens")
         return f"its {metric} is {as_float(found):g}, {problem(metric, found)}"
 
     @property
@@ -120,9 +123,11 @@ class FoundRun:
     def logged(self, names: Sequence[str] = ()) -> list[tuple[int, str, float]]:
         """Step, name and value of these metrics, or of all, in metrics.csv; damaged lines are left out."""
         try:
-            rows, self.damaged = read_rows(self.folder / "metrics.csv")
-        except Unreadable:
+            rows, lines = read_rows(self.folder / "metrics.csv")
+        except Unreadable as error:
+            self.damaged = f"all: it {error.short.partition(' ')[2]}"
             return []
+        self.damaged = counted(lines, "damaged line") if lines else ""
         return [row for row in rows if not names or row[1] in names]
 
 
@@ -185,11 +190,22 @@ def _state(
         return "finished", ""
     if state == "finished":
         return "unreadable", "status.json says finished and there is no result.json"
-    if state == "running" and not is_alive(status, folder):
-        return "interrupted", f"its process (pid {status.get('pid')}) is gone; step {status.get('step', 0)}"
-    if state in ("running", "failed", "stopped"):
-        return state, reason or f"step {status.get('step', 0)}"
+    saved = f"last checkpoint at step {status['step']}" if status.get("step") else "no checkpoint yet"
+    if state == "running":
+        gone = "interrupted", f"its process (pid {status.get('pid')}) is gone; {saved}"
+        return (state, f"{_logged_until(folder)}{saved}") if is_alive(status, folder) else gone
+    if state in ("failed", "stopped"):
+        return state, reason or saved
     return "missing", "nothing was trained yet"
+
+
+def _logged_until(folder: Path) -> str:
+    """The step that a running run has logged last, in words; empty without one."""
+    try:
+        rows, _ = read_rows(folder / "metrics.csv")
+    except Unreadable:
+        return ""
+    return f"step {max(step for step, *_ in rows)}, " if rows else ""
 
 
 @cache

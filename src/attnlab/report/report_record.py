@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
+from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.length_breakdown import LengthPart
+from attnlab.report.read_runs import DIVERGED
 
 
 class ReportError(Exception):
@@ -67,6 +69,11 @@ class ReportSeed(Record):
         return self.seed if self.data_seed is None else f"{self.seed} of data {self.data_seed}"
 
     @property
+    def diverged(self) -> bool:
+        """Whether its training ended because the loss or a weight was not finite: an outcome without a number."""
+        return self.state == "failed" and (self.reason or "").startswith(DIVERGED)
+
+    @property
     def named_state(self) -> str:
         """The state; of a finished run without a value, that it has no number."""
         return "no number" if self.value is None and self.state == "finished" else self.state
@@ -82,6 +89,7 @@ class ReportCell(Record):
     examples: test examples of each run, behind a share of right answers; None if unknown.
     test_set_error: binomial standard error of the mean as the number of one run, in points.
     by_length: the mean at each length; one_length: the length that carries it.
+    shortcuts: names and numbers of answers without understanding, the best one first.
     """
 
     column: str
@@ -95,6 +103,7 @@ class ReportCell(Record):
     test_set_error: Real | None = None
     by_length: list[LengthPart] | None = None
     one_length: LengthPart | None = None
+    shortcuts: list[tuple[str, Real]] = field(default_factory=list)
     chosen_by: str | None = None
     published: PublishedValue | None = None
     difference: Real | None = None
@@ -198,7 +207,7 @@ def read_report(file: Path) -> ReportFile:
         ReportError: it is missing, cut short, or no report.
     """
     try:
-        content = json.loads(file.read_text())
+        content = json.loads(read_regular(file, LARGEST))
     except OSError as error:
         raise ReportError(str(error.strerror)) from None
     except (ValueError, RecursionError):

@@ -1,5 +1,6 @@
 """Selects the runs of a report and its columns: the cells of an experiment, or the run folders of a glob."""
 
+import glob
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,65 +12,99 @@ from attnlab.config.compose import compose_with_hydra
 from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
-from attnlab.config.report_block import Picture, Report
-from attnlab.config.sweep import check_command
+from attnlab.config.report_block import Report
+from attnlab.config.sweep import NO_SETTINGS, check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import meets, value_of
-from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
+from attnlab.report.read_runs import DATA_SEED, FoundRun, Unreadable, look, run_folders
 from attnlab.report.table_types import TableError
 from attnlab.run.named_runs import folder_like
+
+SWEEP = ("-m", "--multirun")
+"""flags of train.py that a report takes as well, so that it understands the same words"""
 
 
 @dataclass(frozen=True)
 class RunSelection:
     """The runs of a report.
 
-    name:    of the experiment, or the glob.
+    name:    of the experiment, or the words of the jobs, or the glob.
     report:  the `report:` block of the experiment; None = rows and columns come from the runs.
+    root:    the folder that holds all of them.
     skipped: folders that are no runs, and why.
-    command: trains the missing runs of an experiment; empty for a glob.
+    command: trains the missing runs; empty for a glob.
     words:   that narrow it, without folders and hardware.
+    rows:    the keys of the experiment's rows and those that the words sweep beside them; empty = as the report says.
     left_out: a sentence on runs that the glob finds and the report leaves out.
     """
 
     name: str
     report: Report | None
     runs: Sequence[FoundRun]
+    root: Path
     skipped: Sequence[str] = ()
     command: str = ""
     words: Sequence[str] = ()
+    rows: Sequence[str] = ()
     left_out: str = ""
 
 
-def select_experiment(name: str, words: Sequence[str]) -> RunSelection:
-    """The cells of an experiment, narrowed by more words (`model=linear seed=0,1`).
+def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
+    """The jobs of a command of train.py: the cells of an experiment, narrowed or changed by more words, or a sweep.
+
+    Args:
+        name: of the experiment; None = the words alone (`task=scan model=linear seed=0,1`).
 
     Raises:
         ConfigError: no such experiment, or words that do not fit.
     """
-    line = [f"experiment={name}", *words]
+    line = [*([f"experiment={name}"] if name else []), *(word for word in words if word not in SWEEP)]
     try:
-        jobs = check_command(line).jobs
+        command = check_command(["-m", *line])
     except ConfigError as error:
         raise ConfigError(error.problems, "report.py") from None
-    block = jobs[0].report
+    jobs, block = command.jobs, command.jobs[0].report
     runs = {job.folder: look(job.folder, job.raw) for job in jobs}
     report = None if block is None else build(Report, block)
     # folders and hardware change no number; seeds are shown, and debug= changes every run
-    keys = {word: word.split("=")[0].lstrip("+") for word in words}
-    own = [word for word, key in keys.items() if key in ("seed", "debug") or key.split(".")[0] not in NOT_IDENTITY]
+    keys = {word: word.split("=")[0].lstrip("+") for word in line[bool(name) :]}
+    own = [word for word, key in keys.items() if key in ("seed", "debug") or _changes_numbers(key)]
     # swept keys narrow the experiment, other keys change it
-    swept = {*compose_with_hydra([f"experiment={name}"])[1]["params"], "seed"} if own else set()
-    changed = [word for word in own if keys[word] not in swept]
-    if changed and report is not None:
+    settings = compose_with_hydra(line[: bool(name)])[1] if words else NO_SETTINGS
+    swept = {*settings["params"], "seed"}
+    more: list[str] = []
+    if report is not None:
+        told_apart = {*swept, DATA_SEED, *report.rows, *report.best_over}
+        more = [key for key in command.swept if key not in told_apart and _changes_numbers(key)]
+        asked = [word for word, key in keys.items() if key.split(".")[0] == "report"]
+        report = _changed(report, [word for word in own if keys[word] not in swept], asked)
+    flags = ["-m"] if command.swept and settings["mode"] != "MULTIRUN" else []
+    return RunSelection(
+        name or " ".join(own) or "the plain run",
+        report,
+        list(runs.values()),
+        Path(jobs[0].typed.paths.runs),
+        command=command_line("python train.py", *flags, *line),
+        words=own if name else (),
+        rows=[*report.rows, *more] if report and more else (),
+    )
+
+
+def _changed(report: Report, settings: Sequence[str], asked: Sequence[str]) -> Report:
+    """The report of an experiment of which words change settings, or the report itself."""
+    if settings:
         # published numbers hold for the preset's settings only
-        report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(changed)}")
-    if report is not None and (asked := [word for word, key in keys.items() if key.split(".")[0] == "report"]):
-        said = f"the report block is changed on the command line: {' '.join(asked)}"
-        report = replace(report, protocol="; ".join(filter(None, [report.protocol, said])))
-    command = command_line("python train.py", *line)
-    return RunSelection(name, report, list(runs.values()), command=command, words=own)
+        report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(settings)}")
+    if asked:
+        told = f"the report block is changed on the command line: {' '.join(asked)}"
+        report = replace(report, protocol="; ".join(filter(None, [report.protocol, told])))
+    return report
+
+
+def _changes_numbers(key: str) -> bool:
+    """Whether a key of a command is part of a run's identity."""
+    return key.split(".", maxsplit=1)[0].split("/", maxsplit=1)[0] not in (*NOT_IDENTITY, "hydra")
 
 
 def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = False) -> RunSelection:
@@ -95,7 +130,10 @@ def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = Fals
     kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
     for word in words if kept else ():
         kept = _narrowed(kept, word)
-    return RunSelection(pattern, None, kept, skipped, words=words, left_out=left_out)
+    root = Path(pattern)
+    while glob.has_magic(str(root)) and not root.exists():
+        root = root.parent
+    return RunSelection(pattern, None, kept, root, skipped, words=words, left_out=left_out)
 
 
 def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
@@ -143,9 +181,7 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
         report = replace(report, columns=_columns(runs, columns), success=None)
     if rows or columns:
         # what belongs to the rows and columns of the experiment
-        report = replace(
-            report, published=None, average=None, hypotheses=[], highlight=None, figures=[Picture(kind="bars")]
-        )
+        report = replace(report, published=None, average=None, hypotheses=[], highlight=None, figures=[])
     return report
 
 

@@ -3,15 +3,19 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from attnlab.report.rank_test import RankTest
 
 FEWEST = 5
 """seeds that an interval and a test need"""
 LEVEL = 0.05
 """of tests; intervals cover 1 - LEVEL"""
 NORMAL = "t intervals and paired t-tests assume that the differences are normal"
-EQUAL = 1e-9
-"""share of the differences that rounding may leave between equal ones"""
+POWER = 0.8
+"""chance to show the smallest difference that is named"""
+DIGITS = 9
+"""of the larger of two numbers, to which their difference is exact"""
 
 
 def mean(values: Sequence[float]) -> float:
@@ -29,43 +33,87 @@ class PairedDifference:
     """The difference of two rows over the seeds that both have.
 
     by_seed:   differences, by seed.
-    low, high: ends of the interval.
-    p:         of the two-sided paired t-test; None without a test.
-    method:    the interval in words.
+    mean, low, high: with the ends of the interval; None where runs are compared by ranks.
+    p:         two-sided, of no difference; None without a test.
+    corrected: p by Bonferroni's correction, at most 0.05 where the interval leaves out 0.
+    method:    interval and test in words.
+    ranks:     the comparison by ranks, where runs diverged.
+    tests:     the number of tests that are corrected for.
     """
 
     by_seed: Mapping[int, float]
-    mean: float
-    low: float
-    high: float
+    mean: float | None
+    low: float | None
+    high: float | None
     p: float | None
     method: str
+    ranks: RankTest | None = None
+    tests: int = 1
+
+    @property
+    def corrected(self) -> float | None:
+        """The p-value, corrected."""
+        return bonferroni(self.p, self.tests)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it counts among the tests that are corrected for: there are enough seeds, also if all are equal."""
+        return self.p is not None or (self.ranks is None and len(self.by_seed) >= FEWEST)
+
+    @property
+    def differences(self) -> list[float]:
+        """The differences without their seeds."""
+        return list(self.by_seed.values())
+
+    def one_sided(self, end: float) -> tuple[float, float]:
+        """The p-values of the claims that the difference is above an end, and that it is below; needs `p`."""
+        if math.isinf(end):
+            return (0.0, 1.0) if end < 0 else (1.0, 0.0)
+        if self.ranks is not None:
+            return self.ranks.one_sided(end)
+        from scipy import stats
+
+        spread = statistics.stdev(self.differences) / math.sqrt(len(self.differences))
+        score = (mean(self.differences) - end) / spread
+        return float(stats.t.sf(score, len(self.differences) - 1)), float(stats.t.cdf(score, len(self.differences) - 1))
 
 
-def paired(ours: Mapping[int, float], against: Mapping[int, float], beyond: float = 0.0) -> PairedDifference | None:
+def paired(ours: Mapping[int, float], against: Mapping[int, float], tests: int = 1) -> PairedDifference | None:
     """The mean difference over common seeds with its interval and test.
 
     From five seeds on, interval and test are Student's for the mean of the paired differences, which they assume to be
     normal: seeds that fall into successes and failures are not, and are counted instead (`report.failures`). With fewer
-    seeds the interval is the range of the differences, which has no coverage, and there is no test; nor where all
-    differences are equal, which leaves no spread to test with. None with fewer than two common seeds.
+    seeds the interval is the range of the differences, which has no coverage, and there is no test. Where all
+    differences are equal the interval is a point. There is no p-value then, as the test divides by a spread of zero:
+    the point itself decides. None with fewer than two common seeds.
 
     Args:
-        beyond: the difference that the test asks about; the interval does not depend on it.
+        tests: how many tests are made together. All their intervals contain their differences at once with a
+            probability of 95 % or more (Bonferroni), and an interval leaves out a value where the corrected p is at
+            most 0.05. Holm's method would find more, and has no intervals that agree with its p-values.
     """
-    by_seed = {seed: ours[seed] - against[seed] for seed in sorted(ours.keys() & against.keys())}
-    differences = list(by_seed.values())
-    if len(by_seed) < 2:
+    by_seed = {seed: difference(ours[seed], against[seed]) for seed in sorted(ours.keys() & against.keys())}
+    differences, n = list(by_seed.values()), len(by_seed)
+    if n < 2:
         return None
-    if len(by_seed) < FEWEST:
+    if n < FEWEST:
         ends = min(differences), max(differences)
-        return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {len(by_seed)} paired seeds")
-    low, high = interval(differences)
-    if high - low <= EQUAL * max(abs(low), abs(high)):
-        method = f"equal in all {len(by_seed)} seeds, so that there is no spread for an interval or a test"
-        return PairedDifference(by_seed, mean(differences), low, high, None, method)
-    method = f"95 % paired t interval, {len(by_seed)} seeds"
-    return PairedDifference(by_seed, mean(differences), low, high, t_test(differences, beyond), method)
+        return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {n} paired seeds")
+    low, high = interval(differences, 1 - LEVEL / tests)
+    if low == high:
+        return PairedDifference(by_seed, low, low, high, None, f"equal in all {n} seeds", tests=tests)
+    # two-sided by the interval's distribution: twice the smaller tail
+    together = f", corrected for {tests} tests" if tests > 1 else ""
+    method = f"95 % paired t interval{together}, {n} seeds"
+    found = PairedDifference(by_seed, mean(differences), low, high, None, method, tests=tests)
+    return replace(found, p=2 * min(found.one_sided(0.0)))
+
+
+def difference(ours: float, against: float) -> float:
+    """A difference without the rounding errors of its two numbers: equal differences are equal, as are 0.1 + 0.2 and
+    0.3."""
+    scale = max(abs(ours), abs(against))
+    return round(ours - against, DIGITS - math.ceil(math.log10(scale))) if scale else 0.0
 
 
 def interval(values: Sequence[float], coverage: float = 1 - LEVEL) -> tuple[float, float]:
@@ -74,15 +122,29 @@ def interval(values: Sequence[float], coverage: float = 1 - LEVEL) -> tuple[floa
     from scipy import stats
 
     center, spread = mean(values), statistics.stdev(values)
-    reach = float(stats.t.ppf((1 + coverage) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
+    if spread == 0:
+        return values[0], values[0]
+    reach = float(stats.t.isf((1 - coverage) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
     return center - reach, center + reach
 
 
-def t_test(values: Sequence[float], expected: float = 0.0) -> float:
-    """Two-sided p-value of Student's test that the mean of at least two normal values is `expected`; not all equal."""
-    from scipy import stats
+def smallest_shown(values: Sequence[float], tests: int, power: float = POWER) -> float:
+    """The smallest true difference from a bound that so many normal values show to be on its side, with some power.
 
-    return float(stats.ttest_1samp(values, expected).pvalue)
+    The standard deviation of the values is taken for the true one, and the level is half of `LEVEL / tests`, as each
+    end of an interval has it. By the noncentral t distribution.
+    """
+    from scipy import special, stats
+
+    free = len(values) - 1
+    needed = float(stats.t.isf(LEVEL / tests / 2, free))
+    noncentrality = float(special.nctdtrinc(free, 1 - power, needed))
+    return noncentrality * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def bonferroni(p: float | None, tests: int) -> float | None:
+    """A p-value, corrected for the number of tests."""
+    return None if p is None else min(1.0, p * tests)
 
 
 def p_number(p: float) -> str:

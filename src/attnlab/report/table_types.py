@@ -11,6 +11,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Report
+from attnlab.config.run_identity import run_label
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
@@ -19,7 +20,7 @@ from attnlab.report.length_breakdown import LengthPart, one_length
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import holm, sd
+from attnlab.report.statistics import sd
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -62,6 +63,7 @@ class Cell:
     examples:       test examples of each run, where the metric is a share of them and their number is recorded.
     test_set_error: `report.test_set_error`, in points.
     by_length:      `report.length_breakdown`.
+    shortcuts:      names and numbers of answers without understanding, the best one first (`report.shortcuts`).
     """
 
     row: str
@@ -73,6 +75,7 @@ class Cell:
     examples: int | None = None
     test_set_error: float | None = None
     by_length: Sequence[LengthPart] | None = None
+    shortcuts: Sequence[tuple[str, float]] = ()
 
     def taken_by(self, validation: str) -> "Cell":
         """The cell as a choice by this validation."""
@@ -166,25 +169,55 @@ class Table:
         return named if named in self.cells else None
 
     def comparisons(self, against: str | None = None) -> list[Comparison]:
-        """Every row minus a base row: the one named, else the first one that has a number.
+        """Every row minus a base row: the one named, else the first row of its task with a number in the column.
 
-        P-values are corrected over all of them. Cost and size of runs (`metric_units.OF_RUNS`) are not tested.
+        P-values and intervals are corrected over all of them. Cost and size of runs (`metric_units.OF_RUNS`) are not
+        tested.
         """
         if against is not None:
             self.require_row(f"against={against}", against)
-        base = against or next((cell.row for cell in self.each() if cell.values), None)
-        found: list[Comparison] = []
-        if base is None:
-            return found
-        for cell in (cell for cell in self.each() if cell.row != base):
-            other = self.cells[base].get(cell.column.name)
-            result = paired_on_data(cell.seeds, other.seeds) if other else None
-            if result is not None:
-                p = None if cell.column.metric in OF_RUNS else result.p
-                ends = result.mean, result.low, result.high
-                seeds: list[tuple[int | str, float]] = [*result.by_seed.items()]
-                found.append(Comparison(cell.column.name, cell.row, base, *ends, result.method, p, seeds=seeds))
-        tested = [at for at, one in enumerate(found) if one.p is not None]
-        for at, corrected in zip(tested, holm([cast(float, found[at].p) for at in tested]), strict=True):
-            found[at] = replace(found[at], corrected=corrected)
-        return found
+        named = self.cells[against] if against is not None else {}
+        first: dict[tuple[str, str], Cell] = {}
+        for cell in self.each():
+            if cell.values:
+                first.setdefault((cell.column.name, self._task(cell)), cell)
+        bases = (
+            (cell, named.get(cell.column.name) or first.get((cell.column.name, self._task(cell))))
+            for cell in self.each()
+        )
+        pairs = [(cell, base) for cell, base in bases if base is not None and base.row != cell.row]
+        alone = [paired_on_data(cell.seeds, base.seeds, cell.column.metric) for cell, base in pairs]
+        tests = sum(
+            found is not None and found.is_tested and cell.column.metric not in OF_RUNS
+            for found, (cell, _) in zip(alone, pairs, strict=True)
+        )
+        return [found for cell, base in pairs if (found := _comparison(cell, base, tests)) is not None]
+
+    def _task(self, cell: Cell) -> str:
+        """Task and split of the runs of a cell."""
+        return run_label(self.by_folder[str(cell.seeds[0].folder)].config)
+
+
+def _comparison(cell: Cell, base: Cell, tests: int) -> Comparison | None:
+    """The difference of two rows in a column; None without common seeds.
+
+    Args:
+        tests: the number of tests of the table.
+    """
+    is_cost = cell.column.metric in OF_RUNS
+    found = paired_on_data(cell.seeds, base.seeds, cell.column.metric, 1 if is_cost else tests)
+    if found is None:
+        return None
+    p, corrected = (None, None) if is_cost else (found.p, found.corrected)
+    return Comparison(
+        column=cell.column.name,
+        row=cell.row,
+        against=base.row,
+        difference=found.mean,
+        low=found.low,
+        high=found.high,
+        method=found.method,
+        p=p,
+        corrected=corrected,
+        seeds=[*found.by_seed.items()],
+    )

@@ -1,5 +1,6 @@
 """Writers of a table: markdown, LaTeX, and the content of report.json."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -15,6 +16,7 @@ from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.length_tables import beside, markdown_lengths
 from attnlab.report.read_runs import short_name
+from attnlab.report.shortcuts import rows_of_table
 from attnlab.report.statistics import NORMAL, p_text
 from attnlab.report.table_types import Cell, Table
 from attnlab.report.test_set_error import error_text
@@ -84,6 +86,9 @@ def details(table: Table) -> list[list[str]]:
     lines = [[row_head(table), "", *(head for head, _ in columns)]]
     for cell in table.each():
         lines.append([cell.row, label(cell.column.name, cell.column.unit), *(write(cell) for _, write in columns)])
+    empty, units = [NONE] * (len(columns) - 1), {column.name: column.unit for column in table.columns}
+    for name, numbers in rows_of_table(table).items():
+        lines += [[name, label(column, units[column]), text, *empty] for column, text in numbers.items()]
     return lines
 
 
@@ -95,20 +100,21 @@ def row_head(table: Table) -> str:
 
 def comparison_lines(comparisons: Sequence[Comparison], table: Table) -> list[str]:
     """A sentence for each comparison; where one has a t interval, also on the assumption behind it."""
-    assumed = [NORMAL] if any(comparison.p is not None for comparison in comparisons) else []
+    assumed = [NORMAL] if any(one.p is not None and one.difference is not None for one in comparisons) else []
     return [*(_compared(comparison, table) for comparison in comparisons), *assumed]
 
 
 def _compared(comparison: Comparison, table: Table) -> str:
     """A comparison in one sentence: the difference, its interval, the method, the test and every seed."""
     unit = next(column.unit for column in table.columns if column.name == comparison.column)
-    values = comparison.difference, comparison.low, comparison.high
-    ends = [number(value, unit, signed=True) for value in values if value is not None]
     rows = f"{comparison.row} - {comparison.against}"
     by = "data seed" if comparison.by_data else "seed"
-    seeds = f"by {by} {', '.join(number(value, unit, signed=True) for _, value in comparison.seeds)}"
-    how = "; ".join([str(comparison.method), *tested(comparison), seeds])
-    return f"{comparison.column}: {rows} = {ends[0]} [{ends[1]}, {ends[2]}] ({how})"
+    seeds = [number(value, unit, signed=True) for _, value in comparison.seeds]
+    how = "; ".join([str(comparison.method), *tested(comparison), *([f"by {by} {', '.join(seeds)}"] if seeds else [])])
+    values = comparison.difference, comparison.low, comparison.high
+    ends = [number(value, unit, signed=True) for value in values if value is not None]
+    said = f" = {ends[0]} [{ends[1]}, {ends[2]}]" if len(ends) == len(values) else ""
+    return f"{comparison.column}: {rows}{said} ({how})"
 
 
 def tested(comparison: Comparison) -> list[str]:
@@ -127,6 +133,10 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessR
     ]
     if success:
         heads, wide = [*heads, HEAD], [[*row, failed(success.of(row[0]))] for row in wide]
+    wide += [
+        [name, *(numbers.get(column.name, "") for column in table.columns), *([NONE] if success else [])]
+        for name, numbers in rows_of_table(table).items()
+    ]
     parts = [f"# {table.report.title}"]
     parts += [f"Protocol: {table.report.protocol}."] if table.report.protocol else []
     texts = {head: [f"## {head}", "\n".join(f"- {item}" for item in items)] for head, items in lines.items() if items}
@@ -138,7 +148,8 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessR
         parts += ["\n".join(f"- {note}" for note in success.notes)] if success.notes else []
     parts += markdown_lengths(table, _grid)
     parts += [part for text in texts.values() for part in text]
-    return "\n\n".join(parts) + "\n"
+    # names and reasons come from run folders: nothing in them is to be read as HTML
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", "\n\n".join(parts)) + "\n"
 
 
 def _ours_and_published(cell: Cell | None) -> str:
@@ -149,12 +160,18 @@ def _ours_and_published(cell: Cell | None) -> str:
 
 def _grid(heads: Sequence[str], *rows: Sequence[str]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(_in_grid, line)) + " |" for line in lines)
+
+
+def _in_grid(cell: str) -> str:
+    return " ".join(cell.replace("|", "\\|").splitlines())
 
 
 def latex(table: Table, success: SuccessReport | None = None) -> str:
     """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
     heads, spans, body = [], [], {row: [_tex(row)] for row in table.cells}
+    shortcuts = rows_of_table(table)
+    below = {name: [_tex(name)] for name in shortcuts}
     for column in table.columns:
         width = 2 if any(cell.published for cell in table.each(column)) else 1
         heads += ["ours", "published"][:width]
@@ -162,9 +179,12 @@ def latex(table: Table, success: SuccessReport | None = None) -> str:
         for row, cells in table.cells.items():
             cell = cells.get(column.name)
             body[row] += [_tex(write(cell)) if cell else "" for write in (mean_and_sd, published)[:width]]
+        for name, line in below.items():
+            line += [shortcuts[name].get(column.name, ""), ""][:width]
     if success:
         heads, spans = [*heads, _tex(HEAD)], [*spans, _tex(success.column)]
         body = {row: [*line, _tex(failed(success.of(row)))] for row, line in body.items()}
+        below = {name: [*line, ""] for name, line in below.items()}
     lines = [
         f"% {table.report.title}{f'; {table.report.protocol}' if table.report.protocol else ''}",
         f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
@@ -172,7 +192,7 @@ def latex(table: Table, success: SuccessReport | None = None) -> str:
         " & ".join(["", *spans]) + r" \\",
         " & ".join([_tex(row_head(table)), *heads]) + r" \\",
         r"\midrule",
-        *(" & ".join(line) + r" \\" for line in body.values()),
+        *(" & ".join(line) + r" \\" for line in (*body.values(), *below.values())),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -220,6 +240,7 @@ def _cell(cell: Cell) -> records.ReportCell:
         n=len(cell.values),
         best=cell.extreme(True),
         worst=cell.extreme(False),
+        shortcuts=list(cell.shortcuts),
         published=cell.published and _taken(records.PublishedValue, cell.published),
         seeds=[replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds],
     )

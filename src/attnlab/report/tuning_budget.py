@@ -1,7 +1,8 @@
 """Tuning budget of a table: every run that was spent on its tasks and models, in the table or not.
 
-Models are compared fairly if the same effort went into their settings. All run folders of a model on a task are
-counted, `<runs>/<task and split>/<model>/*/seed*`: runs that are no part of the table, failed and abandoned ones too.
+Models are compared fairly if the same effort went into their settings. All runs of a model on a task in the folder
+`<runs>/<task and split>/<model>` are counted: runs that are no part of the table, failed and abandoned ones too, but no
+run of debug=..., and nothing outside the folder that the report reads.
 """
 
 import math
@@ -15,34 +16,44 @@ from attnlab.report.build_table import value_of
 from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
 from attnlab.report.run_selection import varying
 
+COUNTED = (
+    "counted: all runs of these models on these tasks in the folder that this report reads, but no run of debug=..."
+)
 
-def spent_runs(runs: Sequence[FoundRun]) -> list[SpentRuns]:
+
+def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
     """The runs spent on every task and model of some runs, in their order.
 
     Args:
         runs: of a table; missing ones name the folders where others may lie.
+        root: folder that the report reads.
     """
     # a run of other settings than the table's is read again: here it counts as the run that it is
-    found = {run.folder.resolve(): run for run in runs if run.state not in ("missing", "other settings")}
-    folders: dict[tuple[str, str], set[Path]] = defaultdict(set)
+    known = {run.folder.resolve(): run for run in runs if run.state not in ("missing", "other settings")}
+    places: dict[tuple[str, str], set[Path]] = defaultdict(set)
     for run in runs:
-        # <runs>/<task and split>/<model>/<tag>/seed<k>
-        folders[value_of("task", run), value_of("model", run)].add(run.folder.parents[1])
+        task, model = value_of("task", run), value_of("model", run)
+        places[task, model].add(_place(run.folder.resolve(), model, root.resolve()))
     spent = []
-    for (task, model), places in folders.items():
+    for (task, model), folders in places.items():
         members, unreadable = [], 0
-        for folder in sorted({folder for place in places if place.is_dir() for folder in run_folders(str(place))}):
+        for folder in sorted({folder for place in folders if place.is_dir() for folder in run_folders(str(place))}):
             try:
-                run = found.get(folder.resolve()) or look(folder)
+                run = known.get(folder.resolve()) or look(folder)
             except Unreadable:
                 unreadable += 1
                 continue
-            # a folder of runs may have another shape
-            if (value_of("task", run), value_of("model", run)) == (task, model):
-                members.append(run)
+            mine = (value_of("task", run), value_of("model", run)) == (task, model)
+            members += [run] if mine and run.config.get("debug") is None else []
         if members:
             spent.append(_spent(task, model, members, unreadable))
     return spent
+
+
+def _place(folder: Path, model: str, root: Path) -> Path:
+    """The folder of all runs of a run's model; the run alone where it lies in no such folder below the root."""
+    place = folder.parent.parent
+    return place if place.name == model and place.is_relative_to(root) else folder
 
 
 def _spent(task: str, model: str, runs: Sequence[FoundRun], unreadable: int) -> SpentRuns:
@@ -63,8 +74,8 @@ def _spent(task: str, model: str, runs: Sequence[FoundRun], unreadable: int) -> 
 
 
 def budget_lines(spent: Sequence[SpentRuns]) -> list[str]:
-    """A sentence for each task and model, and one if models of a task were tuned unequally."""
-    lines: list[str] = []
+    """A sentence on what is counted, one for each task and model, and one if models of a task were tuned unequally."""
+    lines = [COUNTED] if spent else []
     tried: dict[str, dict[str, int]] = defaultdict(dict)
     for one in spent:
         values = [f"{key}: {count} values" for key, count in one.values.items()]

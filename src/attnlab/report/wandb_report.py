@@ -10,7 +10,7 @@ from attnlab.report import flat_lines
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.report_record import ReportError, ReportFile, read_report
 from attnlab.run.run_folder import RunError
-from attnlab.run.wandb_run import open_run
+from attnlab.run.wandb_run import import_wandb, open_run
 
 LOGGED = ("rows", "comparisons", "figures")
 """fields of a report that are logged as tables and pictures, not as configuration"""
@@ -35,8 +35,7 @@ def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
         report = read_report(file)
     except ReportError as error:
         raise RunError(f"{file} cannot be read ({error}); write it with python report.py experiment=...") from None
-    import wandb
-
+    wandb = import_wandb(runs_root)
     published = report.published.table if report.published else None
     try:
         run = open_run(

@@ -14,6 +14,7 @@ from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn import memory_use
+from attnlab.learn.shortcut_scores import shortcut_scores
 from attnlab.nn.build_network import build_network
 from attnlab.nn.output_head import Network
 from attnlab.run.run_folder import RunError
@@ -44,7 +45,7 @@ _last_task: dict[str, tuple[Task, Prepared[Examples]]] = {}
 
 
 def prepared_task(config: Config) -> tuple[Task, Prepared[Examples]]:
-    """Returns the task of a run and its prepared data.
+    """Returns the task of a run and its prepared data, with the scores of its shortcuts.
 
     The next job of a sweep gets the same objects if its task and paths are equal. They must not be changed.
     """
@@ -53,7 +54,8 @@ def prepared_task(config: Config) -> tuple[Task, Prepared[Examples]]:
         # Freed first: two tasks at once may be more than fits in memory.
         _last_task.clear()
         task = make_task(config.task)
-        _last_task[wanted] = task, prepare(task, config.paths)
+        prepared = prepare(task, config.paths)
+        _last_task[wanted] = task, replace(prepared, shortcuts=shortcut_scores(task, prepared))
     return _last_task[wanted]
 
 

@@ -1,5 +1,6 @@
 """Evaluation of a trained run on any subsets of its task, without training."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from attnlab.data.examples import Examples
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.device_choice import choose_device
 from attnlab.learn.evaluator import Evaluator, Findings
+from attnlab.learn.shortcut_scores import Scores, subset_scores
 from attnlab.learn.training_progress import Reporter
 from attnlab.run import provenance
 from attnlab.run.build_runtime import place_data, prepare
@@ -20,6 +22,7 @@ from attnlab.run.read_run_files import Unreadable, read_status
 from attnlab.run.rebuild_run import network_with, trained_on
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, make_task
+from attnlab.tasks.shortcuts import Shortcut
 
 
 def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
@@ -39,7 +42,7 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     task, trained = make_task(config.task), trained_on(folder)
     former = prepare(make_task(trained), config.paths)
     prepared = former if config.task == trained else prepare(task, config.paths)
-    _require_vocabulary(prepared.spec, former.spec)
+    _require_same_outputs(prepared.spec, former.spec)
     prepared = place_data(prepared, device, config.trainer.data_on_device)
     network = network_with(weights, folder, config, former.spec)
     reporter = Reporter(config.trainer.progress)
@@ -49,10 +52,11 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     if note := unfinished(folder, where["step"]):
         reporter.say(note)
     evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
-    found, seen = _evaluate_subsets(options, prepared, evaluator, set(former.subsets["train"].identities()))
+    found, scores, seen = _evaluate_subsets(options, prepared, evaluator, former, task.shortcuts(former))
     return {
         "metrics": found.metrics,
         "counts": found.counts,
+        "shortcuts": scores,
         "task": config.task,
         "lengths": options.lengths,
         "weights": where,
@@ -86,10 +90,19 @@ def _changed_data(folder: Path, now: str) -> str:
 
 
 def _evaluate_subsets(
-    options: EvaluateOptions, prepared: Prepared[Examples], evaluator: Evaluator, trained: set[bytes]
-) -> tuple[Findings, dict[str, int]]:
-    """Findings of every subset asked for, and how many of its examples the run was trained on."""
-    found, seen, names, say = Findings(), {}, _subsets(options, prepared), evaluator.reporter.say
+    options: EvaluateOptions,
+    prepared: Prepared[Examples],
+    evaluator: Evaluator,
+    former: Prepared[Examples],
+    shortcuts: Mapping[str, Shortcut],
+) -> tuple[Findings, Scores, dict[str, int]]:
+    """Findings of every subset asked for, the scores of shortcuts, and how many of its examples the run was trained on.
+
+    Args:
+        former: the data that the run was trained on.
+    """
+    found, scores, seen, names = Findings(), Scores(), {}, _subsets(options, prepared)
+    trained, say = set(former.subsets["train"].identities()), evaluator.reporter.say
     for name in names:
         numbers = _numbers(options, prepared.subsets[name], name, len(names) == 1)
         numbers = evaluator.chosen(name, numbers)
@@ -98,17 +111,22 @@ def _evaluate_subsets(
             continue
         limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
         found.add(name, *evaluator.subset(name, numbers, limit, show=True))
+        scores |= subset_scores(shortcuts, prepared.spec, name, prepared.subsets[name], numbers)
         identities = prepared.subsets[name].identities()
         seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
         if seen[name]:
             say(f"note: the run was trained on {seen[name]:,} of these {found.counts[name]:,} examples of {name}")
     if not found.metrics:
         raise RunError(f"lengths={options.lengths}: {', '.join(names)} have no such example")
-    return found, seen
+    return found, scores, seen
 
 
-def _require_vocabulary(asked: TaskSpec, trained: TaskSpec) -> None:
-    """Refuses data whose numbers mean other tokens than in training."""
+def _require_same_outputs(asked: TaskSpec, trained: TaskSpec) -> None:
+    """Refuses data whose numbers mean other tokens than in training, and end tokens that were not trained."""
+    if asked.end_token != trained.end_token:
+        other = "sequence_accuracy_oracle_end is its accuracy at given lengths"
+        why = f"with end tokens, and {other}" if trained.end_token else "without end tokens, and can choose none"
+        raise RunError(f"task.end_token={str(asked.end_token).lower()}: the run was trained {why}; leave the key out")
     for name in ("input_vocabulary", "output_vocabulary", "n_classes"):
         if getattr(asked, name) != getattr(trained, name):
             raise RunError(

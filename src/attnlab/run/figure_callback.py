@@ -11,6 +11,7 @@ from attnlab.config.schema import Config
 from attnlab.data.examples import Examples
 from attnlab.learn.callbacks import StepCallback, preserved_rng
 from attnlab.learn.training_module import TrainingModule
+from attnlab.run.run_folder import inner_folder
 from attnlab.tasks.base import Prepared, Task
 
 EXAMPLES = 8
@@ -53,7 +54,7 @@ class Figures(StepCallback[TrainingModule]):
             return
         with preserved_rng():
             try:
-                folder = self.folder / FOLDER / f"step{step}"
+                folder = inner_folder(self.folder, FOLDER) / f"step{step}"
                 if not folder.exists():
                     self._draw(module, step, folder)
                 self.show(step, _pictures(folder))

@@ -7,6 +7,7 @@ from typing import Any
 
 from attnlab.config.training_steps import steps_of
 from attnlab.learn import memory_use
+from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.validation import saved_best
@@ -43,9 +44,10 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
         for group in sorted(rule for rule in best if rule):
             selected["paper_rule"][group] = step = best[group]["step"]
             load(from_first(partial(best_weights, folder, step, group)))
-            numbers = evaluator.prepared.subsets["test"].groups[group]
-            metrics, counts = evaluator.subset("test", numbers)
-            found.add(f"test_paper_rule/{group}", {evaluator.metric: metrics[evaluator.metric]}, {"all": counts["all"]})
+            for name in evaluator.tests:
+                metrics, counts = evaluator.subset(name, evaluator.prepared.subsets[name].groups[group])
+                prefix = f"{name.replace('test', 'test_paper_rule', 1)}/{group}"
+                found.add(prefix, {evaluator.metric: metrics[evaluator.metric]}, {"all": counts["all"]})
     return found, selected
 
 
@@ -64,8 +66,10 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
     commits = status["commits"]
     selected |= _last_validation(run, selected)
     result = {
+        IDENTITY: run.identity,
         "metrics": found.metrics,
         "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
+        "shortcuts": run.prepared.shortcuts,
         "selection": selected,
         "seconds": seconds,
         "steps_per_second": max_steps / seconds,
@@ -82,7 +86,7 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
         "git": commits[-1] | {"earlier": commits[:-1]},
     }
     run.sinks.mirrored(lambda mirror: mirror.summarise(result))
-    run.folder.write_result(result)
+    run.folder.write_result(result, run.sinks.file)
     return result
 
 

@@ -31,9 +31,10 @@ def recorded_result(job: JobConfig) -> dict[str, Any] | None:
         RunError: the folder holds another run.
     """
     folder = RunFolder(job.folder)
-    if not folder.result_file.exists() or folder.status().get("state") != "finished":
+    if not folder.result_file.exists():
         return None
-    return finished_result(folder, job)
+    folder.open_config(job.raw)
+    return folder.result() if folder.status().get("state") == "finished" else None
 
 
 def is_finished(job: JobConfig) -> bool:

@@ -28,6 +28,7 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.training_progress import TrainProgress
 from attnlab.learn.validation import Validation
 from attnlab.run.figure_callback import Figures
+from attnlab.run.provenance import hardware
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
 
@@ -151,10 +152,19 @@ def train(
 
 
 def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None:
-    """After a checkpoint is written: record its step and time, and remove best weights that it does not name."""
+    """After a checkpoint is written: record its step, time and hardware and the rows of metrics.csv up to it, and
+    remove best weights that it does not name.
+    """
     seconds = sum(callback.seconds for callback in own if isinstance(callback, Clock))
     validations = sum(callback.seconds for callback in own if isinstance(callback, Validation))
-    run.folder.set_status("running", step=step, seconds=round(seconds, 3), validation_seconds=round(validations, 3))
+    run.folder.set_status(
+        "running",
+        step=step,
+        seconds=round(seconds, 3),
+        validation_seconds=round(validations, 3),
+        hardware=hardware(run.device) | {"processes": run.ranks.world},
+        metrics_file=run.sinks.file.checksum(),
+    )
     for callback in own:
         if isinstance(callback, Validation):
             callback.drop_former()

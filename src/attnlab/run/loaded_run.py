@@ -1,19 +1,17 @@
 """A trained run in Python: its configuration, metrics, network and predictions."""
 
-import random
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
 from attnlab.data.user_inputs import InputError
+from attnlab.learn.callbacks import preserved_rng
 from attnlab.learn.evaluator import evaluating, precision_context
 from attnlab.learn.predict import predict
 from attnlab.run.build_runtime import prepare
@@ -34,8 +32,8 @@ def load_run(
 
     Args:
         folder: the run folder (`experiments/runs/<task>/<model>/<tag>/seed<k>`).
-        data, cache: folders of the official files and of what is derived from them; None = as in training, where
-            these exist, else `ATTNLAB_DATA` and `ATTNLAB_CACHE`.
+        data, cache: folders of the official files and of what is derived from them; None =
+            `ATTNLAB_DATA` and `ATTNLAB_CACHE`, else `data` and `data/cache`, not the folders that the run names.
         device: of the network.
 
     Raises:
@@ -101,15 +99,17 @@ class Run:
             RunError: there are no weights, or not of this run. DataError: as `data`, which decides vocabularies.
         """
         weights, _ = run_weights(self.folder, "selected", self._typed.train.selection)
-        with _random_state_kept():
+        with preserved_rng():
             network = network_with(weights, self.folder, self._typed, self.data.spec)
         return network.to(self._device).eval()
 
-    def predict(self, inputs: Sequence[Any]) -> list[Any]:
+    def predict(self, inputs: Sequence[Any], lengths: Sequence[int] | None = None) -> list[Any]:
         """What the network says about inputs; the task's `encode_inputs` says what an input is (docs/python.md).
 
         Args:
             inputs: such as `["jump twice"]` for scan.
+            lengths: tokens of each output, for tasks from sequence to sequence: needed by a run that was trained
+                without end tokens (`task.end_token=false`); the outputs of other runs then end there too.
 
         Returns:
             an output for each input: a text (sequence to sequence: greedy decoding; language models: the next token), a
@@ -117,10 +117,12 @@ class Run:
 
         Raises:
             InputError: an input that the task does not know; names its position in the list.
-            TypeError: not a list of inputs.
+            TypeError: not a list of inputs; lengths are missing, or of a task whose outputs have none.
+            ValueError: not one length of at least 1 for each input.
         """
         if isinstance(inputs, str):
             raise TypeError(f"predict takes a list of inputs: predict([{inputs!r}])")
+        self._require_lengths(inputs, lengths)
         found: list[Any] = []
         size, network, precision = self._typed.train.eval_batch_size, self.network, self._typed.train.precision
         for start in range(0, len(inputs), size):
@@ -129,17 +131,19 @@ class Run:
             except InputError as error:
                 raise InputError(start + error.number, error.problem) from None
             with evaluating(network), precision_context(precision, self._device):
-                found += predict(network, batch, self.data.spec)
+                part = None if lengths is None else lengths[start : start + size]
+                found += predict(network, batch, self.data.spec, part)
         return self.task.decode_outputs(self.data, found)
 
-
-@contextmanager
-def _random_state_kept() -> Iterator[None]:
-    """Restores the random states of Python, numpy and torch, which the start of a network sets."""
-    states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
+    def _require_lengths(self, inputs: Sequence[Any], lengths: Sequence[int] | None) -> None:
+        """Refuses lengths that do not fit the task or the inputs."""
+        spec = self.data.spec
+        if lengths is None and not spec.end_token:
+            raise TypeError(
+                "predict: the run was trained without end tokens (task.end_token=false) and needs the number of tokens "
+                "of each output: predict(inputs, lengths=[...])"
+            )
+        if lengths is not None and spec.kind != "encoder_decoder":
+            raise TypeError(f"predict: lengths belong to tasks from sequence to sequence, not to {spec.kind}")
+        if lengths is not None and (len(lengths) != len(inputs) or min(lengths, default=1) < 1):
+            raise ValueError(f"predict: expected {len(inputs)} lengths of at least 1, found {list(lengths)[:8]}")

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from attnlab.config.run_identity import former_identity, identity
 from attnlab.config.type_check import Record, record_problem
+from attnlab.data.files.regular_file import NotRegular, open_regular
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.stored_types import BestWeights, Checkpoint
 from attnlab.learn.validation import saved_best, weights_name
-from attnlab.run.read_run_files import stored_config
+from attnlab.learn.weights_checksum import is_edited
+from attnlab.run.read_run_files import other_run
 from attnlab.run.run_folder import RunError, RunFolder
 
 
@@ -31,18 +32,25 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def _read(path: Path, kind: type[Record]) -> dict[str, Any]:
     """Reads a file of torch that holds plain types only, and compares its content with its checksums."""
     try:
-        # torch.load ignores the checksums, and changed weights would load without an error
-        with zipfile.ZipFile(path) as archive:
-            if changed := archive.testzip():
-                raise zipfile.BadZipFile(changed)
-        saved = torch.load(path, map_location="cpu", weights_only=True)
+        with open_regular(path) as file:
+            # torch.load ignores the checksums of the archive, and damaged weights would load without an error
+            with zipfile.ZipFile(file) as archive:
+                if changed := archive.testzip():
+                    raise zipfile.BadZipFile(changed)
+            file.seek(0)
+            saved = torch.load(file, map_location="cpu", weights_only=True)
+        edited = isinstance(saved, dict) and is_edited(saved)
     except FileNotFoundError:
         raise RunError(f"{path} does not exist: the run has saved no weights yet, or they were removed") from None
+    except NotRegular as error:
+        raise RunError(f"{path} {error.strerror}; {_advice(path.parent)}") from None
     except Exception as error:  # damaged bytes raise many kinds of errors
         raise RunError(f"{path} is cut short or damaged ({type(error).__name__}); {_advice(path.parent)}") from error
     _require_own(saved, path)
     if problem := record_problem(saved, kind):
         raise RunError(f"{path} is another kind of file than its name says ({problem}); {_advice(path.parent)}")
+    if edited:
+        raise RunError(f"{path} was edited after the run had saved it; {_advice(path.parent)}")
     return saved
 
 
@@ -99,16 +107,8 @@ def _require_own(saved: Any, path: Path) -> None:
             f"{path} does not say which run it is of: attnlab 0.1.0 wrote such files, or another program; use that "
             f"version, or move {path.parent} away and repeat the training command to train from the start"
         )
-    config = stored_config(path.parent / "config.yaml")
-    own = identity(config)
-    if there in (own, former_identity(config)):
-        return
-    differing = [key for key in ("task", "model", "seed") if there.get(key) != own[key]]
-    others = ", ".join(f"{key} {there.get(key)} instead of {own[key]}" for key in differing)
-    raise RunError(
-        f"{path} holds the weights of another run ({others or 'of another configuration'}) than the "
-        f"config.yaml beside it; {_advice(path.parent)}"
-    )
+    if other := other_run(there, path.parent):
+        raise RunError(f"{path} holds the weights of {other} than the config.yaml beside it; {_advice(path.parent)}")
 
 
 def _advice(folder: Path) -> str:

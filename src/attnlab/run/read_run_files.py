@@ -4,9 +4,9 @@
 or from another program, so it is checked before its values are used.
 """
 
+import hashlib
 import json
 import re
-import stat
 import sys
 from collections.abc import Callable, Mapping
 from numbers import Real
@@ -18,12 +18,17 @@ import yaml
 from attnlab.config.fill_defaults import completed
 from attnlab.config.moved_targets import with_present_targets
 from attnlab.config.plain_yaml import parse_yaml
+from attnlab.config.run_identity import former_identity, identity
 from attnlab.config.type_check import accepts, hints, record_problem
 from attnlab.config.user_error import UserError
+from attnlab.data.files.regular_file import NotRegular, read_regular
+from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.stored_types import Result, Status, StoredConfig
 
-LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100}
-"""maximal size in bytes; a run writes a few thousand"""
+LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100, "metrics.csv": 2**30}
+"""maximal size in bytes; a run writes a few thousand, and a hundred million into metrics.csv at most"""
+CHECKSUMS = {"result.json": "result_file", "metrics.csv": "metrics_file"}
+"""entries of status.json with the `checksum` of another file"""
 HEADER = ("step", "name", "value")
 """of metrics.csv"""
 _ROW = re.compile(r"(\d{1,15}),([^,\x00-\x1f\x7f\ufffd]+),(-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan))", re.ASCII)
@@ -77,9 +82,9 @@ def stored_config(path: Path) -> dict[str, Any]:
         Unreadable: it is missing (`Missing`), not yaml, or not the config.yaml of a run.
     """
     advice = f"restore it, or move {path.parent} away to begin again"
-    config = _parsed(path, parse_yaml, "yaml", advice)
-    if config is None:
+    if (content := plain_bytes(path, advice)) is None:
         raise Missing(path, f"does not exist: {path.parent} is no run folder", "run folders hold config.yaml")
+    config = _parsed(path, content, parse_yaml, "yaml", advice)
     if problem := _config_problem(config):
         raise Unreadable(path, f"is cut short or no run's ({problem})", advice)
     return config
@@ -89,18 +94,71 @@ def read_status(path: Path) -> dict[str, Any]:
     """Reads status.json; empty if there is none.
 
     Raises:
-        Unreadable: it is not JSON, or not the file of a run.
+        Unreadable: it is not JSON, not the file of a run, or of another run than the config.yaml beside it.
     """
-    return _record(path, lambda status: record_problem(status, Status)) or {}
+    status, _ = _record(path, lambda status: record_problem(status, Status))
+    if status and IDENTITY in status and (other := other_run(status[IDENTITY], path.parent)):
+        raise Unreadable(path, f"is of {other} than config.yaml", f"restore the files of {path.parent} from a copy")
+    return status or {}
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
     """Reads result.json; None if there is none.
 
     Raises:
-        Unreadable: it is not JSON, or not the file of a run.
+        Unreadable: it is not JSON, not the file of a run, or not as the run has written it.
     """
-    return _record(path, _result_problem)
+    result, content = _record(path, _result_problem)
+    if result is not None:
+        _require_as_written(path, content, IDENTITY in result)
+    return result
+
+
+def other_run(there: Any, folder: Path) -> str | None:
+    """Names the run of an identity if that is not the run of a folder's config.yaml: `another run (seed 1
+    instead of 0)`; else None.
+
+    Raises:
+        Unreadable: as `stored_config`.
+    """
+    config = stored_config(folder / "config.yaml")
+    own = identity(config)
+    if there in (own, former_identity(config)):
+        return None
+    differing = [key for key in ("task", "model", "seed") if there.get(key) != own[key]]
+    others = ", ".join(f"{key} {there.get(key)} instead of {own[key]}" for key in differing)
+    return f"another run ({others or 'of another configuration'})"
+
+
+def checksum(content: bytes) -> dict[str, Any]:
+    """Size and hash by which status.json binds a file to the run; of metrics.csv, of its rows so far."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _require_as_written(path: Path, content: bytes | None, is_bound: bool = False) -> None:
+    """Compares a file with its checksum in status.json; files of earlier versions have none.
+
+    Rows may follow in metrics.csv until the run has its result.
+
+    Args:
+        content: of the file; None if it does not exist.
+        is_bound: whether the file itself says that there is a checksum.
+    """
+    status = read_status(path.with_name("status.json"))
+    expected, advice = status.get(CHECKSUMS[path.name]), f"{_advice(path)}, or restore it from a copy"
+    if expected is None:
+        if is_bound:
+            raise Unreadable(path, "has no checksum in status.json: one of them is of another run", advice)
+        return
+    if content is None:
+        raise Missing(path, "is missing, and status.json says that the run has written it", advice)
+    grows = path.name == "metrics.csv" and status.get(CHECKSUMS["result.json"]) is None
+    if checksum(content[: max(expected["bytes"], 0)] if grows else content) != expected:
+        raise Unreadable(path, "is not as the run has written it (another checksum than in status.json)", advice)
+
+
+def _advice(path: Path) -> str:
+    return "move it away" if path.name == "metrics.csv" else "remove that file and repeat the training command"
 
 
 def debug_note(result: Mapping[str, Any]) -> str:
@@ -118,9 +176,10 @@ def read_rows(path: Path) -> tuple[list[tuple[int, str, float]], int]:
     A killed process may leave an incomplete last line, a power cut zero bytes instead of the last lines.
 
     Raises:
-        Unreadable: it is not a plain file, or cannot be read.
+        Unreadable: it is not a plain file, cannot be read, or is not as the run has written it.
     """
     content = plain_bytes(path, "restore it from a copy, or move it away")
+    _require_as_written(path, content)
     # A last line without line end is incomplete, even if it looks like a row: its number may have lost digits.
     *whole, cut = (content or b"").decode("utf-8", errors="replace").split("\n")
     lines = [line.removesuffix("\r") for line in whole]
@@ -129,38 +188,33 @@ def read_rows(path: Path) -> tuple[list[tuple[int, str, float]], int]:
     return found, len(rows) - len(found) + bool(cut)
 
 
-def _record(path: Path, problem_of: Callable[[Any], str | None]) -> dict[str, Any] | None:
-    advice = "remove that file and repeat the training command"
-    found = _parsed(path, _json, "JSON", advice)
+def _record(path: Path, problem_of: Callable[[Any], str | None]) -> tuple[dict[str, Any] | None, bytes | None]:
+    """Content of a json file, parsed and as bytes; None if it does not exist."""
+    content = plain_bytes(path, _advice(path))
+    found = None if content is None else _parsed(path, content, _json, "JSON", _advice(path))
     if found is not None and (problem := problem_of(found)):
-        raise Unreadable(path, f"is no record of a run: {problem}", advice)
-    return found
+        raise Unreadable(path, f"is no record of a run: {problem}", _advice(path))
+    return found, content
 
 
 def plain_bytes(path: Path, advice: str) -> bytes | None:
     """Returns the bytes of a file; None if it does not exist.
 
     Raises:
-        Unreadable: it is not a plain file, is far larger than a run writes, or cannot be read.
+        Unreadable: it is not a plain file, is larger than `LARGEST`, or cannot be read.
     """
     try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):
-            raise Unreadable(path, f"is {'a folder' if stat.S_ISDIR(about.st_mode) else 'no plain file'}", advice)
-        if about.st_size > LARGEST.get(path.name, about.st_size):
-            raise Unreadable(path, f"has {about.st_size:,} bytes, far more than a run writes", advice)
-        return path.read_bytes()
+        return read_regular(path, LARGEST.get(path.name))
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except NotRegular as error:
+        raise Unreadable(path, str(error.strerror), advice) from None
     except OSError as error:
         raise Unreadable(path, f"cannot be read ({error.strerror})", advice) from None
 
 
-def _parsed(path: Path, parse: Callable[[str], Any], kind: str, advice: str) -> Any:
-    """Parsed content of a file; None if it does not exist."""
-    content = plain_bytes(path, advice)
-    if content is None:
-        return None
+def _parsed(path: Path, content: bytes, parse: Callable[[str], Any], kind: str, advice: str) -> Any:
+    """Parsed content of a file."""
     try:
         # an empty file is parsed as None
         return parse(content.decode("utf-8")) or {}
@@ -215,7 +269,11 @@ def _result_problem(result: Any) -> str | None:
     if problem := record_problem(result, Result):
         return problem
     selected = {key: value for key, value in result.get("selection", {}).items() if key.startswith("val/")}
-    numbers = {**result["metrics"], **selected}
+    shortcuts = {f"shortcuts.{name}": scores for name, scores in result.get("shortcuts", {}).items()}
+    if odd := next((name for name, scores in shortcuts.items() if not isinstance(scores, dict)), None):
+        return f"{odd} holds no scores"
+    scored = {f"{name}.{one}": value for name, scores in shortcuts.items() for one, value in scores.items()}
+    numbers = {**result["metrics"], **selected, **scored}
     # most are floats, for which the question would take long
     odd = next((name for name, value in numbers.items() if type(value) is not float and not accepts(value, Real)), None)
     return None if odd is None else f"{odd} is no number"

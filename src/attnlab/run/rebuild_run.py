@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +21,20 @@ DATA_FOLDERS = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "da
 """keys of `paths`, with the environment variable that conf/config.yaml reads and the default folder"""
 
 
-def paths_here(paths: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the data folders to use for a run.
+def paths_here(paths: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
+    """The folders of a run, with the data folders of this command, where it reads and writes.
 
-    A folder named by an environment variable replaces the default folder, and a folder that does not exist any more.
-    Any other folder was chosen for this run, and may hold other data.
+    The run's own may be a stranger's choice: they are named in a note, and used if the command says so.
+
+    Args:
+        given: keys of `paths` that the command sets.
     """
-    found = dict(paths)
-    for key, (variable, default) in DATA_FOLDERS.items():
-        former, here = str(paths[key]), os.environ.get(variable)
-        if here and here != former and (former == default or not Path(former).expanduser().exists()):
-            print(f"note: paths.{key} is {variable}={here}; it was {former} in training", file=sys.stderr)
-            found[key] = here
-    return found
+    here = {key: os.environ.get(variable) or default for key, (variable, default) in DATA_FOLDERS.items()}
+    if paths["data"] != here["data"] and "data" not in given:
+        print(
+            f"note: data is read from {here['data']}; in training it was {paths['data']} (paths.data)", file=sys.stderr
+        )
+    return {**paths, **here}
 
 
 def with_own_tokens(task: dict[str, Any], folder: Path) -> None:
@@ -68,8 +69,11 @@ def network_with(weights: "Mapping[str, Tensor]", folder: Path, config: "Config"
     return network
 
 
-def config_here(folder: Path) -> dict[str, Any]:
-    """The plain configuration of a trained run, with its own tokenizer and the data folders of this machine.
+def config_here(folder: Path, given: Collection[str] = ()) -> dict[str, Any]:
+    """The plain configuration of a trained run, with its own tokenizer and the data folders of this command.
+
+    Args:
+        given: keys of `paths` that the command sets.
 
     Raises:
         RunError: no run folder, or a damaged one.
@@ -77,17 +81,17 @@ def config_here(folder: Path) -> dict[str, Any]:
     raw = asked_config("run", folder)
     with_own_tokens(raw["task"], folder)
     # the weights are in the run's own checkpoint; the run of its warm start may be gone
-    return raw | {"from_run": None, "paths": paths_here(raw["paths"])}
+    return raw | {"from_run": None, "paths": paths_here(raw["paths"], given)}
 
 
 def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
     """The configuration of a trained run for a use of its network on this machine, on the data it was trained on.
 
     Args:
-        paths: data folders that replace the run's (`data`, `cache`).
+        paths: data folders of the command (`data`, `cache`).
 
     Raises:
         RunError: no run folder, or a damaged one.
     """
-    raw = config_here(folder)
+    raw = config_here(folder, paths)
     return job_config(raw | {"paths": raw["paths"] | paths}).typed

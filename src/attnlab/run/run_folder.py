@@ -5,12 +5,14 @@ figures/  if `logger.figures_every` is set
 """
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,19 @@ import attnlab
 from attnlab.config.run_identity import comparable, differences
 from attnlab.learn.run_lock import Locked, acquired_lock
 from attnlab.learn.stop_signals import Stopped
-from attnlab.run.read_run_files import HEADER, RunError, config_text, read_config, read_result, read_rows, read_status
+from attnlab.run.read_run_files import (
+    HEADER,
+    RunError,
+    checksum,
+    config_text,
+    read_config,
+    read_result,
+    read_rows,
+    read_status,
+)
+
+_PART = re.compile(r"(.+\.\d+|last\.ckpt|best(_.+)?_step\d+\.pt)\.part")
+"""files that a run writes and renames (`write_text`, `learn.atomic_write`)"""
 
 
 def write_text(path: Path, text: str, advice: str = "choose another paths.runs") -> None:
@@ -58,6 +72,17 @@ def require_writable(folder: Path, advice: str, task: str = "write into") -> Non
         raise RunError(f"cannot write into {folder}: it is read-only; {advice}")
 
 
+def inner_folder(run: Path, name: str) -> Path:
+    """A folder for output inside of a run folder, which may be a stranger's.
+
+    Raises:
+        RunError: it is a link, so that output would go elsewhere.
+    """
+    if (run / name).is_symlink():
+        raise RunError(f"{run / name} is a link, so output would go elsewhere; remove it, or name a folder with out=")
+    return run / name
+
+
 class RunFolder:
     """Files of one run.
 
@@ -70,6 +95,7 @@ class RunFolder:
         self.checkpoint, self.result_file = path / "last.ckpt", path / "result.json"
         self.config_file, self.metrics_file = path / "config.yaml", path / "metrics.csv"
         self.status_file = path / "status.json"
+        self._written: dict[str, Any] | None = None
 
     def create(self) -> None:
         """Make the folder.
@@ -81,7 +107,8 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder against other processes; the lock ends with this process.
+        """Lock the folder against other processes, and remove what a killed one has left; the lock ends with this
+        process.
 
         Raises:
             RunError: another process holds it.
@@ -97,20 +124,26 @@ class RunFolder:
                 "its own"
             ) from None
         try:
+            for part in self.path.glob("*.part"):
+                if _PART.fullmatch(part.name) and (part.is_symlink() or not part.is_dir()):
+                    part.unlink()
             yield
         finally:
             lock.release()
 
     def status(self) -> dict[str, Any]:
-        """Content of status.json; empty if there is none."""
-        return read_status(self.status_file)
+        """Content of status.json, as this object has written it, else as it is; empty if there is none."""
+        return dict(read_status(self.status_file) if self._written is None else self._written)
 
     def set_status(self, state: str, reason: str = "", **more: Any) -> None:
-        """Record running, finished, failed or stopped, with the reason; other entries of status.json are kept."""
+        """Record running, finished, failed or stopped, with the reason; other entries of status.json are kept, also if
+        somebody removes it meanwhile.
+        """
         status = self.status() | more
         status |= {"state": state, "reason": reason, "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         status |= {"pid": os.getpid(), "host": socket.gethostname(), "attnlab": attnlab.__version__}
         write_text(self.status_file, json.dumps(status, indent=2) + "\n")
+        self._written = status
 
     def record_end(self, error: BaseException | None) -> None:
         """Record in status.json how the run ended; a stop is kept there when the run goes on (`last_stop`)."""
@@ -128,9 +161,15 @@ class RunFolder:
         """Content of result.json, or None."""
         return read_result(self.result_file)
 
-    def write_result(self, result: Mapping[str, Any]) -> None:
-        """Write result.json."""
-        write_text(self.result_file, json.dumps(result, indent=2) + "\n")
+    def bind_metrics(self, checksum: dict[str, Any] | None) -> None:
+        """Record the checksum of metrics.csv of a run that has no result yet; None: it may be any."""
+        self.set_status("running", metrics_file=checksum, result_file=None)
+
+    def write_result(self, result: Mapping[str, Any], metrics: "MetricsFile") -> None:
+        """Write result.json. Its checksum goes before it, so that a kill between them leaves a run without a result."""
+        text = json.dumps(result, indent=2) + "\n"
+        self.set_status("running", metrics_file=metrics.checksum(), result_file=checksum(text.encode()))
+        write_text(self.result_file, text)
 
     def keep(self, files: Mapping[str, Path]) -> None:
         """Copy files that the run depends on into the folder, each atomically; existing files are kept."""
@@ -167,7 +206,9 @@ class RunFolder:
         changes = differences(*({**comparable(each), "seed": each.get("seed")} for each in (there, config)))
         if not changes:
             return
-        version = self.status().get("attnlab", "unknown")
+        version = "unknown"
+        with contextlib.suppress(RunError):
+            version = self.status().get("attnlab", version)
         made = "" if version == attnlab.__version__ else f" (made by attnlab {version}, this is {attnlab.__version__})"
         raise RunError(
             f"{self.path} holds a run whose configuration differs from this one{made}:\n    "
@@ -208,34 +249,61 @@ class MetricsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._size, self._hash = 0, hashlib.sha256()
 
     def rows(self) -> list[tuple[int, str, float]]:
         """Rows in order, without damaged lines."""
         return read_rows(self.path)[0]
 
-    def keep_damaged(self) -> str:
-        """Copy a file with damaged lines, which resuming removes; returns a note, empty if no line is damaged."""
-        damaged = read_rows(self.path)[1]
-        if not damaged:
-            return ""
-        kept = self.path.with_name(f"{self.path.name}.old")
-        shutil.copyfile(self.path, kept)
-        lines = "1 damaged line" if damaged == 1 else f"{damaged} damaged lines"
-        return f"note: {lines} of {self.path} left out; the file as it was is kept in {kept}"
+    def checksum(self) -> dict[str, Any]:
+        """The checksum of what was written (`read_run_files.checksum`), which is on the disk then."""
+        self._append(b"", sync=True)
+        return {"bytes": self._size, "sha256": self._hash.hexdigest()}
 
-    def keep_until(self, step: int) -> list[tuple[int, str, float]]:
-        """Drop rows after the step of a checkpoint, and results of an unfinished test; returns the other rows."""
+    def keep_until(
+        self, step: int, bind: Callable[[dict[str, Any] | None], None] = lambda checksum: None
+    ) -> list[tuple[int, str, float]]:
+        """Drop rows after the step of a checkpoint, and results of an unfinished test; returns the other rows.
+
+        Args:
+            bind: records the checksum of the new file, or None. It is called before the file is replaced, so that a
+                kill between them leaves a pair that fits: the new file is the beginning of the former one.
+        """
         rows = [row for row in self.rows() if row[0] <= step and not row[1].startswith(("test/", "test_paper_rule/"))]
         lines = [",".join(HEADER)] + [f"{at},{name},{value!r}" for at, name, value in rows]
-        write_text(self.path, "\n".join(lines) + "\n")
+        content = ("\n".join(lines) + "\n").encode()
+        is_beginning = self.path.exists() and self.path.read_bytes().startswith(content)
+        bind(checksum(content) if is_beginning else None)
+        write_text(self.path, content.decode())
+        self._size, self._hash = len(content), hashlib.sha256(content)
         return rows
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Append metrics of a step."""
+        """Append metrics of a step.
+
+        Raises:
+            RunError: the disk is full, or another program has removed or changed the file.
+        """
+        self._append("".join(f"{step},{name},{float(value)!r}\n" for name, value in metrics.items()).encode())
+
+    def _append(self, content: bytes, sync: bool = False) -> None:
         try:
-            with self.path.open("a") as file:
-                file.write("".join(f"{step},{name},{float(value)!r}\n" for name, value in metrics.items()))
+            # not "ab", which would make a file that was removed anew
+            with self.path.open("r+b") as file:
+                if file.seek(0, os.SEEK_END) != self._size:
+                    raise RunError(f"{self.path} was changed while the run wrote it; {_RESTORE}")
+                file.write(content)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+        except FileNotFoundError:
+            raise RunError(f"{self.path} was removed while the run wrote it; {_RESTORE}") from None
         except OSError as error:
             raise RunError(
                 f"cannot write {self.path}: {error.strerror}; free space, then repeat the command"
             ) from error
+        self._size += len(content)
+        self._hash.update(content)
+
+
+_RESTORE = "restore it from a copy, or move it away: its curves then begin at the last checkpoint; repeat the command"

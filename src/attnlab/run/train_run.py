@@ -14,6 +14,7 @@ import torch
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.report_block import ANALYSIS
+from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
 from attnlab.learn.device_choice import device_of, require_own_devices
@@ -33,6 +34,7 @@ from attnlab.run.final_test import record_result
 from attnlab.run.finished_run import finished_result
 from attnlab.run.fit import fit, with_steps
 from attnlab.run.read_checkpoints import reached_step
+from attnlab.run.read_run_files import stored_config
 from attnlab.run.resume_checks import check_history, note_hardware, require_same_data
 from attnlab.run.run_context import NoSinks, RunContext, Runtime, Sinks
 from attnlab.run.run_folder import MetricsFile, ReadFolder, RunFolder
@@ -140,7 +142,8 @@ def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any
     is_new = all(one.get("analysis") != analysis for one in declared)
     if is_new and (analysis.get("hypotheses") or analysis.get("success")):
         declared = [*declared, {"analysis": analysis, "step": status.get("step", 0), "git": now}]
-    folder.set_status("running", started=started, commits=commits, declared=declared)
+    own = identity(stored_config(folder.config_file))
+    folder.set_status("running", started=started, commits=commits, declared=declared, identity=own)
 
 
 def open_runtime(config: Config, ranks: Ranks = ALONE) -> Runtime:
@@ -190,7 +193,7 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
 def _open_sinks(job: JobConfig, folder: RunFolder, step: int, reporter: Reporter) -> Sinks:
     file = MetricsFile(folder.metrics_file)
     check_history(folder, file, step, job.typed.train.log_every, reporter)
-    rows = file.keep_until(step if step else -1)
+    rows = file.keep_until(step if step else -1, folder.bind_metrics)
     return Sinks(file, _open_mirror(job, file, rows, step, reporter), reporter.say)
 
 

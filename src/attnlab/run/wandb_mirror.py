@@ -9,7 +9,6 @@ from typing import Any
 
 import attnlab
 from attnlab.config.job_config import JobConfig
-from attnlab.config.run_identity import run_tag
 from attnlab.config.wandb_agent import shown_config
 from attnlab.learn.metric_units import lower_is_better
 from attnlab.learn.selected_validation import objective
@@ -37,7 +36,7 @@ class WandbMirror:
         rows: Sequence[tuple[int, str, float]],
         figures: Mapping[int, Sequence[Path]],
     ) -> None:
-        config, tag = job.raw, run_tag(job.raw)
+        config, tag = job.raw, job.folder.parent.name
         group = f"{job.label}/{config['model']['name']}"
         self.run = open_run(
             folder,

@@ -1,16 +1,22 @@
 """Opens wandb runs: offline by default, never with a prompt, one id for each folder."""
 
+import atexit
+import importlib
 import os
 import re
 import secrets
 import shutil
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock
+
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.wandb_agent import given_id
+from attnlab.learn.run_lock import LOCK, acquired_lock, is_locked
 from attnlab.run.read_run_files import Unreadable, plain_bytes
 from attnlab.run.run_folder import write_text
 
@@ -18,8 +24,13 @@ if TYPE_CHECKING:
     from wandb import Run
 
 ID_FILE = "wandb_id.txt"
+TEMPORARY = "tmp-"
+"""beginning of the name of wandb's temporary folder, below `<runs>/wandb`"""
 OWNER_FILE = "attnlab_run.txt"
 """file in a wandb folder that names its run folder, relative to paths.runs"""
+
+
+_LOCKS: list[FileLock] = []
 
 
 def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> "Run":
@@ -34,13 +45,10 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
     Raises:
         RuntimeError: online without a login.
     """
-    os.environ["WANDB_SILENT"] = "true"
-    import wandb
-
+    wandb = import_wandb(root)
     online = options.name == "wandb_online"
     if online and not wandb.login(prompt=False):
         raise RuntimeError("not logged in: run `wandb login` once, or use logger=wandb_offline")
-    root.mkdir(parents=True, exist_ok=True)
     owner = os.path.relpath(folder, root)
     run_id = _run_id(folder, root, owner)
     if not online:
@@ -60,6 +68,29 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
     with suppress(OSError):
         (Path(run.dir).parent / OWNER_FILE).write_text(owner)
     return run
+
+
+def import_wandb(root: Path) -> Any:
+    """The package wandb, whose import makes temporary folders: here below paths.runs, in a folder with a lock.
+
+    In the system's own folder they would stay after a kill. Here the next process removes those without an owner.
+    """
+    os.environ["WANDB_SILENT"] = "true"
+    if "wandb" not in sys.modules:
+        (root / "wandb").mkdir(parents=True, exist_ok=True)
+        for left in (root / "wandb").glob(f"{TEMPORARY}*"):
+            if (left / LOCK).exists() and not is_locked(left):
+                shutil.rmtree(left, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=root / "wandb"))
+        # until this process ends
+        _LOCKS.append(acquired_lock(folder))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        former, tempfile.tempdir = tempfile.tempdir, str(folder)
+        try:
+            importlib.import_module("wandb")
+        finally:
+            tempfile.tempdir = former
+    return sys.modules["wandb"]
 
 
 def _remove_earlier(root: Path, run_id: str) -> None:

@@ -22,6 +22,7 @@ from attnlab.data.files.cache import build_once, cache_key
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.task_spec import Kind, Modality, TaskSpec
+from attnlab.tasks.shortcuts import Shortcut, general_shortcuts
 
 ExamplesT_co = TypeVar("ExamplesT_co", bound=Examples, covariant=True)
 
@@ -36,6 +37,7 @@ class Prepared(Generic[ExamplesT_co]):
              Empty for classification.
     about:   one sentence about the data for every result; names partial data and stand-ins.
     keep:    files that are copied to the run folder, by their names there (`tokenizer.json`).
+    shortcuts: scores of the shortcuts (`Task.shortcuts`) by metric and name; filled in when a run prepares its data.
     """
 
     spec: TaskSpec
@@ -43,6 +45,7 @@ class Prepared(Generic[ExamplesT_co]):
     decode_limits: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
     keep: Mapping[str, Path] = field(default_factory=dict)
+    shortcuts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Prepared({', '.join(f'{name}: {part!r}' for name, part in self.subsets.items())})"
@@ -117,6 +120,10 @@ class Task(ABC):
     def token_names(self) -> tuple[Sequence[str], Sequence[str]] | None:
         """Names of the input ids and output ids for the axes of figures; None without short names."""
         return None
+
+    def shortcuts(self, prepared: Prepared) -> Mapping[str, Shortcut]:
+        """Answers that need no understanding of the input, by name, from the training data (`tasks.shortcuts`)."""
+        return general_shortcuts(prepared.spec, prepared.subsets["train"])
 
     @abstractmethod
     def prepare(self, folders: Folders) -> Prepared:

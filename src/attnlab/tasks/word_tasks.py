@@ -7,7 +7,7 @@ sequence is a list of words, or a `str`, whose characters are the words.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, Literal, TypedDict, TypeVar
 
 import numpy as np
 
@@ -17,16 +17,28 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
 from attnlab.data.user_inputs import TEXT, encoded, labelled_batch, sequence_batch
-from attnlab.data.validation_slice import repeated, set_aside
+from attnlab.data.validation_slice import longest_aside, repeated, set_aside
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.shortcuts import Records, Shortcut, sequence_scores
 
 Words = Sequence[str]
 S = TypeVar("S")
 T = TypeVar("T")
 SizedT = TypeVar("SizedT", bound=Sized)
+
+
+ValidationBy = Literal["random", "length"]
+
+
+class SequenceOptions(TypedDict, total=False):
+    """Options that every sequence-to-sequence task hands on to `SequenceTask`, which describes them."""
+
+    validation_share: Annotated[float, "[0, 1)"]
+    validation_by: ValidationBy
+    end_token: bool
 
 
 class SequenceTask(Task):
@@ -35,7 +47,15 @@ class SequenceTask(Task):
     inputs, outputs: vocabularies of all splits, so that a model can be evaluated on any other split.
     longest:         longest input and output of all splits, without framing; None = of the prepared subsets.
     separator:       between the words of a text in Python (`load_run(...).predict`); empty = a word is a character.
-    validation_share: share of the training examples that `with_validation` sets aside, drawn by `data_seed`.
+    size_unit:       what `validation_by=length` counts, in words.
+
+    Args:
+        validation_share: share of the training examples that is set aside as `val`; 0 = none.
+        validation_by: `random`: the share is drawn by `data_seed`; `length`: it is the largest sizes (`size_unit`) that
+            together are at most the share, so that training ends at a smaller size than `val` has, as it does before
+            the tests of longer outputs. For choosing only: a chosen setting is trained on everything.
+        end_token: false: no loss counts an end token and no output has one, and tests give the length (the -EOS models
+            of Newman et al. 2020, "The EOS Decision and Length Extrapolation"); the metrics are the oracle's alone.
     """
 
     kind = "encoder_decoder"
@@ -44,8 +64,21 @@ class SequenceTask(Task):
     outputs: Vocabulary
     longest: tuple[int, int] | None = None
     separator: ClassVar[str] = " "
-    validation_share: float = 0.0
+    size_unit: ClassVar[str] = "output tokens"
     data_seed: int = 0
+    # for subclasses whose constructor takes none of these options
+    validation_share: float = 0.0
+    validation_by: ValidationBy = "random"
+    end_token: bool = True
+
+    def __init__(
+        self,
+        *,
+        validation_share: Annotated[float, "[0, 1)"] = 0.0,
+        validation_by: ValidationBy = "random",
+        end_token: bool = True,
+    ) -> None:
+        self.validation_share, self.validation_by, self.end_token = validation_share, validation_by, end_token
 
     def pairs(self) -> Mapping[str, Sequence[tuple[Words, Words]]]:
         """Input and output of every example, by subset; the same at every call.
@@ -91,36 +124,81 @@ class SequenceTask(Task):
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
         return [self.separator.join(self.outputs.decode(ids)) for ids in outputs]
 
+    def shortcuts(self, prepared: Prepared[SequencePairs]) -> Mapping[str, Shortcut]:
+        """Also the words of the input that are outputs in training, in their order, if there are any."""
+        ids = np.unique(prepared.subsets["train"].targets.values)
+        copied = set(self.outputs.decode(ids[ids != self.outputs.end_id])) & set(self.inputs.words)
+        copy = self.answered(lambda words: [word for word in words if word in copied])
+        return {**super().shortcuts(prepared), **({"copying the input": copy} if copied else {})}
+
+    def answered(self, answer: Callable[[list[str]], Words]) -> Shortcut:
+        """The shortcut that answers the words of an input with other words."""
+
+        def scores(pairs: SequencePairs) -> Records:
+            numbers = range(len(pairs))
+            answers = [answer(self.inputs.decode(pairs.inputs[number])) for number in numbers]
+            return sequence_scores(answers, [self.outputs.decode(pairs.targets[number]) for number in numbers])
+
+        return scores
+
     def with_validation(
-        self, subsets: Mapping[str, SequencePairs], stay: Callable[[], np.ndarray | None] | None = None
+        self,
+        subsets: Mapping[str, SequencePairs],
+        stay: Callable[[], np.ndarray | None] = lambda: None,
+        may_repeat: bool = True,
     ) -> tuple[Mapping[str, SequencePairs], str]:
         """The subsets with `val`, set aside from `train`, and a sentence about it; unchanged at a share of 0.
 
         Args:
-            stay: returns a mask of training examples that stay there; None: repeated examples stay, so that no example
-                of `val` is trained on.
+            stay: returns a mask of training examples that stay there, which make the split what it is; None = none.
+            may_repeat: whether training examples may be equal: no example of `val` is trained on, so what is drawn at
+                random leaves them in training.
         """
         if not self.validation_share:
             return subsets, ""
-        mask = stay() if stay else repeated(subsets["train"])
-        train, val = set_aside(subsets["train"], self.validation_share, self.data_seed, mask)
+        whole, mask = subsets["train"], stay()
+        if self.validation_by == "length":
+            train, val, cut = longest_aside(whole, self.validation_share, self.sizes(whole), mask)
+            how = f"all with more than {cut} {self.size_unit}"
+        else:
+            if may_repeat:
+                mask = repeated(whole) if mask is None else mask | repeated(whole)
+            train, val = set_aside(whole, self.validation_share, self.data_seed, mask)
+            how = f"set aside with data_seed {self.data_seed}"
         tests = {name: part for name, part in subsets.items() if name != "train"}
-        about = f"val is {len(val):,} of {len(subsets['train']):,} training examples, set aside with data_seed"
-        return {"train": train, "val": val, **tests}, f"{about} {self.data_seed}"
+        about = f"val is {len(val):,} of {len(whole):,} training examples, {how}"
+        return {"train": train, "val": val, **tests}, about
+
+    def sizes(self, pairs: SequencePairs) -> np.ndarray:
+        """Size [n] of each example for `validation_by=length`, in `size_unit`.
+
+        Raises:
+            DataError: the examples have no size; says why.
+        """
+        return np.asarray(pairs.lengths)
 
     def prepared(self, subsets: Mapping[str, SequencePairs], about: str = "") -> Prepared[SequencePairs]:
-        """The task with its TaskSpec and the longest target of each test subset as its decode limit."""
+        """The task with its TaskSpec and the longest target of each test subset as its decode limit.
+
+        Raises:
+            DataError: an empty output where outputs have no end token.
+        """
         framed = (longest(pairs.inputs for pairs in subsets.values()), longest(p.targets for p in subsets.values()))
         spec = self.task_spec(
             input_vocabulary=len(self.inputs),
             output_vocabulary=len(self.outputs),
             pad_id=self.inputs.pad_id,
             end_id=self.inputs.end_id,
-            never_targets=self.outputs.never_targets,
+            end_token=self.end_token,
+            never_targets=(*self.outputs.never_targets, *([] if self.end_token else [self.outputs.end_id])),
             max_input_length=self.longest[0] + 2 if self.longest else framed[0],
             max_output_length=self.longest[1] + 1 if self.longest else framed[1],
-            metrics=SEQUENCE_METRICS,
+            metrics=SEQUENCE_METRICS if self.end_token else (ORACLE_END,),
         )
+        if not self.end_token:
+            # after the longest sequences are known: the network has the same size with and without end tokens
+            subsets = {name: pairs.without_ends() for name, pairs in subsets.items()}
+            about = "; ".join(filter(None, [about, "outputs have no end token: tests give the length"]))
         tests = {name: pairs for name, pairs in subsets.items() if name != "train"}
         limits = {name: int(pairs.targets.lengths.max()) for name, pairs in tests.items()}
         return Prepared(spec=spec, subsets=subsets, decode_limits=limits, about=about)

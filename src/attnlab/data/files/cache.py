@@ -24,6 +24,7 @@ import numpy as np
 
 from attnlab.data.files.fetch import DataError, disk_errors, exclusive
 from attnlab.data.files.progress import say
+from attnlab.data.files.regular_file import LARGEST, NotRegular, open_regular, read_regular
 
 MANIFEST = "manifest.json"
 """sizes and content hashes of a finished build's files, by name"""
@@ -99,15 +100,17 @@ def load_arrays(folder: Path) -> dict[str, np.ndarray]:
 
 def _load(path: Path) -> np.ndarray:
     try:
-        return np.load(path, mmap_mode="r")
-    except (ValueError, EOFError) as error:
+        # refuses a pipe, for which np.load would wait
+        with open_regular(path):
+            return np.load(path, mmap_mode="r")
+    except (ValueError, EOFError, NotRegular) as error:
         raise DataError(f"{path} is no array ({error}). Remove {path.parent}: it is then made anew.") from error
 
 
 def _manifest(folder: Path) -> dict[str, list] | None:
     """Size and hash of each file by name; None without a valid manifest."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text())
+        manifest = json.loads(read_regular(folder / MANIFEST, LARGEST))
     except (OSError, ValueError):
         return None
     return manifest if manifest and isinstance(manifest, dict) else None
@@ -141,7 +144,7 @@ def _as_written(folder: Path, manifest: Mapping[str, list]) -> bool:
 
 def _entry(path: Path) -> list:
     """Size and content hash of a file."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return [path.stat().st_size, hashlib.file_digest(file, HASH).hexdigest()]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from attnlab.config.user_error import UserError
 from attnlab.data.files.file_lock import Timeout, held_lock
 from attnlab.data.files.progress import say, track
+from attnlab.data.files.regular_file import NotRegular, open_regular
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
 CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
@@ -87,9 +88,16 @@ def exclusive(lock: Path, what: str) -> Iterator[None]:
 
 
 def sha256_of(path: Path) -> str:
-    """sha256 of a file, in 64 hex digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """sha256 of a file, in 64 hex digits.
+
+    Raises:
+        DataError: it is a folder, a pipe or a device.
+    """
+    try:
+        with open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except NotRegular as error:
+        raise DataError(f"{path} {error.strerror}. Put the official file in its place.") from None
 
 
 def fetch(file: OfficialFile, data: Path, cache: Path) -> Path:

@@ -14,7 +14,7 @@ _NONE = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 class NoLocks(UserError):
-    """The file system has no locks."""
+    """The file system has no locks, or something else lies in the place of the file."""
 
 
 def held_lock(path: Path, seconds: float, advice: str) -> FileLock:
@@ -28,6 +28,9 @@ def held_lock(path: Path, seconds: float, advice: str) -> FileLock:
         Timeout: another process holds it.
         NoLocks: nobody can hold it.
     """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        what = "a link" if path.is_symlink() else "a folder" if path.is_dir() else "no plain file"
+        raise NoLocks(f"{path} is {what}, where a process locks a file; remove it")
     # not by the mere existence of a file, which would outlive a killed process
     lock = FileLock(path, timeout=seconds, fallback_to_soft=False)
     try:

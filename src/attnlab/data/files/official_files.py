@@ -9,6 +9,7 @@ from attnlab.config.yaml_tables import table_beside
 from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 from attnlab.data.files.folder_or_archive import DataSource
+from attnlab.data.files.regular_file import read_regular
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class OfficialFiles(DataSource):
         for path in paths:
             if path not in found:
                 there = fetch(self.file(path), folders.data, folders.cache)
-                found[path] = FileContent(str(there), there.read_bytes(), self.file(path))
+                found[path] = FileContent(str(there), read_regular(there), self.file(path))
         return found
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.launch.cluster.slurm_commands import SlurmJob
 from attnlab.run.run_folder import write_text
 
@@ -65,7 +66,7 @@ def forget_queued(folder: Path) -> None:
 def queued_job(folder: Path, cluster: str, held: Mapping[str, SlurmJob]) -> Queued | None:
     """The job of a run that the cluster still holds; None if there is none, or if the file is damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        found = Queued(**json.loads((folder / FILE).read_text()))
+        found = Queued(**json.loads(read_regular(folder / FILE, LARGEST)))
         found = found if found.job else replace(found, job=_marked(found, held))
         if (found.cluster, found.folder) == (cluster, str(folder.resolve())) and held[found.job].name == found.name:
             return found

@@ -20,6 +20,7 @@ from attnlab.launch.pack.packed_module import PackedModule
 from attnlab.learn.atomic_write import IDENTITY, save_together
 from attnlab.learn.callbacks import RandomState, Saving
 from attnlab.learn.optimizers import schedule_of
+from attnlab.learn.weights_checksum import with_checksum
 from attnlab.run.fit import after_saving
 
 COMMON = ("epoch", "global_step", "pytorch-lightning_version", "loops")
@@ -75,7 +76,7 @@ class PackCheckpoints(CheckpointIO):
         row = self.members.index(member)
         callbacks = {each.state_key: each.state_dict() for each in member.callbacks}
         callbacks = {name: state for name, state in callbacks.items() if state}
-        return {key: self.current[key] for key in COMMON} | {
+        own = {key: self.current[key] for key in COMMON} | {
             IDENTITY: member.run.identity,
             # copies: a view would be saved with the memory of all runs
             "state_dict": {f"network.{n}": v.clone() for n, v in member.run.network.state_dict().items()},
@@ -83,6 +84,7 @@ class PackCheckpoints(CheckpointIO):
             "lr_schedulers": self._schedule_states(row, member.run.config),
             "callbacks": callbacks | {RandomState.__qualname__: self._random_state(member)},
         }
+        return with_checksum(own)
 
     def _optimizer_state(self, row: int) -> dict[str, Any]:
         """State of an optimiser for the network of one run, with moments for every parameter."""

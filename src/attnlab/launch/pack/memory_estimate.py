@@ -11,6 +11,7 @@ from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import Examples
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn import memory_use
+from attnlab.learn.callbacks import preserved_rng
 from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import objective_for
 from attnlab.run.build_runtime import make_network
@@ -30,7 +31,7 @@ def most_members(config: Config, prepared: Prepared[Examples], order: BatchOrder
     examples = prepared.subsets["train"]
     size = len(order[0])
     numbers = order[0] if examples.lengths is None else np.argsort(examples.lengths, kind="stable")[-size:]
-    with torch.random.fork_rng():
+    with preserved_rng():
         stack = NetworkStack([make_network(config, prepared.spec).to(device)], objective_for(prepared.spec))
         batch = examples.batch(np.sort(numbers)).to(device).pieces(config.train.max_tokens)[-1]
 

@@ -8,7 +8,7 @@ from attnlab.config.option_parser import options_help, read_options, unknown_opt
 from attnlab.plots.png_caption import caption_of
 from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.run.named_runs import folder_words
-from attnlab.run.run_folder import RunError, require_writable
+from attnlab.run.run_folder import RunError, inner_folder, require_writable
 
 PROGRAM = "report.py diagnose=<run folder>"
 ELSEWHERE = "choose another folder with out="
@@ -27,7 +27,7 @@ def diagnose_main(argv: Sequence[str]) -> int:
     if problems := unknown_options(DiagnoseOptions, line.others) + line.problems:
         raise ConfigError(problems, PROGRAM)
     options = line.complete()
-    out = options.out or options.diagnose / "diagnosis"
+    out = options.out or inner_folder(options.diagnose, "diagnosis")
     require_writable(out, ELSEWHERE)
     from attnlab.report.diagnose.run_figures import diagnose_run
 

@@ -36,9 +36,9 @@ class DiagnoseOptions(CommandOptions):
     out: Path | None = None
     """folder of the files (default: diagnosis/ in the run folder)"""
     data: Path | None = field(default=None, metadata={"key": "paths.data"})
-    """folder of the data (default: as in the run's configuration)"""
+    """folder of the data (default: ATTNLAB_DATA, else data)"""
     cache: Path | None = field(default=None, metadata={"key": "paths.cache"})
-    """folder of the prepared data (default: as in the run's configuration)"""
+    """folder of the prepared data (default: ATTNLAB_CACHE, else data/cache)"""
 
     def problems(self) -> Iterator[str]:
         """Run folders that cannot be read or lack weights, subsets that their tasks lack, runs of two tasks."""

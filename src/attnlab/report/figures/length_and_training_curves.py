@@ -53,21 +53,24 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
         subset, metric = next((one for one in reversed(tried) if _values(table, *one)), ("test", "accuracy"))
     metric = metric.removesuffix(ORACLE)
     rows, oracle = _values(table, subset, metric), _values(table, subset, metric + ORACLE)
-    if not rows:
+    drawn = [lines for lines in (rows, oracle) if lines]
+    if not drawn:
         raise TableError(f"figures: no run has {subset}/length_.../{metric}")
     share = unit_of(metric).name == SHARE.name
-    names = [metric.replace("_", " "), *(["with the end given by an oracle"] if oracle else [])]
+    names: dict[Any, str] = {"-": metric.replace("_", " ")} if rows else {}
+    names |= {LINES[0]: "with the end given by an oracle"} if oracle else {}
     columns = beside(len(table.cells))
-    note = _note([len(values) for lengths in rows.values() for values in lengths.values()]) + interest(table)
-    lines = legend_lines(note, names)
+    note = _note([len(values) for lines in drawn for lengths in lines.values() for values in lengths.values()])
+    note += interest(table)
+    lines = legend_lines(note, list(names.values()))
     figure, axes = panels(len(table.cells), columns, 2.3, lines, sharey=True, sharex=True)
     for axis, (row, look) in zip(axes, line_looks(list(table.cells), table.highlight).items(), strict=True):
         axis.set_title(panel_title(row, columns), fontweight="bold" if row == table.highlight else "normal")
         look |= {"linestyle": "-"}
-        if row not in rows:
+        if not any(row in lines for lines in drawn):
             empty_panel(axis, f"no finished run has {subset} by length")
         else:
-            _length_line(axis, rows[row], look)
+            _length_line(axis, rows.get(row, {}), look)
             _length_line(axis, oracle.get(row, {}), look | {"linestyle": LINES[0], "markerfacecolor": "white"})
     for axis in axes:
         axis.tick_params(labelbottom=True)
@@ -76,12 +79,9 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
     if share:
         axes[0].set_ylim(min([0.0, *_all(rows), *_all(oracle)]) - 3, 103)
     figure.supylabel(f"{subset} ({SHARE.sign if share else unit_of(metric).name})", fontsize=9)
-    handles = [
-        Line2D([], [], color="black", linestyle=style, label=name)
-        for style, name in zip(("-", LINES[0]), names, strict=False)
-    ]
+    handles = [Line2D([], [], color="black", linestyle=style, label=name) for style, name in names.items()]
     legend_below(figure, note, handles=handles)
-    parts = [f"{subset} by length; {note}", _falls(rows, "") if share else ""]
+    parts = [f"{subset} by length; {note}", _falls(rows, "") if share and rows else ""]
     parts += [_falls(oracle, " with the end given by an oracle")] if share and oracle else []
     if left_out := sum(bool(problem(metric, value)) for _, _, value in _recorded(table, subset, metric)):
         parts.append(f"Left out: {left_out} values that are none")

@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.plots.png_caption import caption_in
 
 _BEGIN, _END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
@@ -37,7 +38,7 @@ def read_pixels(file: Path, folder: Path) -> Pixels:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise PictureError(f"{file}: outside of {folder}")
     try:
-        content = file.read_bytes()
+        content = read_regular(file, LARGEST)
     except OSError as error:
         raise PictureError(f"{file}: {error.strerror}") from None
     if not content.startswith(_BEGIN) or not content.rstrip().endswith(_END) or len(content) < 33:
@@ -50,8 +51,8 @@ def read_pixels(file: Path, folder: Path) -> Pixels:
 def runs_in(numbers: Path) -> list[str]:
     """The names of the runs in the csv file of a picture; none where it has no such column."""
     try:
-        with numbers.open(newline="", encoding="utf-8") as file:
-            return list(dict.fromkeys(line["run"] for line in csv.DictReader(file) if line.get("run")))
+        lines = csv.DictReader(read_regular(numbers, LARGEST).decode().split("\n"))
+        return list(dict.fromkeys(line["run"] for line in lines if line.get("run")))
     except (OSError, ValueError, csv.Error):
         return []
 

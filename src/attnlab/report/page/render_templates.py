@@ -10,6 +10,7 @@ from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
 from attnlab.report.length_tables import ABOVE, HEADING, beside, flat_columns, lines_of, of_report
 from attnlab.report.page.sections import asked
 from attnlab.report.page.summary import extent, measured, run_lines, verdicts
+from attnlab.report.shortcuts import rows_of_report
 from attnlab.report.statistics import p_number
 
 HERE = Path(__file__).parent
@@ -23,7 +24,7 @@ def templates() -> Environment:
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "duration": duration, "p_number": p_number}
     found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "FAILED": HEAD, "HEADING": HEADING, "ABOVE": ABOVE}
-    functions = (beside, flat_columns, lines_of, of_report, failed, failure_tables)
+    functions = (beside, flat_columns, lines_of, of_report, failed, failure_tables, rows_of_report)
     found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts, *functions)}
     return found
 

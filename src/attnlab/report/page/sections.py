@@ -10,6 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from attnlab.config.message_text import counted
+from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.page.markdown import linked, rendered, split_title
 from attnlab.report.page.pictures import PictureError, Pixels, older_caption, read_pixels, runs_in
 from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFile, read_report
@@ -126,7 +127,7 @@ class Page:
                 self.skipped.append(f"skipped {file}: {error}; write it again with python report.py experiment=...")
         if (folder / "README.md").exists():
             try:
-                title, text = split_title((folder / "README.md").read_text())
+                title, text = split_title(read_regular(folder / "README.md", LARGEST).decode())
             except (OSError, ValueError) as error:
                 self.skipped.append(f"skipped {folder / 'README.md'}: {error}")
         return report, title, text

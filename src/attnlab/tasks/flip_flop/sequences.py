@@ -1,7 +1,7 @@
 """Sequences of flip-flop language modelling: symbols, generator, subset."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from attnlab.data.batch import LanguageBatch
 from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
 from attnlab.data.vocabulary import Vocabulary
+from attnlab.tasks.shortcuts import Records, Shortcut
 
 
 class _Symbols(Vocabulary):
@@ -25,6 +26,8 @@ PAD, END, WRITE, READ, IGNORE, ZERO, ONE = range(len(WORDS))
 INSTRUCTIONS = (WRITE, READ, IGNORE)
 TOKENS = np.array([(instruction, bit) for instruction in INSTRUCTIONS for bit in (ZERO, ONE)])
 """[6, 2]: the two tokens of each code; a code is 2 * (index in INSTRUCTIONS) + bit"""
+FIRST_READ = 2 * INSTRUCTIONS.index(READ)
+"""code of r with bit 0"""
 STREAMS = {"train": 0, "test/iid": 1, "test/sparse": 2, "test/dense": 3}
 CHUNK = 1024
 """sequences drawn together from one random stream"""
@@ -104,3 +107,30 @@ class FlipFlopSequences(Examples):
 
     def arrays(self) -> list[np.ndarray]:
         return [self.codes]
+
+
+def most_frequent_bit(train: FlipFlopSequences) -> Shortcut:
+    """The shortcut that always reads the bit that is read more often in training."""
+    counts = [np.bincount(train.codes[at : at + CHUNK].ravel(), minlength=len(TOKENS)) for at in _chunks(train)]
+    bit = int(np.argmax(np.sum(counts, axis=0)[FIRST_READ : FIRST_READ + 2]))
+    return lambda part: _bit_scores(part, lambda bits: np.full_like(bits, bit))
+
+
+def bit_before(part: FlipFlopSequences) -> Records:
+    """Scores of the shortcut that reads the last bit of the sequence, whatever its instruction."""
+    return _bit_scores(part, lambda bits: np.roll(bits, 1, axis=1))
+
+
+def _bit_scores(part: FlipFlopSequences, guess: Callable[[np.ndarray], np.ndarray]) -> Records:
+    """Scores of guessed bits; `guess` gets the bits [B, length / 2] of all instructions."""
+    sums = []
+    for at in _chunks(part):
+        codes = part.codes[at : at + CHUNK]
+        bits, read = codes % 2, codes // 2 == INSTRUCTIONS.index(READ)
+        sums.append(np.stack(((read & (guess(bits) == bits)).sum(1), read.sum(1))))
+    right, number = np.concatenate(sums, axis=1)
+    return {"right": right, "tokens": number, "sequence_accuracy": right == number}
+
+
+def _chunks(part: FlipFlopSequences) -> range:
+    return range(0, len(part), CHUNK)

@@ -32,7 +32,19 @@ from attnlab.data.files.progress import track
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
 from attnlab.data.user_inputs import TEXT, encoded, language_batch
 from attnlab.tasks.base import Prepared, Task
-from attnlab.tasks.flip_flop.sequences import CHUNK, END, PAD, STREAMS, SYMBOLS, WORDS, FlipFlopSequences, generate
+from attnlab.tasks.flip_flop.sequences import (
+    CHUNK,
+    END,
+    PAD,
+    STREAMS,
+    SYMBOLS,
+    WORDS,
+    FlipFlopSequences,
+    bit_before,
+    generate,
+    most_frequent_bit,
+)
+from attnlab.tasks.shortcuts import Shortcut
 
 
 class FlipFlop(Task):
@@ -96,6 +108,10 @@ class FlipFlop(Task):
 
     def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return WORDS, WORDS
+
+    def shortcuts(self, prepared: Prepared[FlipFlopSequences]) -> Mapping[str, Shortcut]:
+        """The more frequent bit behind r in training; the bit before r, whatever its instruction."""
+        return {"most frequent bit": most_frequent_bit(prepared.subsets["train"]), "bit before": bit_before}
 
     def prepare(self, folders: Folders) -> Prepared[FlipFlopSequences]:
         _require_even(length=self.length, eval_length=self.eval_length)

@@ -14,7 +14,7 @@ The official files were drawn at random without a recorded seed; `source=generat
 (tasks/lra/listops_generator.py) without a download.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from io import BufferedIOBase
 from itertools import islice
@@ -31,6 +31,7 @@ from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
 from attnlab.tasks.lra.common import LraTask, Row
 from attnlab.tasks.lra.listops_generator import DIGITS, TOKENS, Shape, evaluate, expressions
+from attnlab.tasks.shortcuts import Shortcut, most_frequent
 
 FOLDER = "listops-1000"
 FILES = {f"basic_{subset}.tsv": subset for subset in ("train", "val", "test")}
@@ -125,6 +126,15 @@ class LraListops(LraTask):
 
     def token_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return TOKENS.words, TOKENS.words
+
+    def shortcuts(self, prepared: Prepared[LabelledSequences]) -> Mapping[str, Shortcut]:
+        """Also the most frequent value of expressions with the same outermost operator."""
+
+        def outermost(part: LabelledSequences) -> list[int]:
+            return part.inputs.values[part.inputs.offsets[:-1]].tolist()
+
+        by_operator = most_frequent(prepared.subsets["train"], outermost)
+        return {**super().shortcuts(prepared), "most frequent answer by outermost operator": by_operator}
 
     def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
         spec = self.task_spec(

@@ -15,9 +15,10 @@ A generator (tasks/mathematics/generator.py) can draw two of the modules: same s
 numbers of any length in `test/ood`.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.tasks.base import Prepared
+from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.mathematics import generator
 from attnlab.tasks.mathematics.files import (
     CHARACTERS,
@@ -43,7 +44,8 @@ from attnlab.tasks.mathematics.files import (
     read_module,
     without_repeats,
 )
-from attnlab.tasks.word_tasks import SequenceTask
+from attnlab.tasks.shortcuts import Shortcut
+from attnlab.tasks.word_tasks import SequenceOptions, SequenceTask
 
 SOURCE = read_table(__file__)["mathematics"]
 PARTS = {"train": generator.DIFFICULTIES, "iid": ("interpolate",), "ood": ("extrapolate",)}
@@ -51,6 +53,7 @@ SUBSETS = {"train": "train", "iid": "test/iid", "ood": "test/ood"}
 PUBLISHED_TRAIN, PUBLISHED_TEST = 666_666, 10_000
 """questions of a training file and of a test file, with repeats"""
 FIRST_DIGIT, LAST_DIGIT = CHARACTERS.encode("09")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 class CharacterPairs(SequencePairs):
@@ -66,13 +69,18 @@ class CharacterPairs(SequencePairs):
         inputs, targets = (Ragged.from_arrays(arrays, f"{part}_{side}") for side in ("inputs", "targets"))
         super().__init__(inputs, targets, CHARACTERS.pad_id)
         if digits:
-            is_digit = (inputs.values >= FIRST_DIGIT) & (inputs.values <= LAST_DIGIT)
-            self.lengths = np.add.reduceat(is_digit, inputs.offsets[:-1], dtype=np.int64)
+            self.lengths = digits_of(inputs)
 
     def identities(self) -> list[bytes]:
         # without hashes, which would take 15 s for two million questions; all splits share one vocabulary
         pairs = zip(as_bytes(self.inputs), as_bytes(self.targets), strict=True)
         return [question + answer for question, answer in pairs]
+
+
+def digits_of(questions: Ragged) -> np.ndarray:
+    """Number of digits [n] in each question."""
+    is_digit = (questions.values >= FIRST_DIGIT) & (questions.values <= LAST_DIGIT)
+    return np.add.reduceat(is_digit, questions.offsets[:-1], dtype=np.int64)
 
 
 class Mathematics(SequenceTask):
@@ -91,10 +99,12 @@ class Mathematics(SequenceTask):
         ood_entropy: with `source=generated`, decimal digits of the numbers in `test/ood`: of the number of place_value,
             of both numbers of add_or_sub together; null = as published, 12 and 16 to 20. Training has up to 10 and 16.
         data_seed: seed of the questions with `source=generated`, and of `val`.
-        validation_share: share of the training questions, repeats dropped, that is set aside as `val`; 0 = none.
+        options: as in SequenceTask; sizes are digits of the question, of the two modules whose `test/ood` has more of
+            them. Repeats are dropped before anything is set aside.
     """
 
     version = 1
+    size_unit = "digits in the question"
     separator = ""
     inputs, outputs, longest = CHARACTERS, CHARACTERS, (LONGEST_QUESTION, generator.LONGEST_ANSWER)
     subsets = ("train", "test/iid", "test/ood")
@@ -109,10 +119,10 @@ class Mathematics(SequenceTask):
         test_questions: Annotated[int, "[1, inf)"] | None = None,
         ood_entropy: Annotated[float, "[1, 35]"] | None = None,
         data_seed: Annotated[int, "[0, inf)"] = 0,
-        validation_share: Annotated[float, "[0, 1)"] = 0.0,
+        **options: Unpack[SequenceOptions],
     ) -> None:
-        self.module, self.source = module, source
-        self.data_seed, self.validation_share = data_seed, validation_share
+        super().__init__(**options)
+        self.module, self.source, self.data_seed = module, source, data_seed
         self.questions_per_difficulty, self.test_questions = questions_per_difficulty, test_questions
         # 20 and 20.0 are one
         self.ood_entropy = None if ood_entropy is None else float(ood_entropy)
@@ -124,15 +134,30 @@ class Mathematics(SequenceTask):
         pairs = prepared.subsets[subset]
         return "\n".join("".join(CHARACTERS.decode(side[number])) for side in (pairs.inputs, pairs.targets))
 
+    def shortcuts(self, prepared: Prepared[SequencePairs]) -> Mapping[str, Shortcut]:
+        """Also the first number of a question; for numbers__place_value its most frequent digit (of ties the first)."""
+        if self.module == "numbers__place_value":
+            name, answer = "most frequent digit of the number", _most_frequent_digit
+        else:
+            name, answer = "first number of the question", _first_number
+        return {**Task.shortcuts(self, prepared), name: self.answered(answer)}
+
     def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
         arrays, origin = self._official(folders) if self.source == "official" else self._generated(folders)
         parts = [part for part in PARTS if f"{part}_read" in arrays]
         digits = self.module == "numbers__place_value"
         subsets = {SUBSETS[part]: CharacterPairs(arrays, part, digits) for part in parts}
         about = _about(origin, {part: arrays[f"{part}_read"] for part in parts}, subsets)
-        # no question is repeated
-        divided, aside = self.with_validation(subsets, lambda: None)
+        divided, aside = self.with_validation(subsets, may_repeat=False)
         return self.prepared(divided, "; ".join(filter(None, [about, aside])))
+
+    def sizes(self, pairs: SequencePairs) -> np.ndarray:
+        if self.module not in generator.ENTROPY:
+            raise DataError(
+                f"task.validation_by=length with task.module={self.module}: digits are the size of "
+                f"{listed(generator.ENTROPY)} alone; use task.validation_by=random"
+            )
+        return digits_of(pairs.inputs)
 
     def _official(self, folders: Folders) -> tuple[dict[str, np.ndarray], str]:
         """The arrays of the official files, and their origin."""
@@ -193,6 +218,17 @@ class Mathematics(SequenceTask):
         drawn = generator.draw_questions(self.module, name, count, self.data_seed, entropy)
         lines = [f"{question}\n{answer}\n" for question, answer in track(drawn, f"drawing {name}", count)]
         return encode("".join(lines).encode("ascii"), f"{self.module}, {name}", None, generator.LONGEST_ANSWER)
+
+
+def _first_number(question: Sequence[str]) -> str:
+    """The first number of a question; empty without one."""
+    found = NUMBER.search("".join(question))
+    return found[0] if found else ""
+
+
+def _most_frequent_digit(question: Sequence[str]) -> str:
+    digits = _first_number(question)
+    return max(digits, key=digits.count, default="")
 
 
 def _save(folder: Path, part: str, files: Iterable[Questions], seen: set[bytes]) -> None:

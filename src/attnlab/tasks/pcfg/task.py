@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -38,11 +38,10 @@ from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import FileContent
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.data.validation_slice import repeated
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.pcfg.files import OFFICIAL, Readings, exceptional, read_pairs, regular, regular_or_exceptional
 from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS, interpret
-from attnlab.tasks.word_tasks import SequenceTask
+from attnlab.tasks.word_tasks import SequenceOptions, SequenceTask
 
 LENGTH_BINS = (1, 6, 11, 16, 21, 26, 31, 41, 51, 76, 101, 151, 201, 301)
 """lower edges of the ranges of output lengths; official training rows of productivity have at most 200 symbols"""
@@ -59,12 +58,13 @@ class Pcfg(SequenceTask):
             function of an input, as in Csordas et al. 2021) or `equally_distributed` (in half of the occurrences).
         overgeneralisation: the number of exceptions in training, for `split=overgeneralisation`, as a share of the
             occurrences of the rarer function of the pair. The paper has the first four values, the repository all six.
-        validation_share: share of the training rows that is set aside as `val`; 0 = none. Repeated rows and, for
-            `split=overgeneralisation`, exceptions stay in training.
         data_seed: seed of `val`; the official splits are fixed.
+        options: as in SequenceTask; sizes are numbers of functions. With `split=overgeneralisation`, exceptions are
+            never in `val`.
     """
 
     version = 1
+    size_unit = "functions"
     inputs, outputs, longest = WORDS, WORDS, (MAX_INPUT, MAX_OUTPUT)
     has_groups = True
     subsets = ("train", "test")
@@ -86,10 +86,11 @@ class Pcfg(SequenceTask):
         substitutivity: Literal["primitive", "equally_distributed"] = "primitive",
         # numbers that typing does not allow; the configuration check does
         overgeneralisation: Literal[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05] = 0.001,  # type: ignore[valid-type]
-        validation_share: Annotated[float, "[0, 1)"] = 0.0,
         data_seed: Annotated[int, "[0, inf)"] = 0,
+        **options: Unpack[SequenceOptions],
     ) -> None:
-        self.validation_share, self.data_seed = validation_share, data_seed
+        super().__init__(**options)
+        self.data_seed = data_seed
         self.split, self.substitutivity, self.overgeneralisation = split, substitutivity, overgeneralisation
         self.official = OFFICIAL["pcfg-set" if split == "small_10k" else "am-i-compositional"]
 
@@ -113,13 +114,16 @@ class Pcfg(SequenceTask):
         divided, aside = self.with_validation(subsets, lambda: self._staying(subsets["train"]))
         return self.prepared(divided, f"{what}: {'; '.join([*found, *filter(None, [aside])])}.")
 
-    def _staying(self, train: SequencePairs) -> np.ndarray:
-        """Mask of the training rows that are never set aside."""
+    def sizes(self, pairs: SequencePairs) -> np.ndarray:
+        return depths(pairs.inputs)
+
+    def _staying(self, train: SequencePairs) -> np.ndarray | None:
+        """Mask of the training rows that are never set aside, repeated ones apart; None = none."""
         if self.split != "overgeneralisation":
-            return repeated(train)
+            return None
         # the few rows that the rules do not explain
         decoded = [[WORDS.decode(side[i]) for i in range(len(train))] for side in (train.inputs, train.targets)]
-        return repeated(train) | np.array([interpret(words) != out for words, out in zip(*decoded, strict=True)])
+        return np.array([interpret(words) != out for words, out in zip(*decoded, strict=True)])
 
     def _stems(self) -> dict[str, str]:
         """Path of each subset's files without `.src` and `.tgt`."""
@@ -174,9 +178,14 @@ def _pairs(arrays: Mapping[str, np.ndarray], subset: str) -> SequencePairs:
     return SequencePairs(inputs, targets, WORDS.pad_id, groups, LENGTH_BINS)
 
 
-def by_depth(inputs: Ragged) -> dict[str, np.ndarray]:
-    """Row numbers by the number of functions in the input (`DEPTHS`), without empty groups."""
+def depths(inputs: Ragged) -> np.ndarray:
+    """Number of functions [n] in each input."""
     numbers = WORDS.encode((*FUNCTIONS, *TWINS))
     functions = (inputs.values >= min(numbers)) & (inputs.values <= max(numbers))
-    group = np.searchsorted(list(DEPTHS.values()), np.add.reduceat(functions, inputs.offsets[:-1]), side="right") - 1
+    return np.add.reduceat(functions, inputs.offsets[:-1], dtype=np.int64)
+
+
+def by_depth(inputs: Ragged) -> dict[str, np.ndarray]:
+    """Row numbers by the number of functions in the input (`DEPTHS`), without empty groups."""
+    group = np.searchsorted(list(DEPTHS.values()), depths(inputs), side="right") - 1
     return {name: np.flatnonzero(group == i) for i, name in enumerate(DEPTHS) if (group == i).any()}

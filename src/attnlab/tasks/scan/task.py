@@ -13,7 +13,7 @@ training pairs aside as `val`.
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
@@ -21,11 +21,10 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, bad_line
 from attnlab.data.files.official_files import read_table
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.data.validation_slice import repeated
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, Pair, all_pairs, interpret
 from attnlab.tasks.scan.splits import Split, few_examples, file_path, require_law
-from attnlab.tasks.word_tasks import SequenceTask
+from attnlab.tasks.word_tasks import SequenceOptions, SequenceTask
 
 OFFICIAL = read_table(__file__)["SCAN"]
 
@@ -78,8 +77,8 @@ class Scan(SequenceTask):
             repeated rows of the add-primitive files stay.
         length_cutoff: maximum number of actions in training, for `split=length_cutoff`.
         data_seed: seed of the 90/10 division (the published one has the same sizes but other rows) and of `val`.
-        validation_share: share of the training pairs that is set aside as `val`; 0 = none, as published. Repeated rows
-            stay in training, and so do the drawn commands of the splits `addprim_complex_...` and `fewshot_...`.
+        options: as in SequenceTask; as published without `val` and with end tokens. The drawn commands of the splits
+            `addprim_complex_...` and `fewshot_...` are never in `val`.
     """
 
     version = 1
@@ -94,10 +93,10 @@ class Scan(SequenceTask):
         split: Split = "length_cutoff",
         length_cutoff: Annotated[int, "[1, 47]"] = 26,
         data_seed: Annotated[int, "[0, inf)"] = 0,
-        validation_share: Annotated[float, "[0, 1)"] = 0.0,
+        **options: Unpack[SequenceOptions],
     ) -> None:
+        super().__init__(**options)
         self.split, self.length_cutoff, self.data_seed = split, length_cutoff, data_seed
-        self.validation_share = validation_share
 
     def sources(self) -> list[DataSource]:
         if self.split == "length_cutoff":
@@ -116,13 +115,13 @@ class Scan(SequenceTask):
             parts = {part: read_official(self.split, part, folders) for part in ("train", "test")}
             require_law(self.split, parts, OFFICIAL.file(file_path(self.split, "train")).path)
         framed = {name: self.framed(pairs, name) for name, pairs in parts.items()}
-        return self.prepared(*self.with_validation(framed, lambda: self._staying(parts["train"], framed["train"])))
+        return self.prepared(*self.with_validation(framed, lambda: self._staying(parts["train"])))
 
-    def _staying(self, pairs: Sequence[Pair], train: SequencePairs) -> np.ndarray:
-        """Mask of the training pairs that are never set aside."""
+    def _staying(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """Mask of the training pairs that are never set aside, repeated ones apart."""
         commands = [" ".join(command) for command, _ in pairs]
         few = few_examples(self.split, commands)
-        return repeated(train) | np.array([command in few for command in commands])
+        return np.array([command in few for command in commands])
 
     def _cut(self) -> dict[str, list[Pair]]:
         pairs = list(all_pairs())

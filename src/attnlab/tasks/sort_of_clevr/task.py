@@ -16,15 +16,18 @@ binary, ternary), subtype. Answers: 0 yes, 1 no, 2 square, 3 disc, 4 to 9 the nu
 | ternary | how many others in the box of    | any other within 12 pixels of  | how many others make an obtuse or     |
 |         | the two                          | the line through the two?      | right triangle with the two           |
 
+Published is one test set of new pictures (`split=original`); two splits of ours hold combinations out, of colours and
+kinds of question or of colours and shapes (tasks/sort_of_clevr/held_out.py).
+
 Properties of the published generator that are kept on purpose: ternary questions never ask about yellow; an object is
 its own closest object if no other is within 31.6 pixels; distances to the line are measured vertically; some right
 angles are lost to rounding (details in tasks/sort_of_clevr/scene.py). Pictures are RGB here, BGR in the published code.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,6 +40,9 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.user_inputs import Form, encoded, picture
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.shortcuts import Shortcut, most_frequent
+from attnlab.tasks.sort_of_clevr import held_out
+from attnlab.tasks.sort_of_clevr.held_out import Split, draw_allowed_questions, with_one_shape
 from attnlab.tasks.sort_of_clevr.pixels import IN_WORDS, Pixels, scaled
 from attnlab.tasks.sort_of_clevr.scene import (
     N_ANSWERS,
@@ -59,11 +65,13 @@ CHUNK = 256
 """pictures whose answers are computed together"""
 
 
-def generate(subset: str, images: int, questions_per_kind: int, data_seed: int) -> dict[str, np.ndarray]:
+def generate(
+    subset: str, images: int, questions_per_kind: int, data_seed: int, split: Split = "original"
+) -> dict[str, np.ndarray]:
     """Generates the arrays of a subset.
 
     Picture k and its questions have their own random stream, (data_seed, subset, k): a larger subset keeps its first
-    pictures and does not change the other subsets.
+    pictures and does not change the other subsets. `test/iid` and `test/ood` have the stream of `test`.
 
     Returns:
         images [n, 75, 75, 3] uint8 RGB; centers [n, 6, 2] and shapes [n, 6] uint8 (0 square, 1 disc) by colour;
@@ -78,11 +86,17 @@ def generate(subset: str, images: int, questions_per_kind: int, data_seed: int) 
         "questions": np.empty((images, n_questions, 4), dtype=np.uint8),
         "answers": np.empty((images, n_questions), dtype=np.uint8),
     }
+    beyond = subset == "test/ood"
     for number in track(range(images), f"drawing sort-of-CLEVR {subset}", images):
-        rng = np.random.default_rng((data_seed, STREAMS[subset], number))
+        rng = np.random.default_rng((data_seed, STREAMS[subset.partition("/")[0]], number))
         centers, shapes = draw_scene(rng)
+        if split == "object_pairs":
+            shapes = with_one_shape(shapes, exchanged=beyond)
         arrays["centers"][number], arrays["shapes"][number] = centers, shapes
-        arrays["questions"][number] = draw_questions(rng, questions_per_kind)
+        if split == "question_pairs":
+            arrays["questions"][number] = draw_allowed_questions(rng, questions_per_kind, held_out=beyond)
+        else:
+            arrays["questions"][number] = draw_questions(rng, questions_per_kind)
         arrays["images"][number] = paint(centers, shapes)
     for start in range(0, images, CHUNK):
         part = slice(start, start + CHUNK)
@@ -152,7 +166,9 @@ class ImageQuestions(Examples):
         return [pictures[i // self.per_image] + question.tobytes() for i, question in enumerate(self.questions)]
 
     def arrays(self) -> list[np.ndarray]:
-        return [self.images, self.questions, self.answers]
+        # the network reads other numbers with another scaling; the published one adds nothing to the hash
+        scaling = [] if self.pixels == "white_is_one" else [np.frombuffer(self.pixels.encode(), dtype=np.uint8)]
+        return [self.images, self.questions, self.answers, *scaling]
 
 
 class SortOfClevr(Task):
@@ -164,7 +180,9 @@ class SortOfClevr(Task):
         data_seed: seed of pictures and questions.
         pixels: input scaling, a control (tasks/sort_of_clevr/pixels.py has what was measured): white_is_one: bytes
             divided by 255, as published; ink_is_one: 1 minus that; standardised: mean 0 and standard deviation 1 in
-            each channel. Stored pictures, and the hash of the data, are the same for all three.
+            each channel. Stored pictures are the same for all three.
+        split: `original`: as published, new pictures in `test`; `question_pairs`, `object_pairs`: combinations that
+            `test/ood` alone has, with `test/iid` beside it (tasks/sort_of_clevr/held_out.py).
     """
 
     kind = "classification"
@@ -172,6 +190,12 @@ class SortOfClevr(Task):
     version = 1
     has_groups = True
     subsets = ("train", "val", "test")
+    subsets_with: ClassVar = {
+        "split": {
+            "question_pairs": ("train", "val", "test/iid", "test/ood"),
+            "object_pairs": ("train", "val", "test/iid", "test/ood"),
+        }
+    }
     published = "pictures: train 9,800, val 200, test 200, with 30 questions each"
 
     def __init__(
@@ -182,8 +206,9 @@ class SortOfClevr(Task):
         questions_per_kind: Annotated[int, "[1, inf)"] = 10,
         data_seed: Annotated[int, "[0, inf)"] = 1,
         pixels: Pixels = "white_is_one",
+        split: Split = "original",
     ) -> None:
-        self.pixels = pixels
+        self.pixels, self.split = pixels, split
         self.images = {"train": train_images, "val": val_images, "test": test_images}
         self.questions_per_kind, self.data_seed = questions_per_kind, data_seed
 
@@ -215,25 +240,35 @@ class SortOfClevr(Task):
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[int]) -> list[str]:
         return [ANSWERS[output] for output in outputs]
 
+    def shortcuts(self, prepared: Prepared[ImageQuestions]) -> Mapping[str, Shortcut]:
+        """Also the most frequent answer to the same question, without the picture."""
+        by_question = most_frequent(prepared.subsets["train"], lambda part: map(bytes, part.questions))
+        return {**super().shortcuts(prepared), "most frequent answer by question": by_question}
+
     def prepare(self, folders: Folders) -> Prepared[ImageQuestions]:
         spec = self.task_spec(
             n_classes=N_ANSWERS,
             image_shape=(SIZE, SIZE, 3),
             question_size=18,
         )
-        stored = {subset: load_arrays(self._folder(subset, folders.cache)) for subset in STREAMS}
+        names = self.subsets_with["split"].get(self.split, self.subsets)
+        stored = {subset: load_arrays(self._folder(subset, folders.cache)) for subset in names}
         subsets = {subset: ImageQuestions(arrays, self.pixels) for subset, arrays in stored.items()}
         about = (
             f"sort-of-CLEVR generated by attnlab with data_seed {self.data_seed}; task.pixels={self.pixels}: "
             f"{IN_WORDS[self.pixels]}"
         )
+        if self.split != "original":
+            about += f"; task.split={self.split}: {held_out.IN_WORDS[self.split]}"
         return Prepared(spec=spec, subsets=subsets, about=about)
 
     def _folder(self, subset: str, cache: Path) -> Path:
-        options = {
-            "images": self.images[subset],
+        options: dict[str, Any] = {
+            "images": self.images[subset.partition("/")[0]],
             "questions_per_kind": self.questions_per_kind,
             "data_seed": self.data_seed,
         }
-        name = f"sort_of_clevr_{subset}"
+        if self.split != "original":
+            options["split"] = self.split
+        name = f"sort_of_clevr_{subset.replace('/', '_')}"
         return self.cached(cache, name, options, lambda folder: save_arrays(folder, **generate(subset, **options)))

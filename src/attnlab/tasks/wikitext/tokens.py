@@ -3,7 +3,6 @@
 As in fairseq, a line is its words and an end token; a blank line is an end token.
 """
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 
 from attnlab.data.byte_pair import BytePair, join_spellings
 from attnlab.data.files.cache import load_arrays
-from attnlab.data.files.fetch import DataError
+from attnlab.data.files.fetch import DataError, sha256_of
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import RaggedWriter
 from attnlab.tasks.wikitext.files import PARTS, Text
@@ -113,7 +112,7 @@ class Level:
         if self.tokenizer is None:
             return [self.kind, self.size, self.count_words]
         BytePair.load(self.tokenizer)
-        return [self.kind, hashlib.sha256(self.tokenizer.read_bytes()).hexdigest(), self.count_words]
+        return [self.kind, sha256_of(self.tokenizer), self.count_words]
 
     def vocabulary(self, text: Text) -> Words | BytePair:
         """The given vocabulary, or one trained on the training text."""

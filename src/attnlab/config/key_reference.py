@@ -1,0 +1,162 @@
+"""Every key of a configuration with type, default and meaning: the page `docs/configuration.md`.
+
+Meanings are the docstrings below the fields of the schema, and the `Args:` of the classes of tasks and attentions.
+
+    python -m attnlab.config.key_reference                     the page
+    python -m attnlab.config.key_reference optim task=scan     some of its sections
+"""
+
+import ast
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from attnlab.config.compose import group_choices, merged_yaml, unresolved
+from attnlab.config.dotted_keys import flatten, join
+from attnlab.config.message_text import choice, show
+from attnlab.config.option_parser import field_docstrings
+from attnlab.config.parsed_module import parsed_module
+from attnlab.config.schema import Config
+from attnlab.config.shipped_files import CONF
+from attnlab.config.signatures import Signature, read_signature
+from attnlab.config.target_validation import attention_nodes, own_arguments
+from attnlab.config.type_check import describe, hints, item_type, section_of
+from attnlab.config.user_error import UserError
+
+_OPEN = "???"
+"""default of a key that each task or model sets, as Hydra writes it"""
+_ELSEWHERE = ("task", "report")
+"""sections that are no part of the schema's own keys: options of classes, and the report block of docs/reports.md"""
+_TOP = "run"
+"""heading of the keys without a section"""
+_PAGE = """# Configuration
+
+Every key that can be set on a command line (`key=value`) or in a yaml of `conf/`, made from the schema by
+`python -m attnlab.config.key_reference > docs/configuration.md`. With `optim task=scan` behind it, it prints these
+sections alone. `python train.py ... --cfg job` prints the values of one run. The keys of `report:` stand in
+[Reports](reports.md), launchers in [Sweeps](sweeps.md).
+
+A default `${...}` is the value of another key; `???` means that each task, or each model, sets the key.
+"""
+
+
+@dataclass(frozen=True)
+class KeyLine:
+    """One key: its type in words, its default as in yaml, and its meaning."""
+
+    key: str
+    kind: str
+    default: str
+    meaning: str
+
+
+def key_lines(conf: Path = CONF) -> dict[str, list[KeyLine]]:
+    """The lines of every section, by its heading."""
+    found: dict[str, list[KeyLine]] = {_TOP: []}
+    values = _yaml_defaults(conf)
+    for line in _of_schema(Config, "", values):
+        section = line.key.partition(".")[0] if "." in line.key else _TOP
+        found.setdefault(section, []).append(line)
+    for name in group_choices(conf)["task"]:
+        task = unresolved(merged_yaml("task", name, conf))["task"]
+        found[f"task={name}"] = _of_class(read_signature(task["_target_"]), "task", task)
+    models = [unresolved(merged_yaml("model", name, conf)) for name in group_choices(conf)["model"]]
+    targets = sorted({node["_target_"] for model in models for _, _, node in attention_nodes(model)})
+    for target in targets:
+        if lines := _of_class(read_signature(target), "model.encoder.0.attention", {}):
+            found[target.rpartition(".")[2]] = lines
+    return found
+
+
+def page(only: Sequence[str] = (), conf: Path = CONF) -> str:
+    """The page with a table for every section, or some of its sections.
+
+    Raises:
+        UserError: no such section, with the nearest one.
+    """
+    sections = key_lines(conf)
+    if unknown := [name for name in only if name not in sections]:
+        raise UserError(f"{unknown[0]}: no such section{choice(unknown[0], sections, 'sections')}")
+    parts = [] if only else [_PAGE]
+    for heading in only or sections:
+        rows = [[f"`{line.key}`", line.kind, f"`{line.default}`", line.meaning] for line in sections[heading]]
+        table = [["key", "type", "default", "meaning"], ["---"] * 4, *rows]
+        # a bar inside a cell would end it
+        text = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in table)
+        parts.append(f"## {heading}\n\n{text}\n")
+    return "\n".join(parts)
+
+
+def _yaml_defaults(conf: Path) -> dict[str, Any]:
+    """The values that the yaml files give to keys of the schema; `???` where each task or model sets one."""
+    top: Any = OmegaConf.to_container(OmegaConf.load(conf / "config.yaml"), resolve=False)
+    groups = {"model": "_base", "trainer": "default", "logger": "wandb_offline"}
+    sections = {group: unresolved(merged_yaml(group, name, conf)) for group, name in groups.items()}
+    return flatten({**top, **unresolved(merged_yaml("task", "_base", conf)), **sections})
+
+
+def _of_schema(kind: type, key: str, values: Mapping[str, Any]) -> Iterator[KeyLine]:
+    meanings = field_docstrings(kind)
+    for field in fields(kind):
+        path, kind_of_field = join(key, field.name), hints(kind)[field.name]
+        if path in _ELSEWHERE:
+            continue
+        inner = section_of(kind_of_field)
+        each = None if item_type(kind_of_field) is None else section_of(item_type(kind_of_field))
+        if inner is None:
+            default = values.get(path, _default(field))
+            text = _OPEN if default is MISSING else show(default)
+            yield KeyLine(path, describe(kind_of_field), text, meanings.get(field.name, ""))
+        if (section := inner or each) is not None:
+            yield from _of_schema(section, path if inner else join(path, "0"), values)
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _of_class(signature: Signature, key: str, values: Mapping[str, Any]) -> list[KeyLine]:
+    """The options of a class.
+
+    Args:
+        values: from the yaml, in place of the constructor's defaults.
+    """
+    meanings = _argument_docstrings(signature)
+    lines = []
+    for name, argument in own_arguments(signature, key).items():
+        text = show(values.get(name, _OPEN if argument.required else argument.default))
+        lines.append(KeyLine(join(key, name), describe(argument.annotation), text, meanings.get(name, "")))
+    return lines
+
+
+def _argument_docstrings(signature: Signature) -> dict[str, str]:
+    """The entries below `Args:` in the docstrings of a class and its bases; the class's own come first."""
+    found: dict[str, str] = {}
+    for path in signature.methods:
+        module, _, name = path.rpartition(".")
+        parsed = parsed_module(module)
+        text = ast.get_docstring(parsed.classes[name]) if parsed else None
+        block = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", text or "", flags=re.MULTILINE)
+        for names, meaning in re.findall(
+            r"^(\w[\w, ]*): ((?:.*\n?)(?:^ +.*\n?)*)", _dedented(block), flags=re.MULTILINE
+        ):
+            if not meaning.startswith("as in "):
+                found = {word: " ".join(meaning.split()).removesuffix(".") for word in names.split(", ")} | found
+    return found
+
+
+def _dedented(block: re.Match[str] | None) -> str:
+    return textwrap.dedent(block[1]) if block else ""
+
+
+if __name__ == "__main__":
+    try:
+        print(page(sys.argv[1:]), end="")
+    except UserError as error:
+        sys.exit(str(error))

@@ -1,0 +1,112 @@
+"""Seeds that belong to a declaration: chosen, added and changed ones are named, and a choice gets no verdict."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.small_runs import SMALL_SCAN
+from support.written_runs import OOD, a_run
+
+from attnlab.config.job_config import compose_config
+from attnlab.config.report_block import Hypothesis, Report
+from attnlab.config.sweep import check_command
+from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.build_table import make_table
+from attnlab.report.hypothesis_answers import answers
+from attnlab.report.read_runs import DIVERGED, look
+
+GAINS = (-6.0, -5.0, 4.0, 5.0, 4.5, -7.0, 5.5, 5.0, -4.0, -3.0)
+"""of ten seeds, -0.1 on average; 4.8 for seeds 2, 3, 4, 6, 7"""
+CHOSEN = (2, 3, 4, 6, 7)
+ASKED = {"row": "linear_l2", "than": "linear", "column": "ood"}
+
+
+@pytest.fixture(scope="module")
+def configs() -> dict[str, dict[str, Any]]:
+    return {name: compose_config([*SMALL_SCAN, f"model={name}"]) for name in ("linear", "linear_l2")}
+
+
+def write(folder: Path, configs: dict[str, Any], gains: dict[int, float], declared: list[int] | None) -> None:
+    """Runs of both rows, begun under the hypothesis and these seeds; None = not recorded."""
+    analysis = {"columns": {"ood": OOD}, "hypotheses": [ASKED]} | ({} if declared is None else {"seeds": declared})
+    status = {"declared": [{"analysis": analysis, "step": 0, "git": {}}]}
+    for seed, gain in gains.items():
+        for name, value in (("linear", 0.5), ("linear_l2", 0.5 + gain / 100)):
+            a_run(folder / name / f"seed{seed}", configs[name] | {"seed": seed}, value, status=status)
+
+
+def answer(folder: Path, configs: dict[str, Any], seeds: Any, declared: list[int]) -> HypothesisAnswer:
+    """The answer of a report on these seeds, whose experiment declares others."""
+    runs = [
+        look(folder / name / f"seed{seed}", config | {"seed": seed})
+        for name, config in configs.items()
+        for seed in seeds
+    ]
+    report = Report(title="t", columns={"ood": OOD}, hypotheses=[Hypothesis(**ASKED)], seeds=declared)
+    return answers(make_table(report, runs))[0]
+
+
+ALL, HALF = list(range(10)), list(range(5))
+
+
+@pytest.mark.parametrize("recorded", [ALL, None])
+def test_chosen_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any], recorded: list[int] | None) -> None:
+    """The chosen seeds alone are better by 4.8, with p < 0.001."""
+    write(tmp_path, configs, dict(enumerate(GAINS)), recorded)
+    assert answer(tmp_path, configs, ALL, ALL).verdict == "undecided"
+    found = answer(tmp_path, configs, CHOSEN, ALL)
+    assert found.verdict == "undecided" and found.corrected is not None and found.corrected < 0.001
+    assert "linear_l2 and linear without seeds 0, 1, 5, 8, 9 (finished and left out): no verdict so far" in found.reason
+    assert "5 of 10 finished seeds, without 0, 1, 5, 8, 9" in found.reason
+    # the declaration of the runs counts, not a later one
+    later = answer(tmp_path, configs, CHOSEN, list(CHOSEN))
+    assert later.verdict == ("supported" if recorded is None else "undecided")
+    assert "5 of 10 finished seeds" in later.reason
+
+
+def test_a_diverged_run_that_was_left_out_is_named(tmp_path: Path, configs: dict[str, Any]) -> None:
+    write(tmp_path, configs, dict.fromkeys(HALF, 4.0), HALF)
+    lost = configs["linear_l2"] | {"seed": 5}
+    a_run(tmp_path / "linear_l2/seed5", lost, state="failed", status={"reason": f"{DIVERGED} the loss is nan"})
+    other = configs["linear_l2"] | {"seed": 6, "optim": configs["linear_l2"]["optim"] | {"lr": 1.0}}
+    a_run(tmp_path / "linear_l2/seed6", other)
+    found = answer(tmp_path, configs, HALF, HALF)
+    assert found.verdict == "supported" and "5 of 6 finished seeds, without 5" in found.reason
+
+
+def test_declared_seeds_alone_are_tested_and_added_ones_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
+    gains = dict(enumerate((4.0, 5.0, 4.0, 5.0, 4.5, 3.0, 4.0, 5.0)))
+    write(tmp_path, configs, gains, HALF)
+    found = answer(tmp_path, configs, HALF, HALF)
+    assert found.verdict == "supported" and "5 of 8 finished seeds, without 5, 6, 7" in found.reason
+    found = answer(tmp_path, configs, range(8), HALF)
+    assert found.verdict == "supported" and "3 of 8 seeds added to the declared ones: 5, 6, 7" in found.reason
+
+
+def test_declared_seeds_that_have_not_run_are_waited_for(tmp_path: Path, configs: dict[str, Any]) -> None:
+    write(tmp_path, configs, dict.fromkeys(HALF, 4.0), ALL)
+    for seeds in (ALL, HALF):
+        found = answer(tmp_path, configs, seeds, ALL)
+        assert found.verdict == "undecided" and "linear_l2 and linear without seeds 5, 6, 7, 8, 9" in found.reason
+
+
+def test_changed_declarations_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
+    write(tmp_path, configs, dict.fromkeys(HALF, 4.0), HALF)
+    write(tmp_path, configs, dict.fromkeys(ALL[5:], 4.0), ALL)
+    found = answer(tmp_path, configs, ALL, ALL)
+    changed = "the declared seeds were changed between runs: 0, 1, 2, 3, 4; 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
+    assert found.verdict == "supported" and changed in found.reason and "changed since: seeds" in found.declared
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [
+        ([], HALF),
+        (["seed=2,3"], HALF),
+        (["-m", "seed=0,1,2,3,4,5,6"], HALF),
+        (["+report.seeds=[1,2]"], [1, 2]),
+    ],
+)
+def test_the_seeds_of_an_experiment_are_those_that_it_sweeps(words: list[str], seeds: list[int]) -> None:
+    jobs = check_command(["experiment=park2024/table4_scan", *words]).jobs
+    assert all(job.report is not None and job.report["seeds"] == seeds for job in jobs)

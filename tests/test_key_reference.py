@@ -1,0 +1,41 @@
+"""The page of every configuration key is made from the schema, and every key has a meaning."""
+
+import pytest
+from support.small_runs import ROOT
+
+from attnlab.config.compose import group_choices
+from attnlab.config.dotted_keys import flatten
+from attnlab.config.job_config import compose_config
+from attnlab.config.key_reference import key_lines, page
+from attnlab.config.shipped_files import CONF
+from attnlab.config.train_help import help_text
+from attnlab.config.user_error import UserError
+
+MAKE = "python -m attnlab.config.key_reference"
+
+
+def test_the_page_is_the_present_one() -> None:
+    assert (ROOT / "docs" / "configuration.md").read_text() == page(), f"write it anew: {MAKE} > docs/configuration.md"
+    assert MAKE in help_text() and "configuration.md" in (ROOT / "mkdocs.yml").read_text()
+
+
+def test_every_key_has_a_type_a_default_and_a_meaning() -> None:
+    lines = [line for section in key_lines().values() for line in section]
+    assert [line.key for line in lines if not (line.kind and line.default and line.meaning)] == []
+
+
+@pytest.mark.parametrize("task", group_choices()["task"])
+def test_no_key_of_a_run_is_left_out(task: str) -> None:
+    sections = key_lines(CONF)
+    own = {line.key for name, section in sections.items() for line in section if "=" not in name}
+    own |= {line.key for line in sections[f"task={task}"]}
+    config = compose_config([f"task={task}"])
+    config.pop("report", None)
+    keys = {key for key in flatten(config) if not key.startswith(("model.encoder", "model.decoder", "model.cross"))}
+    assert keys - own == {"task._target_", "task.name", "task.label"}
+
+
+def test_sections_by_name() -> None:
+    assert page(["optim"]).startswith("## optim\n") and "optim.lr" in page(["optim"]) and "seed" not in page(["optim"])
+    with pytest.raises(UserError, match="optm: no such section; nearest: optim"):
+        page(["optm"])
