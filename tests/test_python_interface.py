@@ -115,6 +115,12 @@ def test_loading_changes_no_random_state(trained: dict[str, Path]) -> None:
     assert drawn() == expected
 
 
+def test_loading_warns_of_nothing_with_several_gpus(trained: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`torch.random.fork_rng` copies the state of every GPU, with a warning if there are several."""
+    monkeypatch.setattr(torch.random, "fork_rng", lambda: pytest.fail("it warns with several GPUs"))
+    assert attnlab.load_run(trained["scan"]).network is not None
+
+
 def test_no_run_and_no_weights_are_sentences(trained: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no such folder"):
         attnlab.load_run(tmp_path / "nothing")

@@ -43,6 +43,8 @@ from attnlab.learn.rank_layout import (
 )
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
+from attnlab.learn.training_progress import Reporter
+from attnlab.run.resume_checks import note_hardware
 from attnlab.run.run_folder import MetricsFile, RunFolder
 
 pytestmark = pytest.mark.usefixtures("default_signals")
@@ -52,6 +54,7 @@ TOGETHER = pytest.mark.xdist_group("two")
 PLACES = ("dropout", "attention_dropout", "attention_output_dropout", "embedding_dropout")
 EXACT = ("train.precision=64-true", *(f"backbone.{place}=0" for place in PLACES))
 SCAN = (*SMALL_SCAN, "model=linear_l2_ortho")
+DIAGNOSED = "train.diagnose_every=3"
 SAME = {
     # the orthogonality loss, two batches a step, each in pieces
     "scan": (*SCAN, *EXACT, "train.max_steps=6", "train.accumulate=2", "train.max_tokens=120"),
@@ -65,7 +68,14 @@ SAME = {
         "train.bucket_window=4",
     ),
     "language_model": ("task=flip_flop", *TINY["flip_flop"], *EXACT, "model=linear", "train.max_steps=6"),
-    "best_validation": (*SMALL_CLEVR, *EXACT, "model=vanilla", "train.max_steps=6", "train.validate_every=2"),
+    "best_validation": (
+        *SMALL_CLEVR,
+        *EXACT,
+        "model=vanilla",
+        "train.max_steps=6",
+        "train.validate_every=2",
+        DIAGNOSED,
+    ),
 }
 DROPOUT = (*SCAN, "train.max_steps=40", "backbone.dropout=0.2", "train.checkpoint_every=9", "optim.schedule=one_cycle")
 TWO = {"devices": 2}
@@ -186,6 +196,23 @@ def test_the_number_of_processes_may_change(
         assert (f"processes {3 - devices} -> {devices}" in said) == (step != 5)
     rows = MetricsFile(run_folder(raw) / "metrics.csv").rows()
     assert [step for step, name, _ in rows if name == "train/loss"] == list(range(1, 41))
+
+
+def test_another_number_of_processes_is_said_until_a_checkpoint_is_from_it(
+    tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The second start was lost before its first checkpoint, so that the third goes on from the first."""
+    stop = lambda: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+    at_step(5, stop)
+    assert run_job(raw_of(tmp_path, *DROPOUT), quiet=True) == 143
+    raw = raw_of(tmp_path, *DROPOUT, **TWO)
+    folder = RunFolder(run_folder(raw))
+    note_hardware(folder, torch.device("cpu"), 2, Reporter("lines"))
+    at_step(7, stop)
+    capfd.readouterr()
+    assert run_job(raw, quiet=True) == 143
+    assert "processes 1 -> 2" in capfd.readouterr().err
+    assert folder.status()["hardware"]["processes"] == 2
 
 
 def test_a_loss_that_is_not_finite_ends_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -243,6 +243,27 @@ def test_a_report_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
         log_report(tmp_path, LoggerOptions(name="wandb_offline"), tmp_path / "runs")
 
 
+def test_temporary_folders_do_not_stay_after_a_kill(tmp_path: Path) -> None:
+    """wandb makes them when it is imported; the next process removes those of processes that are gone."""
+    code = "import sys; from pathlib import Path; from attnlab.run.wandb_run import import_wandb\n"
+    code += "import_wandb(Path(sys.argv[1])); print('there', flush=True); sys.stdin.read()"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    words, there = [sys.executable, "-c", code, str(tmp_path)], os.environ | {"TMPDIR": str(temporary)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    processes = []
+    for own in (1, 2, 2):
+        processes.append(subprocess.Popen(words, env=there, **pipes))
+        assert processes[-1].stdout.readline() == b"there\n"
+        assert len(list((tmp_path / "wandb").iterdir())) == own and not list(temporary.iterdir())
+        if own == 2:
+            processes[-1].kill()
+            processes[-1].communicate()
+    processes[0].communicate()
+    [left] = (tmp_path / "wandb").iterdir()
+    assert left.name.startswith("tmp-")
+
+
 def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:
     """`wandb leet` of the README, in a separate terminal."""
     raw = config_of(tmp_path, *SMALL, "train.max_steps=2", logger="wandb_offline")

@@ -129,6 +129,9 @@ class Train:
     """also report test_paper_rule/... by the published selection rule: the best validation for each kind of question"""
     test_curve_every: Count | None = None
     """steps between two additional evaluations on the test set, as test_curve/... (never for selection); null = none"""
+    diagnose_every: Count | None = None
+    """steps between two measurements of val/.../key_norm and val/.../value_cosine of every attention, on 64 examples of
+    the validation data; null = none"""
 
 
 @dataclass(kw_only=True)
