@@ -22,7 +22,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from attnlab.attention.core.orthogonality_loss import EPS, orthogonality_loss
+from attnlab.attention.core.orthogonality_loss import EPS, loss_of_finite_values, orthogonality_loss
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
@@ -74,9 +74,9 @@ def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -
 def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[str, object]:
     """Measures the cost of the loss in a training step in both ways."""
     step = stepper(ortho)
-    with mock.patch("attnlab.attention.base.orthogonality_loss", wraps=orthogonality_loss) as spy:
+    with mock.patch("attnlab.attention.base.loss_of_finite_values", wraps=loss_of_finite_values) as spy:
         step()
-    losses = [differentiated(orthogonality_loss, *call.args) for call in spy.call_args_list]
+    losses = [differentiated(loss_of_finite_values, *call.args) for call in spy.call_args_list]
     runs = {"losses": lambda: [run() for run in losses], "step": step, "plain": stepper(plain)}
     times = interleaved(runs, seconds, f"share of a step, {what}", least=6)
     share, paired = times.ratio("losses", "step"), times.ratio("step", "plain")

@@ -23,6 +23,7 @@ Writes csv files, `table7.md` and `table7.png` into --out.
 
     python -m benchmarks.table7 --device cuda --out OUT
     python -m benchmarks.table7 --device cpu --lengths 512,1024 --models vanilla,linformer,transnormer_t2
+    python -m benchmarks.table7 --draw experiments/measured/table7_cpu/README.md --out OUT
 """
 
 import argparse
@@ -50,7 +51,6 @@ from benchmarks.harness.table7_findings import (
     FUSED,
     PUBLISHED,
     Findings,
-    lines_of,
     published_rows,
     tables_of,
     turn_name,
@@ -161,6 +161,7 @@ def options_given(rows: Sequence[str]) -> argparse.Namespace:
     options.add_argument("--batch", type=int, help="samples (default: the preset's on a GPU, 1 on a CPU)")
     options.add_argument("--turns", type=int, default=5, help="turns at least (default: %(default)s)")
     options.add_argument("--out", type=Path, default=RESULTS, help="folder (default: benchmarks/results)")
+    options.add_argument("--draw", type=Path, metavar="FILE", help="only draw the tables of a markdown file")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
     known = {FUSED, *rows}
@@ -176,25 +177,30 @@ def options_given(rows: Sequence[str]) -> argparse.Namespace:
 
 def main() -> None:
     given = options_given(published_rows())
+    if given.draw is not None:
+        draw(given.draw, given.out / "table7.png")
+        return
     names, lengths = given.models.split(","), sorted({int(n) for n in given.lengths.split(",")})
     environment = begin(given.threads, given.device)
     if given.batch is None:
         preset = make_config("lra_text", BASELINE, [f"experiment={PRESET}"])
         given.batch = preset.train.batch_size if given.device.type == "cuda" else 1
     torch.manual_seed(0)
-    found: dict[str, Findings] = {}
     files, choices = [], {name: model_choice(name) for name in names}
     for mode, findings in measure(names, lengths, given):
-        found[mode] = findings
         for number, (what, rows) in enumerate(tables_of(findings, mode, choices, lengths), start=1):
             title = f"Table 7, {mode}, batch {given.batch}: {what}"
             files.append(show(f"table7_{mode}_{number}", title, rows, environment, given.out))
     (given.out / "table7.md").write_text("\n\n".join(markdown(file) for file in files if file) + "\n")
-    if any((BASELINE, lengths[0]) in findings.failed for findings in found.values()):
-        print(f"no figure: {BASELINE} is {OUT_OF_MEMORY} at the shortest length, and lines are relative to it")
-        return
-    path = speed_by_length(lines_of(found, names, lengths), lengths[0], given.batch, given.out / "table7.png")
-    print(f"written to {os.path.relpath(path.with_suffix('.md'))} and {os.path.relpath(path)}")
+    draw(given.out / "table7.md", given.out / "table7.png")
+
+
+def draw(tables: Path, path: Path) -> None:
+    """Draws the figure of measured tables."""
+    try:
+        print(f"written to {os.path.relpath(speed_by_length(tables.read_text(), path))}")
+    except ValueError as error:
+        print(f"no figure: {error}")
 
 
 if __name__ == "__main__":

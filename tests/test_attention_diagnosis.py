@@ -1,6 +1,7 @@
 """Figures of attentions: their numbers, the files of tiny runs, the command, and figures during training."""
 
 import csv
+import itertools
 import math
 import random
 from collections.abc import Iterator
@@ -16,14 +17,17 @@ from attnlab.analysis import summary_figures
 from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.compute_summary import cosines
 from attnlab.analysis.gradient_norm_variation import column, relative_sd, running_relative_sd
+from attnlab.analysis.head_heatmaps import VALUES, WEIGHTS, draw_maps
 from attnlab.analysis.locality import RATIOS, Locality, neighbourhood_shares
-from attnlab.analysis.locality_and_gradient_figures import draw_spread
+from attnlab.analysis.locality_and_gradient_figures import draw_locality, draw_spread
+from attnlab.analysis.norm_violins import draw_norms
 from attnlab.analysis.summary_figures import draw
 from attnlab.analysis.summary_types import AttentionSummary, Maps, Norms
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.run_identity import run_folder
 from attnlab.learn import evaluator
 from attnlab.learn.training_module import TrainingModule
+from attnlab.plots.style import SCREEN
 from attnlab.report.diagnose import run_figures
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.diagnose.options import DiagnoseOptions
@@ -386,3 +390,25 @@ def test_a_figure_that_fails_costs_one_line(
     assert run_job(raw, quiet=True) == 0
     assert "no figures at step 2 (MemoryError: no room); training goes on" in capsys.readouterr().err
     assert not list((run_folder(raw) / "figures").glob("step?"))
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_pictures_of_many_layers_and_heads_fit_a_screen(runs: int) -> None:
+    """Six layers of an encoder and a decoder with eight heads; no map covers another one."""
+    names = [f"encoder.layers.{i}.attention" for i in range(6)]
+    names += [f"decoder.layers.{i}.{part}" for i in range(6) for part in ("attention", "cross")]
+    shown, noise = titles(names), np.random.default_rng(0)
+    maps = {name: Maps(noise.random((8, 9, 9)), None, None, (9, 9)) for name in names}
+    norms = {name: Norms(*[[noise.random(20) for _ in range(8)]] * 2) for name in names}
+    locality = {name: Locality(np.stack([RATIOS, RATIOS]), np.ones((2, 1))) for name in names}
+    labels = [f"linear, seed {seed}" for seed in range(runs)]
+    summaries = [AttentionSummary(label=one, about="", norms=norms, locality=locality) for one in labels]
+    figures = [draw_maps([(label, maps) for label in labels], shown, "title", scale) for scale in (VALUES, WEIGHTS)]
+    figures += [draw_norms(summaries, shown, "title"), draw_locality(summaries, shown, "title")]
+    for figure in figures:
+        width, height = figure.get_size_inches()
+        assert width <= SCREEN[0] + 0.01 and height <= 1.05 * SCREEN[1]
+    boxes = [axis.get_position() for axis in figures[0].axes]
+    assert len(boxes) == 18 * 8 * runs + 1
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert all(box.x0 > 0 and box.x1 < 1 and box.y0 > 0 and box.y1 < 1 for box in boxes)

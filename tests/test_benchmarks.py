@@ -24,6 +24,7 @@ from benchmarks.harness.finished_sweep import drawn
 from benchmarks.harness.interleaved_training import Account, Turn
 from benchmarks.harness.model_flops import counted, data_sheet
 from benchmarks.harness.peak_memory import graph_memory, peak_of, process_peak
+from benchmarks.harness.speed_by_length_figure import speed_by_length
 from benchmarks.harness.table7_findings import published_rows
 from benchmarks.harness.tables import ENVIRONMENT, markdown, show
 from benchmarks.harness.workload import positions
@@ -215,6 +216,16 @@ def test_table_7_names_lengths_without_memory_and_published_ratios(
         "out of memory"
     ] * 3 and "out of memory" not in str(vanilla[3:])
     assert "a line ends where memory runs out" in caption_of(tmp_path / "table7.png")
+
+
+def test_table_7_is_drawn_again_from_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a README; a text without tables is named."""
+    tables = Path(__file__).parents[1] / "experiments/measured/table7_cpu/README.md"
+    monkeypatch.setattr(sys, "argv", ["table7", "--draw", str(tables), "--out", str(tmp_path)])
+    table7.main()
+    assert "measured with batch 1" in caption_of(tmp_path / "table7.png")
+    with pytest.raises(ValueError, match=r"no table of benchmarks\.table7"):
+        speed_by_length("| model | N=256 |", tmp_path / "none.png")
 
 
 def test_every_row_of_table_7_has_a_model() -> None:

@@ -14,6 +14,7 @@ from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.config.target_validation import node_signature
 from attnlab.nn.build_network import build_network, make_attention
+from attnlab.nn.transformer_block import FeedForward
 from attnlab.run.build_runtime import make_network
 from attnlab.run.run_folder import RunError
 
@@ -105,3 +106,23 @@ def test_options_that_do_not_go_together_are_one_sentence() -> None:
     said = "model performer_relu cannot be built: detach_stabilizer=true is for kernel=softmax"
     with pytest.raises(RunError, match=said):
         make_network(checked(raw), SPECS["sort_of_clevr"])
+
+
+def test_normal_weights_are_drawn_as_in_bert() -> None:
+    """All linear maps but a tied one, the head's too (fairseq: init_bert_params)."""
+    backbone = backbone_of("transnormer_t1", "wikitext103_masked", initialization="normal", d_model=64)
+    network = build_network(backbone, config_of("transnormer_t1").model, SPECS["wikitext103_masked"])
+    maps = {name: module for name, module in network.named_modules() if isinstance(module, nn.Linear)}
+    assert "dense" in maps and any("q_proj" in name for name in maps) and any("gate" in name for name in maps)
+    for name, module in maps.items():
+        assert module.weight.std().item() == pytest.approx(0.02, rel=0.1), name
+        assert module.bias is None or not module.bias.any(), name
+
+
+def test_dropout_between_the_feed_forward_maps_has_a_rate_of_its_own() -> None:
+    rates = []
+    for between in (None, 0.0):
+        network = network_of("linear", "scan", dropout=0.25, feed_forward_dropout=between)
+        part = next(module for module in network.modules() if isinstance(module, FeedForward))
+        rates.append((part.inner_dropout.p, part.dropout.p))
+    assert rates == [(0.25, 0.25), (0.0, 0.25)]

@@ -181,6 +181,7 @@ WRONG = {
     "model=vanilla model.normalization.denominator=false": ["model.normalization.denominator=false: no attention"],
     "train.selection=best_validation": ["train.selection=best_validation: task scan has no validation set"],
     "train.validate_every=100": ["train.validate_every=100: task scan has no validation set; write null"],
+    "train.diagnose_every=100": ["train.diagnose_every=100: task scan has no validation set; write null"],
     "train.paper_rule=best_validation_per_group": ["task scan has no groups", "task scan has no validation set"],
     "task.validation_share=0.1": ["task.validation_share=0.1 with train.validate_every=null: needs validations"],
     "task.split=simple task.data_seed=3": [

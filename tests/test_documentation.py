@@ -22,6 +22,7 @@ from attnlab.config.compose import group_choices
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 from attnlab.launch.evaluate_cli import evaluate_main
+from attnlab.launch.train_cli import planned_commands
 from attnlab.report.cli import report_main
 
 PAGES = {name: (ROOT / name).read_text() for name in ("README.md", *(f"docs/{f.name}" for f in ROOT.glob("docs/*.md")))}
@@ -98,7 +99,8 @@ def test_all_train_commands_pass_the_check() -> None:
             with pytest.raises(ConfigError, match="hydra-optuna-sweeper is not installed"):
                 check_command(words)
         else:
-            assert check_command(words).jobs, line
+            commands = planned_commands(words) if "--plan" in words else {"": check_command(words)}
+            assert commands and all(command.jobs for command in commands.values()), line
 
 
 @pytest.mark.parametrize("line", FIRST)

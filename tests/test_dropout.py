@@ -146,3 +146,10 @@ def test_on_a_gpu_dropout_is_the_fused_one_of_torch() -> None:
     torch.manual_seed(0)
     assert torch.equal(out, F.dropout(x, 0.3))
     assert_share((dropped(x, torch.tensor(0.3, device="cuda")) == 0).cpu(), 0.3)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])
+def test_a_rate_outside_0_to_1_is_refused(rate: float) -> None:
+    for training in (True, False):
+        with pytest.raises(ValueError, match=rf"rate={rate}: expected a number from 0 to 1"):
+            dropped(torch.ones(4), rate, training)

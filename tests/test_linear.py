@@ -119,3 +119,20 @@ def test_a_second_derivative_of_the_l2_norm_is_refused() -> None:
     (gradient,) = torch.autograd.grad(HeadNorm("l2", 4)(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="differentiate twice"):
         gradient.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["l1", "l2", "rms"])
+def test_norms_in_half_precision_are_the_rounded_ones(kind: str, dtype: torch.dtype) -> None:
+    """Squares are outside the range of float16 for values above 256, and 0 for values below 2e-4."""
+    for size in (1e-5, 1.0, 300.0, 1e4):
+        x = (size * torch.randn(2, 5, 64, generator=torch.Generator().manual_seed(0))).to(dtype)
+        norm, wide = HeadNorm(kind, 64).to(dtype), x.float().requires_grad_()
+        x.requires_grad_()
+        out, expected = norm(x), HeadNorm(kind, 64)(wide)
+        assert out.dtype == dtype
+        torch.testing.assert_close(out, expected.to(dtype))
+        weights = torch.arange(64) / 64 - 0.5  # exact in both formats
+        (out.float() @ weights).sum().backward()
+        (expected @ weights).sum().backward()
+        torch.testing.assert_close(x.grad, wide.grad.to(dtype))

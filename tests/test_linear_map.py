@@ -114,6 +114,28 @@ def test_joined_projections_equal_single_ones(monkeypatch: pytest.MonkeyPatch) -
     assert joined(x, maps) is None
 
 
+def test_a_projection_whose_call_is_replaced_or_watched_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `forward` of the instance (as quantisation and adapters set it), and hooks of all modules (as profilers do)."""
+    monkeypatch.setattr(linear_map, "FEWEST_POSITIONS", 0)
+    maps, x = [LinearMap(4, 4), LinearMap(4, 4)], torch.ones(1, 3, 4)
+    hooks = nn.modules.module
+    for register in (
+        hooks.register_module_forward_hook,
+        hooks.register_module_forward_pre_hook,
+        hooks.register_module_full_backward_hook,
+        hooks.register_module_full_backward_pre_hook,
+    ):
+        handle = register(lambda *given: None)
+        try:
+            assert joined(x, maps) is None
+        finally:
+            handle.remove()
+    assert joined(x, maps) is not None
+    maps[1].forward = torch.zeros_like
+    assert joined(x, maps) is None
+    assert not projected_heads(x, maps, 2)[1].any()
+
+
 def test_few_positions_are_projected_one_by_one() -> None:
     maps = [LinearMap(4, 4), LinearMap(4, 4)]
     assert joined(torch.randn(2, linear_map.FEWEST_POSITIONS // 2 - 1, 4), maps) is None

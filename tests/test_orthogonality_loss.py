@@ -15,7 +15,7 @@ from support.tensors import masks
 from torch import Tensor
 
 from attnlab.attention.core.orthogonality_loss import orthogonality_loss
-from attnlab.config.schema import OrthoForm
+from attnlab.config.schema import OrthoForm, OrthoValues
 
 FORMS = (None, *get_args(OrthoForm))
 every_form = pytest.mark.parametrize("form", FORMS)
@@ -240,3 +240,17 @@ def test_half_precision_sums_in_float32(dtype: torch.dtype, form: OrthoForm | No
         loss = orthogonality_loss(values, form=form)
     assert loss.dtype == torch.float32
     assert math.isclose(loss.item(), orthogonality_loss(values.double(), form=form).item(), rel_tol=1e-5)
+
+
+@every_form
+@pytest.mark.parametrize("values", ["per_head", "full_width"])
+def test_padding_may_hold_anything(form: OrthoForm | None, values: OrthoValues) -> None:
+    """Called alone: inside a mechanism padding is zero before it is projected."""
+    mask = masks([6, 3], 6)
+    for content in (math.nan, math.inf, 1e30):
+        finite = draw(2, 3, 6, 4).requires_grad_()
+        filled = finite.detach().masked_fill(~mask[:, None, :, None], content).requires_grad_()
+        losses = [orthogonality_loss(v, mask, form, values) for v in (finite, filled)]
+        assert losses[0].equal(losses[1])
+        gradients = [torch.autograd.grad(loss, v)[0] for loss, v in zip(losses, (finite, filled), strict=True)]
+        assert gradients[0].equal(gradients[1])

@@ -33,7 +33,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
 
 STEPS = "train.max_steps=12"
 SCAN = (*SMALL_SCAN, STEPS, "backbone.dropout=0", "task.length_cutoff=40", "train.checkpoint_every=5")
-CLEVR = (*SMALL_CLEVR, STEPS, "model=performer", "backbone.dropout=0", "train.validate_every=4")
+CLEVR = (
+    *SMALL_CLEVR,
+    STEPS,
+    "model=performer",
+    "backbone.dropout=0",
+    "train.validate_every=4",
+    "train.diagnose_every=5",
+)
 SCHEDULED = ("optim.schedule=one_cycle", "optim.clip_norm=0.5", "train.accumulate=2", "model.ortho.weight=0.1")
 CASES = {
     # Different rates, weights and limits; gradients of two batches; one run has a schedule, one no orthogonality loss.

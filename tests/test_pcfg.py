@@ -279,6 +279,13 @@ def test_exceptions_are_never_set_aside(small: Folders) -> None:
     assert "val is 1 of 2 training examples, set aside with data_seed 0" in odd.about
 
 
+def test_rows_with_most_functions_validate(small: Folders) -> None:
+    deep = Pcfg(split="iid", validation_share=0.7, validation_by="length")
+    assert read_back(deep.prepare(small), "train") == {"echo A1 B2": "A1 B2 B2"}
+    assert len(read_back(deep.prepare(small), "val")) == 2
+    assert "val is 2 of 3 training examples, all with more than 1 functions" in deep.prepare(small).about
+
+
 def test_an_exception_must_be_one(small: Folders) -> None:
     folder = small.data / CLONE / "overgeneralisation"
     ratio = {"split": "overgeneralisation", "overgeneralisation": 0.0005}
@@ -413,7 +420,8 @@ def test_the_yaml_and_its_options() -> None:
 
 def vars_of_default() -> dict[str, object]:
     task = Pcfg()
-    keys = ("split", "substitutivity", "overgeneralisation", "validation_share", "data_seed")
+    own = ("split", "substitutivity", "overgeneralisation", "data_seed")
+    keys = (*own, "validation_share", "validation_by", "end_token")
     return {key: getattr(task, key) for key in keys}
 
 

@@ -46,19 +46,21 @@ TABLE_13 = [
     ("optim.weight_decay", 0.01, 0.01),
     ("optim.clip_norm", None, None),
     ("backbone.dropout", 0.1, 0.1),
+    ("backbone.feed_forward_dropout", 0.0, 0.0),  # fairseq's activation_dropout
+    ("backbone.initialization", "xavier", "normal"),  # fairseq's transformer_lm; init_bert_params of RoBERTa
 ]
 """key, causal and masked value of the row of T1"""
 ATTENTION_DROPOUT = {"vanilla": 0.1, "linear_then_vanilla": 0.1, "vanilla_then_linear": 0.1}
 """of the masked models; 0 for the others: "Attention dropout is only used for vanilla attention" """
 
 APPENDIX_E = [
-    ("lra_text", 16, 1e-4),
-    ("lra_listops", 32, 1e-4),
-    ("lra_retrieval", 16, 2e-4),
-    ("lra_pathfinder", 128, 2e-4),
-    ("lra_image", 256, 1e-4),
+    ("lra_text", 16, 1e-4, 500),
+    ("lra_listops", 32, 1e-4, 500),
+    ("lra_retrieval", 16, 2e-4, 1000),
+    ("lra_pathfinder", 128, 2e-4, 500),
+    ("lra_image", 256, 1e-4, 50),
 ]
-"""task, batch and learning rate"""
+"""task, batch and learning rate, and steps between validations in Skyformer's code (eval_frequency)"""
 SKYFORMERS_CODE = {
     "vanilla": (0.1, {}),
     "kernelized": (0.1, {}),
@@ -246,7 +248,9 @@ def test_a_network_without_the_denominator_has_none() -> None:
 def test_long_range_arena_has_the_settings_of_appendix_e() -> None:
     found = []
     for job in jobs_of(["experiment=qin2022/table6_lra", "model=transnormer_t1", "seed=0"]):
-        found.append((job["task"]["name"], job["train"]["batch_size"], job["optim"]["lr"]))
+        found.append(
+            (job["task"]["name"], job["train"]["batch_size"], job["optim"]["lr"], job["train"]["validate_every"])
+        )
         backbone = job["backbone"]
         assert [backbone[key] for key in ("n_layers", "d_model", "n_heads", "d_feed_forward")] == [2, 64, 2, 85]
         assert job["model"]["feed_forward"] == "glu" and backbone["attention_dropout"] == 0.0

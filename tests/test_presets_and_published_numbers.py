@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 import yaml
+from support.preset_costs import HEADINGS, headings
 from support.preset_files import EXPERIMENTS, presets_with_reports, text_of
 from support.small_runs import ROOT
 
@@ -26,7 +27,6 @@ from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metrics import METRICS
 from attnlab.tasks.glue.data_sets import DATA_SETS
 
-HEADINGS = ("Claim", "Measured", "Cost", "Command")
 UNITS = ("percent", "perplexity", "million parameters", "steps per second", "ratio")
 OF_EVERY_RUN = ("parameters", "seconds", "steps_per_second", "state_size", "peak_memory_bytes")
 CELL_KEYS = {"row", "column", "value", "spread", "text", "source", "unit"}
@@ -43,22 +43,6 @@ PRESETS = presets_with_reports()
 PUBLISHED = {file.stem: file for file in sorted((ROOT / "experiments" / "published").glob("*.yaml"))}
 every_preset = pytest.mark.parametrize("name", PRESETS)
 every_published = pytest.mark.parametrize("paper", PUBLISHED)
-
-
-@cache
-def headings(name: str) -> dict[str, str]:
-    """The comments that a preset opens with, by heading."""
-    text = (EXPERIMENTS / f"{name}.yaml").read_text()
-    assert text.startswith("# @package _global_\n# Claim: ")
-    found: dict[str, str] = {}
-    for line in itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()[1:]):
-        begun = re.match(r"# ([A-Z][a-z]+): (.*)", line)
-        if begun and begun[1] in HEADINGS:
-            assert begun[1] not in found, f"{begun[1]} comes twice"
-            found[begun[1]] = begun[2]
-        elif len(found) < len(HEADINGS):
-            found[list(found)[-1]] += f" {line[2:]}"
-    return found
 
 
 @cache
@@ -260,10 +244,10 @@ def check_hypotheses(name: str) -> None:
     report = text_of(name)["report"]
     average = {report["average"]["name"]} if report.get("average") else set()
     asked = report.get("hypotheses", [])
-    named = [row for one in asked for row in (one["row"], one["than"])]
+    named = [row for one in asked for row in (one["row"], one.get("than") or one["fails_less_than"])]
     named += [report["highlight"]] if report.get("highlight") else []
     assert set(named) <= set(row_names(name))
-    assert {one["column"] for one in asked} <= columns(name).keys() | average
+    assert {one["column"] for one in asked if "than" in one} <= columns(name).keys() | average
 
 
 def check_published_cells(name: str) -> None:

@@ -22,8 +22,8 @@ from attnlab.plots.style import COLOURS, STRONG, line_looks
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.figures import length_and_training_curves as curves
-from attnlab.report.figures.bars_and_sweep_curves import MOST_ROWS
 from attnlab.report.figures.draw_figures import draw
+from attnlab.report.figures.named_rows import MOST_ROWS
 from attnlab.report.read_runs import FoundRun, look
 from attnlab.report.table_types import Table, TableError
 

@@ -33,7 +33,13 @@ CASES = {
         "train.test_curve_every=20",
     ),
     # Validation that selects weights, an epoch of 21 steps, and groups in turn.
-    "sort_of_clevr": (*SMALL_CLEVR, STEPS, "model=linear_l2_ortho", "train.checkpoint_every=9"),
+    "sort_of_clevr": (
+        *SMALL_CLEVR,
+        STEPS,
+        "model=linear_l2_ortho",
+        "train.checkpoint_every=9",
+        "train.diagnose_every=6",
+    ),
 }
 
 

@@ -1,6 +1,5 @@
 """Searches: what they optimise, which are refused, and what each job returns."""
 
-import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +52,26 @@ def test_what_cannot_be_searched_honestly_is_refused() -> None:
     assert "runs its jobs one after the other" in problems_of(RATES, launcher="packed")
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            "interval(1e-2,1e-4)",
+            "optim.lr=interval(1e-2,1e-4): 0.01 is larger than 0.0001; write the smaller end first",
+        ),
+        ("tag(log,interval(0,1))", "optim.lr=tag(log,interval(0,1)): a logarithmic interval begins above 0"),
+    ],
+)
+def test_an_interval_that_holds_nothing_is_refused(words: str, problem: str) -> None:
+    assert problems_of(read_override(f"optim.lr={words}", CONF)) == problem
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_search_of_no_jobs_is_refused(number: int) -> None:
+    problem = f"hydra.sweeper.n_trials={number}: expected a whole number >= 1"
+    assert problems_of(RATES, sweeper=OPTUNA | {"n_trials": number}) == problem
+
+
 def test_sweepers_that_are_not_there_are_named() -> None:
     said = {name: sweeper_problem(read_override(f"hydra/sweeper={name}", CONF), ["basic"]) for name in ("ax", "optun")}
     assert said["ax"].startswith("hydra/sweeper=ax: not offered") and "nearest: optuna" in said["optun"]
@@ -88,7 +107,7 @@ def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
     a_run(run_folder(raw), raw, selection=selected)
     jobs = search_jobs.SearchJobs(Search(("optim.lr",), False, 4, ()), ["-m"])
     assert jobs(OmegaConf.create(raw)) == 0.625
-    assert math.isnan(jobs(OmegaConf.create(raw | {"optim": raw["optim"] | {"lr": -1}})))
+    assert jobs(OmegaConf.create(raw | {"optim": raw["optim"] | {"lr": -1}})) is None, "optuna takes nan for a mistake"
     said = capsys.readouterr()
     assert "[2/4] optim.lr=0.01, finished before\n[2/4] val/accuracy 62.5 %" in said.err
     assert "optim.lr=-1: expected a number > 0" in said.err
@@ -96,7 +115,7 @@ def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
     said = capsys.readouterr().out
     assert "val/accuracy 62.5 %" in said and "best of 1: optim.lr=0.01" in said and "99.0" not in said
     other = search_jobs.SearchJobs(Search(("optim.lr",), True, 4, ()), ["-m"])
-    assert math.isnan(other(OmegaConf.create(raw))) and other.codes == [1]
+    assert other(OmegaConf.create(raw)) is None and other.codes == [1]
 
 
 def test_a_search_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -107,3 +126,14 @@ def test_a_search_goes_on_where_it_stopped(tmp_path: Path) -> None:
         done = run_command("train.py", *line)
         assert done.returncode == 0, done.stderr
         assert "best of 2: optim.lr=" in done.stdout and (state == "resuming" or done.stderr.count(state) == 2)
+
+
+@pytest.mark.parametrize("rates", ["1e30,1e-3,1e-2", "1e-3,1e-2,1e30"])
+def test_a_trial_that_diverges_is_a_failed_one_and_the_search_goes_on(rates: str, tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    more = ("train.max_steps=2", "train.validate_every=1", "model=linear", "hydra/sweeper/sampler=grid")
+    done = run_command(
+        "train.py", "-m", "hydra/sweeper=optuna", f"optim.lr={rates}", *settings(tmp_path, *SMALL_CLEVR, *more)
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert "optim.lr=1e+30: failed: NonFiniteLoss" in done.stdout and "best of 2: optim.lr=" in done.stdout

@@ -54,6 +54,7 @@ TOGETHER = pytest.mark.xdist_group("two")
 PLACES = ("dropout", "attention_dropout", "attention_output_dropout", "embedding_dropout")
 EXACT = ("train.precision=64-true", *(f"backbone.{place}=0" for place in PLACES))
 SCAN = (*SMALL_SCAN, "model=linear_l2_ortho")
+DIAGNOSED = "train.diagnose_every=3"
 SAME = {
     # the orthogonality loss, two batches a step, each in pieces
     "scan": (*SCAN, *EXACT, "train.max_steps=6", "train.accumulate=2", "train.max_tokens=120"),
@@ -67,7 +68,14 @@ SAME = {
         "train.bucket_window=4",
     ),
     "language_model": ("task=flip_flop", *TINY["flip_flop"], *EXACT, "model=linear", "train.max_steps=6"),
-    "best_validation": (*SMALL_CLEVR, *EXACT, "model=vanilla", "train.max_steps=6", "train.validate_every=2"),
+    "best_validation": (
+        *SMALL_CLEVR,
+        *EXACT,
+        "model=vanilla",
+        "train.max_steps=6",
+        "train.validate_every=2",
+        DIAGNOSED,
+    ),
 }
 DROPOUT = (*SCAN, "train.max_steps=40", "backbone.dropout=0.2", "train.checkpoint_every=9", "optim.schedule=one_cycle")
 TWO = {"devices": 2}

@@ -19,7 +19,7 @@ from attnlab.data.files.fetch import Folders
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.data.task_spec import TaskSpec
+from attnlab.data.task_spec import ORACLE_END, TaskSpec
 from attnlab.data.text_blocks import TextBlocks
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.learn.metric_units import headlines, scaled, shortcut_lines, whole
@@ -123,6 +123,13 @@ def test_the_most_frequent_sequence_is_found_where_a_test_has_larger_ids() -> No
     spec = TaskSpec(kind="encoder_decoder", modality="tokens", metrics=(ACCURACY,))
     scores = subset_scores(general_shortcuts(spec, train), spec, "test", test)
     assert scores == {f"test/{ACCURACY}": {"most frequent answer": 0.5}}
+
+
+def test_outputs_without_end_tokens_are_compared_whole() -> None:
+    train, test = (SequencePairs.of([[2, 1]] * 2, rows, 0) for rows in ([[5, 6], [5, 6]], [[5, 6], [5, 7]]))
+    spec = TaskSpec(kind="encoder_decoder", modality="tokens", end_token=False, metrics=(ORACLE_END,))
+    scores = subset_scores(general_shortcuts(spec, train), spec, "test", test)
+    assert scores == {f"test/{ORACLE_END}": {"most frequent answer": 0.5}}
 
 
 def test_token_frequencies_have_the_perplexity_of_a_unigram_model() -> None:

@@ -23,7 +23,7 @@ from attnlab.launch.cluster import run_on_cluster as cluster_module
 from attnlab.launch.cluster import slurm_commands, submission, wait_for_jobs
 from attnlab.launch.cluster.queued_runs import FILE, Queued, queued_job, record_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, chosen_partitions, held_jobs, minutes_of
-from attnlab.launch.cluster.submission import SlurmSubmission, Submitted
+from attnlab.launch.cluster.submission import CORES_BESIDE_GPU, SlurmSubmission, Submitted
 from attnlab.launch.cluster.worker_task import WorkerTask, cores_of_task
 from attnlab.launch.job_groups import JobGroup, job_groups
 from attnlab.launch.run_jobs import Jobs
@@ -37,6 +37,7 @@ SINFO = (
     "cpu|2-00:00:00|(null)\ngpu*|12:00:00|(null)\ngpu*|12:00:00|gpu:a100:4\nshort|30:00|gpu:2\nfree|infinite|(null)\n"
 )
 CONFIG = "ClusterName             = here\nMaxArraySize            = 4\n"
+THREAD = "trainer.threads=1"
 SWEEP = ("-m", "hydra/launcher=packed_slurm", "model=linear,vanilla", "seed=range(0,6)")
 
 
@@ -93,12 +94,33 @@ def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: lis
     every = check_command([*words, "trainer.device=auto", "trainer.devices=auto"]).jobs[0].typed
     for gres, number in (("gpu:a100:4", 4), ("gpu:2,shard:8", 2), ("gpu", 1), ("shard:8", 1)):
         asking = SlurmSubmission(given.launcher | {"gres": gres}, tmp_path)
-        assert asking.resources(every) == {"nodes": 1, "ntasks_per_node": number}
+        assert asking.resources(every) == {"nodes": 1, "ntasks_per_node": number, "cpus_per_task": 1}
     mixed = SlurmSubmission(given.launcher | {"partition": "cpu,gpu"}, tmp_path)
     assert "gpus_per_node" not in mixed.resources(every) and "gpu alone has GPUs" in mixed.gpu_note()
     assert not wanted.gpu_note()
     with pytest.raises(SlurmError, match="signal_delay_s=1800: jobs of 30 min may be stopped when they start"):
         SlurmSubmission(given.launcher | {"partition": "short", "signal_delay_s": 1800}, tmp_path)
+
+
+def test_jobs_ask_for_cores_and_memory_of_their_own(
+    slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm's defaults are one core, whatever the threads of a run, and often all memory of a node."""
+
+    def asked(*words: str) -> dict[str, Any]:
+        plain = [word for word in settings(tmp_path, *SWEEP, *SMALL_SCAN) if word not in ("trainer=cpu", THREAD)]
+        given = check_command([*plain, *words])
+        return SlurmSubmission(given.launcher, tmp_path).parameters(Jobs(given).task(JobGroup((0,))))
+
+    assert asked()["cpus_per_task"] == CORES_BESIDE_GPU and asked("trainer.device=cpu")["cpus_per_task"] == 1
+    assert asked("trainer.threads=3", "trainer.workers=2")["cpus_per_task"] == 5
+    assert asked("hydra.launcher.cpus_per_task=9", "trainer.threads=3")["cpus_per_task"] == 9
+    assert "mem" not in asked(), "a cluster that does not divide it"
+    cluster = f"{CONFIG}\nSelectTypeParameters    = CR_CORE_MEMORY\n"
+    monkeypatch.setattr(slurm_commands, "answer", lambda *command: {"sinfo": SINFO, "scontrol": cluster}[command[0]])
+    assert asked()["mem"] == "8GB" and asked("trainer.devices=2")["mem"] == "16GB"
+    assert asked("hydra.launcher.mem_gb=3")["mem"] == "3GB"
+    assert "mem" not in asked("hydra.launcher.mem_per_cpu=2G")
 
 
 @pytest.fixture
@@ -480,10 +502,10 @@ def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
 
 def test_a_plan_knows_the_steps_that_were_measured(tmp_path: Path, planned: Callable[..., str]) -> None:
-    assert "no hours for linear: no run of this task and these sizes was" in planned("model=linear", "seed=1,2")
+    assert "not measured: a guess" in planned("model=linear", "seed=1,2")
     raw = config_of(tmp_path, *SMALL_SCAN, "train.max_steps=24", "model=linear", "seed=1")
     assert run_job(raw, quiet=True) == 0
     text = planned("model=linear,vanilla", "seed=1,2")
     assert "4 runs, 1 finished; 3 groups to train" in text and "\nhours: 0.00 on" in text
     assert text.count("(model=linear, of the same sizes)") == 1, "for vanilla"
-    assert "no hours" in planned("model=linear", "seed=2,3", "train.accumulate=2"), "another size"
+    assert "not measured: a guess" in planned("model=linear", "seed=2,3", "train.accumulate=2"), "another size"

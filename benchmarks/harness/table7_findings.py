@@ -1,15 +1,16 @@
-"""Findings of `benchmarks.table7` as rows of tables and lines of a figure, beside the published table."""
+"""Findings of `benchmarks.table7` as rows of tables, beside the published table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from attnlab.report.published_numbers import published_table
-from benchmarks.harness.speed_by_length_figure import Lines
 from benchmarks.harness.timing import Timings
 
 PUBLISHED = "qin2022/table7_speed"
 BASELINE, FUSED = "vanilla", "vanilla_fused"
+SPEED, RATIO, MEMORY = "steps a second", "times as fast as vanilla", "peak memory in MB, and as a share of vanilla's"
+"""titles of the tables that the figure shows"""
 
 
 def turn_name(name: str, length: int) -> str:
@@ -70,7 +71,7 @@ def tables_of(
     """
     names = list(choices)
     yield (
-        "steps a second",
+        SPEED,
         [{"model": name, "model=": choices[name]} | {f"N={n}": found.rate(name, n) for n in lengths} for name in names],
     )
     rows = []
@@ -81,29 +82,6 @@ def tables_of(
             if published_ratio(BASELINE, mode, n):
                 row[f"published {round(n / 1000)}K"] = published_ratio(name, mode, n) or "-"
         rows.append(row)
-    yield "times as fast as vanilla", rows
+    yield RATIO, rows
     memory = [{"model": name} | {f"N={n}": found.memory(name, n) for n in lengths} for name in names]
-    yield "peak memory in MB, and as a share of vanilla's", memory
-
-
-def lines_of(found: Mapping[str, Findings], names: Sequence[str], lengths: Sequence[int]) -> dict[str, Lines]:
-    """Lines of the figure by panel: measured and published speed, and measured memory, each over vanilla's first."""
-    panels: dict[str, Lines] = {}
-    cells, first = published_table(PUBLISHED).cells, lengths[0]
-    for mode, findings in found.items():
-        ratios = {name: {n: findings.ratio(name, n, first) for n in lengths} for name in names}
-        panels[f"{mode}, measured speed"] = {
-            name: {n: value for n, value in line.items() if not isinstance(value, str)} for name, line in ratios.items()
-        }
-        vanilla = cells[BASELINE, f"{mode}_1k"].value
-        published = {
-            name: {1000 * k: cells[name, f"{mode}_{k}k"].value for k in range(1, 6)} for name in names if name != FUSED
-        }
-        panels[f"{mode}, published speed"] = {
-            name: {n: value / vanilla for n, value in line.items() if value} for name, line in published.items()
-        }
-        peaks, base = findings.bytes, findings.bytes[BASELINE, first]
-        panels[f"{mode}, measured memory"] = {
-            name: {n: peaks[name, n] / base for n in lengths if (name, n) in peaks} for name in names
-        }
-    return panels
+    yield MEMORY, memory

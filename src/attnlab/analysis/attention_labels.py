@@ -43,6 +43,31 @@ def _title(name: str, repeated: bool) -> str:
     return ", ".join([*words, *([f"use {use or 1}"] if repeated else [])])
 
 
+def metric_names(names: Iterable[str]) -> dict[str, str]:
+    """Names of attentions in metrics: `decoder.layers.0.cross` becomes `decoder/layer_0/cross`.
+
+    Layers are counted by depth, so that layers with shared weights have numbers of their own. The stack is left out
+    where there is only one. Names of another form stay as they are.
+
+    Args:
+        names: of all attentions of a network, in the order of use.
+    """
+    found = {name: _NAME.search(name) for name in names}
+    one_stack = len({match[1] for match in found.values() if match}) == 1
+    depths: dict[tuple[str, str], list[tuple[str, str | None]]] = {}
+    named = {}
+    for name, match in found.items():
+        named[name] = name
+        if match is not None:
+            stack, layer, part, member, use = match.groups()
+            uses = depths.setdefault((stack, part), [])
+            uses += [] if (layer, use) in uses else [(layer, use)]
+            words = [*([] if one_stack else [stack]), f"layer_{uses.index((layer, use))}"]
+            words += ["cross"] if part == "cross" else []
+            named[name] = "/".join([*words, *([f"part_{member}"] if member is not None else [])])
+    return named
+
+
 def is_cross(name: str) -> bool:
     """Whether an attention is cross-attention."""
     found = _NAME.search(name)

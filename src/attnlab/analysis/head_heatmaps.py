@@ -1,5 +1,6 @@
 """Maps (heat maps) of a matrix for every head of every attention: similarity of values, attention weights."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,14 +12,23 @@ from matplotlib.colors import Colormap, FuncNorm, Normalize
 from matplotlib.figure import Figure
 
 from attnlab.analysis.summary_types import Maps
-from attnlab.plots.style import LINE, SHADES, SIGNED_SHADES, WIDTH, fitted, panels
+from attnlab.plots.style import LETTERS_AN_INCH, LINE, SCREEN, SHADES, SIGNED_SHADES, WIDTH, fitted
 
 MOST_HEADS = 16
 HEADS_A_LINE = 8
-WIDE = 9.0
+MOST_BLOCKS = 6
+WIDE = 8.5
 """inches of a figure with more than four heads in a line"""
+LARGEST, SMALLEST = 2.4, 0.28
+"""inches of a map"""
+ROOMY = 0.6
+"""inches of a map from which each has the name of its axes"""
+BETWEEN, TITLE, ABOVE, BAR = 0.06, 0.2, 0.2, 0.6
+"""inches between maps, of a line's title, of the numbers of heads, of the scale of the shades"""
 LONGEST_NAME = 12
 _NAMES_A_INCH = 7.0
+_LETTER = 0.055
+"""inches of a letter in a label"""
 _FONT = 7
 ByRun = Sequence[tuple[str, Mapping[str, Maps]]]
 """labels of runs, and their maps by the names of attentions"""
@@ -51,6 +61,68 @@ class _Line:
     first: int
     heads: np.ndarray
 
+    @property
+    def axes(self) -> tuple[Any, ...]:
+        """Lines with equal ones share the numbers at their axes."""
+        return self.maps.rows, self.maps.columns, self.heads.shape[1:]
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The places of maps in a figure, in inches: blocks of lines beside each other, so that the figure fits a screen.
+
+    size:    of a map.
+    heads:   maps in a line.
+    blocks:  lines of each block, from the top.
+    title:   of the figure.
+    """
+
+    size: float
+    heads: int
+    blocks: Sequence[Sequence[_Line]]
+    title: str
+
+    @property
+    def left(self) -> float:
+        """Width of the labels at the left of a block."""
+        return max(_labels(line.maps.rows, self.size) for block in self.blocks for line in block)
+
+    @property
+    def top(self) -> float:
+        """Height of the title."""
+        return LINE * len(textwrap.wrap(self.title, int(self.width * LETTERS_AN_INCH))) + 0.15
+
+    @property
+    def width(self) -> float:
+        """Width of the figure."""
+        return max(WIDTH, len(self.blocks) * (self.left + self.heads * (self.size + BETWEEN)) + BETWEEN)
+
+    @property
+    def height(self) -> float:
+        """Height of the figure."""
+        return self.top + BAR + max(self._below(block, len(block)) for block in self.blocks)
+
+    def is_labelled(self, block: Sequence[_Line], at: int) -> bool:
+        """Whether labels stand below a line: the next one has other axes or fewer maps, or there is none."""
+        return at + 1 == len(block) or (block[at].axes, len(block[at].heads)) != (
+            block[at + 1].axes,
+            len(block[at + 1].heads),
+        )
+
+    def _below(self, block: Sequence[_Line], at: int) -> float:
+        """Height of the lines of a block above line number `at`."""
+        labels = sum(
+            _labels(line.maps.columns, self.size) for i, line in enumerate(block[:at]) if self.is_labelled(block, i)
+        )
+        return ABOVE + labels + sum(self.size + BETWEEN + (TITLE if line.title else 0.0) for line in block[:at])
+
+    def add(self, figure: Figure, block: int, line: int, head: int) -> Axes:
+        """Adds the axes of a map."""
+        lines, titled = self.blocks[block], TITLE if self.blocks[block][line].title else 0.0
+        x = block * (self.left + self.heads * (self.size + BETWEEN)) + self.left + head * (self.size + BETWEEN)
+        y = self.height - self.top - self._below(lines, line) - titled - self.size
+        return figure.add_axes((x / self.width, y / self.height, self.size / self.width, self.size / self.height))
+
 
 def draw_maps(found: ByRun, shown: Mapping[str, str], title: str, scale: Scale) -> Figure:
     """Figure with lines of maps for each attention and run (runs of one attention together), one map per head.
@@ -60,43 +132,64 @@ def draw_maps(found: ByRun, shown: Mapping[str, str], title: str, scale: Scale) 
         title: of the figure.
     """
     lines = list(_lines(found, shown))
-    columns = min(HEADS_A_LINE, max(len(line.heads) for line in lines))
-    width = WIDTH if columns <= 4 else WIDE
-    size = min(2.4, (width - 1.0) / columns)
-    extra = 1 + len(fitted(title + cut_off(lines), Figure(figsize=(width, 1))).splitlines())
-    ends = [_ends(line, below) for line, below in zip(lines, [*lines[1:], None], strict=True)]
-    around = sum(0.2 + 0.2 * bool(line.title) + _below(line) * end for line, end in zip(lines, ends, strict=True))
-    figure, axes = panels(len(lines) * columns, columns, size + around / len(lines), extra + 4, width)
+    grid = _grid(lines, title + cut_off(lines))
+    figure = Figure(figsize=(grid.width, grid.height))
     norm, colours, beyond = _norm(scale, [line.heads for line in lines])
-    for number, line in enumerate(lines):
-        row = axes[number * columns : (number + 1) * columns]
-        _draw_line(row, line, norm, colours, size, ends[number])
-        row[0].set_ylabel(scale.axes[1])
-        for axis in row[: len(line.heads)] if ends[number] else ():
-            axis.set_xlabel(scale.axes[0])
-    _bar(figure, ScalarMappable(norm, colours), axes, scale, beyond)
-    figure.suptitle(fitted(title + cut_off(lines), figure), fontsize=9, parse_math=False)
+    for number, block in enumerate(grid.blocks):
+        for at, line in enumerate(block):
+            row = [grid.add(figure, number, at, head) for head in range(len(line.heads))]
+            _draw_line(row, line, norm, colours, grid.size, grid.is_labelled(block, at), at == 0)
+            if is_labelled := grid.is_labelled(block, at):
+                for axis in row if grid.size > ROOMY else row[:1]:
+                    axis.set_xlabel(scale.axes[0], fontsize=_FONT)
+            if is_labelled or grid.size > ROOMY:
+                row[0].set_ylabel(scale.axes[1], fontsize=_FONT)
+    _bar(figure, ScalarMappable(norm, colours), scale, beyond)
+    figure.suptitle(fitted(title + cut_off(lines), figure), fontsize=9, y=1 - 0.05 / grid.height, parse_math=False)
     return figure
 
 
+def _grid(lines: Sequence[_Line], title: str) -> _Grid:
+    """The grid with the largest maps, in the fewest blocks, that fits a screen; no map is smaller than `SMALLEST`."""
+    heads = max(len(line.heads) for line in lines)
+    largest = min(LARGEST, (WIDTH if heads <= HEADS_A_LINE // 2 else WIDE) / heads - 4 * BETWEEN)
+    narrow: list[_Grid] = []
+    for size in (*np.arange(largest, SMALLEST, -0.05).tolist(), SMALLEST):
+        grids = [_Grid(size, heads, blocks, title) for blocks in _blocks(lines)]
+        narrow = [grid for grid in grids if grid.width <= SCREEN[0]] or grids[:1]
+        if fitting := [grid for grid in narrow if grid.height <= SCREEN[1]]:
+            return fitting[0]
+    return narrow[-1]
+
+
+def _blocks(lines: Sequence[_Line]) -> Iterator[list[Sequence[_Line]]]:
+    """The lines in one block, in two, and so on."""
+    for number in range(1, min(MOST_BLOCKS, len(lines)) + 1):
+        length = -(-len(lines) // number)
+        yield [lines[first : first + length] for first in range(0, len(lines), length)]
+
+
 def _lines(found: ByRun, shown: Mapping[str, str]) -> Iterator[_Line]:
-    for name, title in shown.items():
+    """The lines of all maps; attentions with the same axes follow each other, so that they share their labels."""
+    kinds: dict[tuple[Any, ...], int] = {}
+    places = {}
+    for name in shown:
+        maps = next(maps[name] for _, maps in found if name in maps)
+        places[name] = kinds.setdefault(
+            (tuple(maps.rows or ()), tuple(maps.columns or ()), maps.heads.shape), len(kinds)
+        )
+    for name in sorted(shown, key=places.__getitem__):
         for label, maps in ((label, maps[name]) for label, maps in found if name in maps):
             heads = maps.heads[:MOST_HEADS]
-            told = f"{title}: {label}" if len(found) > 1 else title
+            told = f"{shown[name]}: {label}" if len(found) > 1 else shown[name]
             for first in range(0, len(heads), HEADS_A_LINE):
                 yield _Line(told if not first else "", maps, first, heads[first : first + HEADS_A_LINE])
 
 
-def _ends(line: _Line, below: _Line | None) -> bool:
-    """Whether labels stand below a line of maps: the next one has other columns, or there is none."""
-    sizes = [(one.maps.columns, one.heads.shape[2], len(one.heads)) for one in (line, below) if one]
-    return len(sizes) < 2 or sizes[0] != sizes[1]
-
-
-def _below(line: _Line) -> float:
-    """Inches of the labels below a line of maps."""
-    return 0.3 + 0.055 * max((len(name[:LONGEST_NAME]) for name in line.maps.columns or ()), default=0)
+def _labels(names: Sequence[str] | None, size: float) -> float:
+    """Inches of the labels at one side of a line of maps."""
+    named = names if names and _is_named(names, size) else ()
+    return 0.36 + _LETTER * max((len(name[:LONGEST_NAME]) for name in named), default=0)
 
 
 def cut_off(lines: Sequence[_Line]) -> str:
@@ -107,10 +200,17 @@ def cut_off(lines: Sequence[_Line]) -> str:
     return cut + (f" (the first {MOST_HEADS} of {most} heads)" if most > MOST_HEADS else "")
 
 
-def _draw_line(row: Sequence[Axes], line: _Line, norm: Normalize, colours: Colormap, size: float, ends: bool) -> None:
-    """One line of maps below its title."""
-    above = "\n" if line.title else ""
-    for at, (axis, matrix) in enumerate(zip(row, line.heads, strict=False)):
+def _draw_line(
+    row: Sequence[Axes], line: _Line, norm: Normalize, colours: Colormap, size: float, ends: bool, is_first: bool
+) -> None:
+    """One line of maps below its title.
+
+    Args:
+        size: inches of a map.
+        ends: whether labels stand below it.
+        is_first: whether the heads are numbered above it.
+    """
+    for at, (axis, matrix) in enumerate(zip(row, line.heads, strict=True)):
         n, m = matrix.shape
         for spine in axis.spines.values():
             spine.set(visible=True, linewidth=0.4)
@@ -119,19 +219,17 @@ def _draw_line(row: Sequence[Axes], line: _Line, norm: Normalize, colours: Color
             cmap=colours,
             norm=norm,
             interpolation="nearest" if max(n, m) <= 64 else "auto",
-            aspect="equal" if n == m else "auto",
+            aspect="auto",
             extent=(0.5, m + 0.5, n + 0.5, 0.5),
         )
         _ticks(axis, "y", line.maps.rows, n, size, at == 0)
         _ticks(axis, "x", line.maps.columns, m, size, ends)
-        axis.set_title(f"{above}head {line.first + at + 1}", fontsize=8)
-    for axis in row[len(line.heads) :]:
-        axis.set_visible(False)
-    if line.title:
-        style: Any = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 9, "fontweight": "bold"}
-        title = row[0].annotate(line.title, (0, 1), (0, 18), parse_math=False, **style)
-        # it goes on over the next maps
-        title.set_in_layout(False)
+        if is_first or line.first:
+            axis.set_title(
+                f"head {line.first + at + 1}" if size > ROOMY else str(line.first + at + 1), fontsize=_FONT, pad=2
+            )
+    style: Any = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 8, "fontweight": "bold"}
+    row[0].annotate(line.title, (0, 1), (0, 12 if is_first else 3), parse_math=False, **style)
 
 
 def _norm(scale: Scale, heads: Sequence[np.ndarray]) -> tuple[Normalize, Colormap, str]:
@@ -153,20 +251,24 @@ def _norm(scale: Scale, heads: Sequence[np.ndarray]) -> tuple[Normalize, Colorma
     return FuncNorm(functions, low, high), (SIGNED_SHADES if low < 0 else SHADES), beyond
 
 
-def _bar(figure: Figure, shades: ScalarMappable, axes: Sequence[Axes], scale: Scale, beyond: str) -> None:
+def _bar(figure: Figure, shades: ScalarMappable, scale: Scale, beyond: str) -> None:
     """The scale of the shades, below all maps; with an arrow where some entries are beyond it."""
-    inches = figure.get_figheight()
-    bar = figure.colorbar(
-        shades, ax=list(axes), location="bottom", shrink=0.6, aspect=30, pad=min(0.05, LINE / inches), extend=beyond
-    )
+    width, height = figure.get_size_inches()
+    place = figure.add_axes((0.5 - 1.9 / width, 0.42 / height, 3.8 / width, 0.12 / height))
+    bar = figure.colorbar(shades, cax=place, orientation="horizontal", extend=beyond)
     if scale.uniform:
         low, high = shades.get_clim()
         ticks = [*([low] if low < 0 else []), 0.0, 1.0, *([(1 + high) / 2] if high > 3 else []), high]
         bar.set_ticks(ticks, labels=[f"{tick:.3g}" if tick != 1 else "1" for tick in ticks])
         bar.ax.minorticks_off()
         bar.ax.axvline(1.0, color="black", linewidth=1.2)
-    bar.ax.tick_params(labelsize=8)
-    bar.set_label(scale.meaning, fontsize=8)
+    bar.ax.tick_params(labelsize=_FONT)
+    bar.set_label(scale.meaning, fontsize=8, labelpad=1)
+
+
+def _is_named(names: Sequence[str], inches: float) -> bool:
+    """Whether there is room for the names of positions at an axis."""
+    return sum(map(bool, names)) <= inches * _NAMES_A_INCH
 
 
 def _ticks(
@@ -177,7 +279,7 @@ def _ticks(
     if not wanted:
         which.set_ticks([])
         return
-    if names and sum(map(bool, names)) <= inches * _NAMES_A_INCH:
+    if names and _is_named(names, inches):
         named = {position: name[:LONGEST_NAME] for position, name in enumerate(names, start=1) if name}
         which.set_ticks(list(named), list(named.values()))
         for label in which.get_ticklabels():

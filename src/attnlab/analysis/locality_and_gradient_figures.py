@@ -20,6 +20,7 @@ from attnlab.plots.style import (
     legend_lines,
     line_looks,
     logarithmic,
+    on_screen,
     panel_title,
     panels,
 )
@@ -48,14 +49,14 @@ def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str
         ]
     names = list(dict.fromkeys(label for _, curves in parts for label, _ in curves))
     looks = line_looks(names, None)
-    columns = min(2, len(parts))
     lines = legend_lines(LOCALITY_NOTE, [*names, UNIFORM_LABEL]) + 2
-    figure, axes = panels(len(parts), columns, 2.2, lines, sharey=True, sharex=True)
+    columns, height, width = on_screen(len(parts), min(2, len(parts)), 2.2, lines, 6)
+    figure, axes = panels(len(parts), columns, height, lines, width, sharey=True, sharex=True)
     for number, (axis, (part, curves)) in enumerate(zip(axes, parts, strict=True)):
         _shares(axis, curves, looks)
-        axis.set_title(panel_title(part, columns))
+        axis.set_title(panel_title(part, columns, width))
         if number + columns >= len(parts):
-            axis.set_xlabel("neighbourhood, share of the length")
+            axis.set_xlabel("neighbourhood, share of the length" if columns <= 3 else "neighbourhood")
             axis.tick_params(labelbottom=True)
     figure.supylabel("share of the attention", fontsize=9)
     legend_below(figure, LOCALITY_NOTE)

@@ -17,6 +17,8 @@ from attnlab.plots.style import (
     fitted,
     legend_below,
     legend_lines,
+    on_screen,
+    panel_title,
     panels,
 )
 
@@ -45,22 +47,26 @@ def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], 
         title: of the figure.
     """
     labels = [f"{summary.label} ({summary.about})" for summary in summaries]
-    figure, axes = panels(2 * len(shown), 2, 1.75, 3 * (1 + len(labels)) + legend_lines(NOTE), sharey="row")
+    lines = 3 * (1 + len(labels)) + legend_lines(NOTE)
+    beside, height, width = on_screen(len(shown), 1, 1.75, lines, 3)
+    figure, axes = panels(2 * len(shown), 2 * beside, height, lines, width)
     for number, (name, attention) in enumerate(shown.items()):
         pair = axes[2 * number : 2 * number + 2]
+        pair[1].sharey(pair[0])
         medians: list[float] = []
         for axis, of in zip(pair, ("queries", "keys"), strict=True):
             heads = [getattr(summary.norms[name], of) if name in summary.norms else [] for summary in summaries]
             medians += _panel(axis, heads)
-            axis.set_title(f"{attention}: {of}")
+            axis.set_title(panel_title(f"{attention}: {of}", 2 * beside, width))
         pair[0].set_ylabel("L2 norm")
+        pair[1].tick_params(labelleft=False)
         if not medians:
             pair[0].set_yticks([])
         elif min(medians) > 0 and max(medians) / min(medians) > FAR_APART:
             pair[0].set_yscale("log")
         else:
             pair[0].set_ylim(bottom=0.0)
-    for axis in axes[-2:]:
+    for axis in axes[-2 * beside :]:
         axis.set_xlabel("head")
     handles = [Patch(**_look(number), label=fitted(label, figure)) for number, label in enumerate(labels)]
     legend_below(figure, NOTE, 1, handles)

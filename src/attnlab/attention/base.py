@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.core.constructor_arguments import check_when_made
 from attnlab.attention.core.observation import Observation
-from attnlab.attention.core.orthogonality_loss import orthogonality_loss
+from attnlab.attention.core.orthogonality_loss import loss_of_finite_values
 from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
 from attnlab.attention.core.renamed_methods import refuse_former_names
@@ -165,7 +165,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         if not self.orthogonality:
             return self.project_output(out, x), x.new_zeros(())
         options = self.ortho_form, self.ortho_values
-        return self.project_output(out, x), orthogonality_loss(self.value_heads(v), mask, *options)
+        return self.project_output(out, x), loss_of_finite_values(self.value_heads(v), mask, *options)
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N Q"]:
         """Projected queries, split into heads."""

@@ -97,7 +97,8 @@ def validation_problems(view: View) -> Iterator[str]:
     wanting |= {f"train.paper_rule={paper}": "null"} if paper else {}
     share = view[f"task.{SHARE}"] if SHARE in task.arguments else None
     if "val" not in declared_subsets(view["task"]):
-        wanting |= {f"train.validate_every={every}": "null"} if every is not None else {}
+        times = {"train.validate_every": every, "train.diagnose_every": view["train.diagnose_every"]}
+        wanting |= {f"{key}={value}": "null" for key, value in times.items() if value is not None}
         aside = "" if share is None else f", or set training examples aside, such as task.{SHARE}=0.1"
         for claim, instead in wanting.items():
             yield f"{claim}: task {name} has no validation set; write {instead}{aside}"

@@ -7,7 +7,7 @@ from attnlab.config.layer_plan import filled_shares
 
 PRESETS = ("experiment", "debug")
 """groups that set other sections; the configuration records their choices"""
-NOT_IDENTITY = ("seed", "paths", "logger", "trainer", *PRESETS, "report")
+NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "cost", *PRESETS, "report")
 """sections that do not change the trained network; the seed has its own folder level"""
 
 

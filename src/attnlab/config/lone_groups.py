@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from attnlab.config.dotted_keys import MISSING
 from attnlab.config.message_text import listed, show
 
-SECTIONS = {"task": ("task", "backbone", "optim", "train"), "model": ("model",)}
+SECTIONS = {"task": ("task", "backbone", "optim", "train", "cost"), "model": ("model",)}
 """sections that a choice of these groups sets: if the names differ, other differences in them are not reported"""
 
 _MOST = 4

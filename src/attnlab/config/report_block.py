@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+TableFigure = Literal["bars", "by_length", "training", "time_to_success", "forest", "pairs", "iid_ood", "errors"]
+"""figures that need no other option: `figures=` chooses among them"""
 Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 
 
@@ -68,18 +70,20 @@ class Success:
 class Picture:
     """A figure of a report."""
 
-    kind: Literal["bars", "curve", "by_length", "training", "time_to_success", "diagnosis"]
+    kind: Literal[TableFigure, "curve", "diagnosis"]
     """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length, a panel for
     each row, with the oracle rule (`<metric>_oracle_end`) dashed; training: a logged metric over steps;
-    time_to_success: share of the runs that have reached the threshold of `success`, over steps; diagnosis: statistics
-    of the attentions of finished runs"""
+    time_to_success: share of the runs that have reached the threshold of `success`, over steps; forest: hypotheses with
+    intervals and verdicts; pairs: lines between paired seeds of two rows; iid_ood: a dot for each run; errors: outputs
+    with a wrong end only and with wrong content; diagnosis: statistics of the attentions of finished runs"""
     x: str | None = None
     """curve: the key, one of the rows"""
     subset: str | None = None
     """by_length: such as test/ood; null = the subset of the last column with lengths"""
     metric: str | None = None
     """by_length: such as sequence_accuracy; training: such as val/accuracy, null = train/loss; diagnosis: the column
-    that ranks the seeds, null = the first"""
+    that ranks the seeds, null = the first; pairs, iid_ood: the column, null = the columns of
+    the hypotheses, else the last one"""
     quantity: Quantity | None = None
     """diagnosis: the quantity to draw, for the best and the worst seed of each row"""
 
@@ -114,4 +118,10 @@ class Report:
     """the threshold of a run's success; null = failures are not counted"""
     highlight: str | None = None
     """the row that is strongest in figures; null = the row of the first hypothesis, if there is one"""
-    figures: list[Picture] = field(default_factory=lambda: [Picture(kind="bars")])
+    figures: list[Picture] = field(default_factory=list)
+    """without any: bars, and forest where hypotheses are declared"""
+
+    def __post_init__(self) -> None:
+        """Names the figures of a report that names none."""
+        if not self.figures:
+            self.figures = [Picture(kind=kind) for kind in ("bars", *(("forest",) if self.hypotheses else ()))]

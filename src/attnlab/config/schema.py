@@ -29,6 +29,8 @@ class Backbone:
     """inner width of the feed-forward part"""
     dropout: Probability
     """after the first and after the second feed-forward map"""
+    feed_forward_dropout: Probability | None = None
+    """after the first feed-forward map, instead of dropout; null = dropout"""
     attention_dropout: Probability
     """on softmax attention weights"""
     attention_output_dropout: Probability
@@ -57,8 +59,9 @@ class Backbone:
     """output layer shares the output embedding's weights"""
     attention_bias: bool = True
     """biases in the query, key, value and output projections"""
-    initialization: Literal["xavier", "torch"] = "torch"
-    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.)"""
+    initialization: Literal["xavier", "torch", "normal"] = "torch"
+    """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.); normal: standard
+    deviation 0.02 and zero biases in all linear maps of the network (BERT, RoBERTa)"""
 
 
 @dataclass(kw_only=True)
@@ -126,6 +129,9 @@ class Train:
     """also report test_paper_rule/... by the published selection rule: the best validation for each kind of question"""
     test_curve_every: Count | None = None
     """steps between two additional evaluations on the test set, as test_curve/... (never for selection); null = none"""
+    diagnose_every: Count | None = None
+    """steps between two measurements of val/.../key_norm and val/.../value_cosine of every attention, on 64 examples of
+    the validation data; null = none"""
 
 
 @dataclass(kw_only=True)
@@ -244,6 +250,17 @@ class Paths:
 
 
 @dataclass(kw_only=True)
+class Cost:
+    """A guess of what a run costs, for `--plan` where no step has been measured; no part of a run's identity."""
+
+    ms_a_step: list[Positive] | None = None
+    """milliseconds of a training step of a run by itself, at the given sizes: a number, or the least and the most"""
+    steps_of_epochs: Count | None = None
+    """steps of a run whose number `train.max_epochs` leaves to the data"""
+    hardware: str = "H200-class GPU"
+
+
+@dataclass(kw_only=True)
 class Config:
     """The whole configuration. `task` holds `_target_`, `name`, `label` and the arguments of the task's class."""
 
@@ -257,6 +274,7 @@ class Config:
     trainer: TrainerOptions
     logger: LoggerOptions
     paths: Paths
+    cost: Cost = field(default_factory=Cost)
     from_run: str | None = None
     """run folder for a warm start: training begins with its weights, as far as both networks have them"""
     experiment: str | None = None

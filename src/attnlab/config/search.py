@@ -3,6 +3,7 @@
 What a search optimises is the main validation metric of the task: the test set selects nothing.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +14,13 @@ from attnlab.config.launcher_options import DEFAULT
 from attnlab.config.launcher_options import GROUP as LAUNCHERS
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
+from attnlab.config.ranges import Count
+from attnlab.config.type_check import conform
 
 GROUP = "hydra/sweeper"
 OPTUNA = "optuna"
 _SECTION = "hydra.sweeper"
+_LOGARITHMIC = re.compile(r"tag\([^()]*\blog\b")
 _NOT_OFFERED = ("ax", "nevergrad")
 _SMALLER_IS_BETTER = ("language_model", "masked_language_model")
 """kinds of task that are selected by a perplexity, the others by a score"""
@@ -109,6 +113,12 @@ def _space_problems(swept: Sequence[Item]) -> list[str]:
         return [f"{GROUP}={OPTUNA}: nothing to search; write a choice of values, or an interval such as {example}"]
     lists = [item for item in swept if any(isinstance(value, (list, dict)) for value in item.values)]
     problems = [f"{item.text}: {OPTUNA} chooses among numbers and words, not among lists" for item in lists]
+    for item in (item for item in swept if item.interval):
+        low, high = item.values
+        if low > high:
+            problems.append(f"{item.text}: {low:g} is larger than {high:g}; write the smaller end first")
+        elif low <= 0 and _LOGARITHMIC.search(item.text):
+            problems.append(f"{item.text}: a logarithmic interval begins above 0")
     tasks = [item for item in swept if item.key == "task"]
     advice = "validation metrics of different tasks are not comparable; search each task by itself"
     return problems + [f"{item.text}: {advice}" for item in tasks]
@@ -125,7 +135,7 @@ def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _option_problems(sweeper: Mapping[str, Any], launcher: str) -> list[str]:
-    problems = []
+    problems = conform(sweeper.get("n_trials", 1), Count, f"{_SECTION}.n_trials")
     if launcher not in ("basic", DEFAULT):
         problems.append(f"hydra/launcher={launcher}: {GROUP}={OPTUNA} runs its jobs one after the other; leave it out")
     if sweeper.get("search_space") or sweeper.get("custom_search_space"):

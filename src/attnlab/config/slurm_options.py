@@ -42,9 +42,10 @@ class SlurmConf:
     gres: str | None = None
     """generic resources, such as gpu:a100:1, instead of gpus_per_node"""
     cpus_per_task: int | None = None
-    """cores of a process, and threads of its runs unless trainer.threads says otherwise; null = as the cluster says"""
+    """cores of a process, and threads of its runs unless trainer.threads says otherwise; null = trainer.threads, else 1
+    on a CPU and 4 beside a GPU, and one for each of trainer.workers"""
     mem_gb: int | None = None
-    """memory of a node's processes, in GB; null = as the cluster says"""
+    """memory of a node's processes, in GB; null = 8 for each process where the cluster divides memory among jobs"""
     mem_per_cpu: str | None = None
     mem_per_gpu: str | None = None
     constraint: str | None = None

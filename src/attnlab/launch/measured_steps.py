@@ -17,8 +17,10 @@ MOST_FOLDERS = 100
 """run folders of a task and model that are read"""
 FEWEST_STEPS = 20
 """that a run must have trained: first steps take longer"""
-_SIZES = ("batch_size", "batch_tokens", "bucket_window", "accumulate", "max_tokens", "precision", "tf32")
+_OF_TRAIN = ("batch_size", "batch_tokens", "bucket_window", "accumulate", "max_tokens", "precision", "tf32")
 """keys of `train` that a step's time depends on"""
+_NOT_OF_TASK = ("data_seed", "from_run")
+"""options of a task that leave the lengths of its examples as they are; any other may change them"""
 
 
 @dataclass(frozen=True)
@@ -119,5 +121,6 @@ def _row(run: RunFolder) -> list[_Row]:
 
 def _sizes(config: Mapping[str, Any]) -> str:
     """The values that a step's time depends on besides the model, as text."""
-    train = {key: config["train"].get(key) for key in _SIZES}
-    return unique_text([config["backbone"], train, config["trainer"].get("compile", False)])
+    train = {key: config["train"].get(key) for key in _OF_TRAIN}
+    task = {key: value for key, value in config["task"].items() if key not in _NOT_OF_TASK}
+    return unique_text([task, config["backbone"], train, config["trainer"].get("compile", False)])

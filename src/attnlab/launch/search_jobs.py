@@ -3,7 +3,6 @@
 A job has the folder of any other run: repeated, it goes on where it stopped, or shows its result.
 """
 
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import FAILED, USAGE_ERROR
 from attnlab.config.job_config import JobConfig, job_config
-from attnlab.config.message_text import short_path
-from attnlab.config.search import Search
+from attnlab.config.message_text import first_line, short_path
+from attnlab.config.search import GROUP, OPTUNA, Search
 from attnlab.launch.hydra_main import hydra_main
 from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import lower_is_better, text
@@ -41,8 +40,8 @@ class SearchJobs:
         self.codes: list[int] = []
         self.folder = Path()
 
-    def __call__(self, config: DictConfig) -> float:
-        """Run a job that the sweeper has chosen; returns its objective, nan if it failed.
+    def __call__(self, config: DictConfig) -> float | None:
+        """Run a job that the sweeper has chosen; returns its objective, None if it failed: a failed trial of optuna.
 
         Raises:
             SystemExit: a signal stopped it, and with it the search.
@@ -57,7 +56,7 @@ class SearchJobs:
         found = self._run(composed, name, label)
         if found is not None:
             print(f"{label} {found[0]} {text(*found)}", file=sys.stderr, flush=True)
-        return math.nan if found is None else found[1]
+        return None if found is None else found[1]
 
     def _run(self, config: Any, name: str, label: str) -> tuple[str, float] | None:
         """Name and value of the objective of a job; None, with a message, if it has none."""
@@ -94,7 +93,8 @@ class SearchJobs:
         if found:
             value, name, metric = (min if self.search.minimize else max)(found)
             print(f"best of {len(found)}: {name}, {metric} {text(metric, value)}")
-            print(f"as Hydra records it: {short_path(self.folder / 'optimization_results.yaml')}")
+            if (record := self.folder / "optimization_results.yaml").is_file():
+                print(f"as Hydra records it: {short_path(record)}")
         return code or max(self.codes, default=0)
 
 
@@ -112,8 +112,14 @@ def run_search(search: Search, choices: Sequence[str], argv: Sequence[str]) -> i
     run = hydra_main(jobs, [*argv, *choices, *search.words])
     try:
         run()
-    except ValueError:
+    except ValueError as error:
         # Raised at the end if no job has a value; each has said why.
+        if not jobs.codes:
+            raise ConfigError([f"{GROUP}={OPTUNA}: {first_line(error)}"]) from error
         if any(one is not None for one in jobs.found):
+            raise
+    except RuntimeError as error:
+        # A grid asks its study to stop after its last job, and the sweeper expects that of a finished one only.
+        if "Study.stop" not in str(error):
             raise
     return jobs.exit_code()

@@ -1,7 +1,7 @@
 """`python train.py ... --plan`: jobs, groups and hours of a sweep, without starting or submitting anything."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from attnlab.launch.cluster.slurm_commands import SlurmError, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission
 from attnlab.launch.group_task import GroupTask
 from attnlab.launch.job_groups import job_groups
-from attnlab.launch.measured_steps import MeasuredStep, measured_step
+from attnlab.launch.measured_steps import measured_step
 from attnlab.launch.run_jobs import Jobs
 from attnlab.run.finished_run import is_finished
 from attnlab.run.run_folder import RunError, RunFolder
@@ -28,54 +28,104 @@ SHORT_RUN = 300
 
 
 @dataclass(frozen=True)
+class PlannedStep:
+    """The time of a training step of one run.
+
+    seconds:  the least and the most; equal where a step was measured.
+    devices:  that train the run together.
+    is_guess: of the configuration (`cost`); else measured.
+    remarks:  on what was measured.
+    """
+
+    seconds: tuple[float, float]
+    hardware: str
+    is_gpu: bool
+    devices: int = 1
+    is_guess: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class PlannedGroup:
     """A group of jobs with what is left to do.
 
-    left:  jobs that are not finished.
+    left:  jobs that are not finished, and of no experiment planned before.
     steps: training steps that these have left; None where the number is known after the data is read only.
-    step:  a measured step; None if there is none.
+    step:  the time of a step; None if nothing is known of it.
     """
 
     task: GroupTask
     left: Sequence[JobConfig]
     steps: int | None
-    step: MeasuredStep | None
+    step: PlannedStep | None
 
     @property
-    def hours(self) -> float | None:
-        """Hours of training that are left, of all devices together, as the step was measured; without evaluations."""
+    def hours(self) -> tuple[float, float] | None:
+        """Least and most hours of training that are left, of all devices together; without evaluations."""
         if self.steps is None or self.step is None:
             return None
-        return self.steps * self.step.seconds * self.step.devices / 3600
+        least, most = (self.steps * seconds * self.step.devices / 3600 for seconds in self.step.seconds)
+        return least, most
 
 
-def print_plan(command: Command) -> int:
-    """Print the plan of a command; returns the exit code."""
-    # One run is trained by this process, whatever the launcher.
-    jobs, launcher = Jobs(command), command.launcher if command.multirun else {"name": "basic"}
-    groups = [jobs.task(group) for group in job_groups(command.jobs, launcher)]
-    planned = [_planned(task) for task in groups]
-    left = [plan for plan in planned if plan.left]
-    runs = len({job.folder for job in command.jobs})
-    done = runs - len({job.folder for plan in left for job in plan.left})
-    how = f", hydra/launcher={launcher['name']}" if command.multirun else ""
-    print(f"{counted(runs, 'run')}, {done:,} finished; {counted(len(left), 'group')} to train{how}")
-    if left:
-        table_console().print(_table(left))
-        print("\n".join([*_hours(left), *_on_slurm(launcher, [plan.task for plan in left])]))
+def print_plan(commands: Mapping[str, Command]) -> int:
+    """Print the plan of the commands of one or several experiments, by their names; returns the exit code.
+
+    A run that several experiments share is one of the first of them.
+    """
+    seen: set[Path] = set()
+    plans = {name: _planned(command, seen) for name, command in commands.items()}
+    left = {name: [plan for plan in groups if plan.left] for name, groups in plans.items()}
+    groups = [plan for name in left for plan in left[name]]
+    done = len(seen) - len({job.folder for plan in groups for job in plan.left})
+    (command, *others) = commands.values()
+    how = f", hydra/launcher={_launcher(command)['name']}" if command.multirun and not others else ""
+    print(f"{counted(len(seen), 'run')}, {done:,} finished; {counted(len(groups), 'group')} to train{how}")
+    if groups:
+        names = None if not others else {id(plan): name for name in left for plan in left[name]}
+        table_console().print(_table(groups, names))
+        print("\n".join(_hours(groups)))
+    if groups and not others:
+        print("".join(f"{line}\n" for line in _on_slurm(_launcher(command), [plan.task for plan in groups])), end="")
+    if others and (without := [name for name, found in left.items() if not found]):
+        print(f"nothing left of {listed(without, most=8)}: finished, or of an experiment named before")
     print("nothing was started: this is a plan")
     return 0
 
 
-def _planned(task: GroupTask) -> PlannedGroup:
-    left = [job for job in task.jobs if not is_finished(job)]
-    steps = [_steps_left(job) for job in left]
-    known = sum(step for step in steps if step is not None) if None not in steps else None
-    return PlannedGroup(task, left, known, measured_step(left[0], len(left) > 1) if left else None)
+def _launcher(command: Command) -> Mapping[str, Any]:
+    # One run is trained by this process, whatever the launcher.
+    return command.launcher if command.multirun else {"name": "basic"}
+
+
+def _planned(command: Command, seen: set[Path]) -> list[PlannedGroup]:
+    """The groups of a command without the runs in `seen`, to which its own are added."""
+    jobs, found = Jobs(command), []
+    for task in map(jobs.task, job_groups(command.jobs, _launcher(command))):
+        left = [job for job in task.jobs if not is_finished(job) and job.folder not in seen]
+        steps = [_steps_left(job) for job in left]
+        known = sum(step for step in steps if step is not None) if None not in steps else None
+        found.append(PlannedGroup(task, left, known, _step(left[0], len(left) > 1) if left else None))
+        seen |= task.folders
+    return found
+
+
+def _step(job: JobConfig, packed: bool) -> PlannedStep | None:
+    """The measured step of a job, else the guess of its configuration; None without one."""
+    step, guess = measured_step(job, packed), job.typed.cost
+    if step is None and guess.ms_a_step:
+        times = min(guess.ms_a_step) / 1000, max(guess.ms_a_step) / 1000
+        return PlannedStep(times, f"one {guess.hardware}", "GPU" in guess.hardware, is_guess=True)
+    if step is None:
+        return None
+    remarks = [] if step.alike else [f"model={step.model}, of the same sizes"]
+    remarks += [f"{step.together} runs together"] if step.together > 1 else []
+    remarks += [f"a run on {step.devices} devices"] if step.devices > 1 else []
+    return PlannedStep((step.seconds,) * 2, step.hardware, step.is_gpu, step.devices, remarks=tuple(remarks))
 
 
 def _steps_left(job: JobConfig) -> int | None:
-    total = job.typed.train.max_steps
+    total = job.typed.train.max_steps or job.typed.cost.steps_of_epochs
     try:
         done = RunFolder(job.folder).status().get("step", 0)
     except RunError:
@@ -83,47 +133,59 @@ def _steps_left(job: JobConfig) -> int | None:
     return None if total is None else max(0, total - done)
 
 
-def _table(plans: Sequence[PlannedGroup]) -> Table:
-    """A row for the groups of a task and model with the same measured step."""
+def _table(plans: Sequence[PlannedGroup], experiments: Mapping[int, str] | None) -> Table:
+    """A row for the groups with the same step of a task and model, or of an experiment (by the groups' ids)."""
     names = [Column(name, justify="right") for name in ("groups", "runs", "steps left", "ms a step of a run", "hours")]
-    table = Table("task and model", *names, "measured on", box=SIMPLE_HEAD)
-    rows: dict[tuple[str, MeasuredStep | None], list[PlannedGroup]] = defaultdict(list)
+    table = Table("experiment" if experiments else "task and model", *names, "measured on", box=SIMPLE_HEAD)
+    rows: dict[tuple[str, PlannedStep | None], list[PlannedGroup]] = defaultdict(list)
     for plan in plans:
-        rows[f"{plan.left[0].label} {plan.left[0].typed.model.name}", plan.step].append(plan)
+        job = plan.left[0]
+        name = experiments[id(plan)] if experiments else f"{job.label} {job.typed.model.name}"
+        rows[name, plan.step].append(plan)
     for (name, step), alike in rows.items():
-        steps, hours = ([getattr(plan, key) for plan in alike] for key in ("steps", "hours"))
-        on = "" if step is None else _measured_on(step)
-        table.add_row(
-            name,
-            f"{len(alike):,}",
-            f"{sum(len(plan.left) for plan in alike):,}",
-            "-" if None in steps else f"{sum(steps):,}",
-            "-" if step is None else f"{step.seconds * 1000:,.1f}",
-            "-" if None in hours else f"{sum(hours):,.2f}",
-            on,
-        )
+        steps, runs = [plan.steps for plan in alike], sum(len(plan.left) for plan in alike)
+        left = "-" if None in steps else f"{sum(number or 0 for number in steps):,}"
+        ms, hours, on = "-", "-", ""
+        if step is not None:
+            ms, on = span((seconds * 1000 for seconds in step.seconds), step.is_guess), _source(step)
+            hours = span(total, step.is_guess) if (total := _total(alike)) else "-"
+        table.add_row(name, f"{len(alike):,}", f"{runs:,}", left, ms, hours, on)
     return table
 
 
-def _measured_on(step: MeasuredStep) -> str:
-    how = [] if step.alike else [f"model={step.model}, of the same sizes"]
-    how += [f"{step.together} runs together"] if step.together > 1 else []
-    how += [f"a run on {step.devices} devices"] if step.devices > 1 else []
-    return f"{step.hardware} ({'; '.join(how)})" if how else step.hardware
+def _source(step: PlannedStep) -> str:
+    if step.is_guess:
+        return f"not measured: a guess for {step.hardware}"
+    return f"{step.hardware} ({'; '.join(step.remarks)})" if step.remarks else step.hardware
+
+
+def _total(plans: Sequence[PlannedGroup]) -> tuple[float, float] | None:
+    """Least and most hours of groups together; None if those of one are not known."""
+    hours = [plan.hours for plan in plans if plan.hours is not None]
+    return None if len(hours) < len(plans) else (sum(least for least, _ in hours), sum(most for _, most in hours))
+
+
+def span(ends: Iterable[float], is_guess: bool) -> str:
+    """`14 to 18`, or one number for two equal ones: with three digits, or two of a guess."""
+    digits = 2 if is_guess else 3
+    shown = [f"{end:.2f}" if end < 0.1 else f"{float(f'{end:.{digits}g}'):,.10g}" for end in ends]
+    return " to ".join(dict.fromkeys(shown))
 
 
 def _hours(plans: Sequence[PlannedGroup]) -> list[str]:
-    """Hours by hardware, and what has no measured step."""
-    by_hardware: dict[tuple[str, bool], float] = defaultdict(float)
+    """Hours by hardware, measured and guessed, and what has none."""
+    parts: dict[tuple[str, bool, bool], list[PlannedGroup]] = defaultdict(list)
     for plan in plans:
         if plan.hours is not None and plan.step is not None:
-            by_hardware[plan.step.hardware, plan.step.is_gpu] += plan.hours
-    lines = [
-        f"{'GPU-hours' if is_gpu else 'hours'}: {hours:,.2f} on {hardware}, by measured steps (no validations or tests)"
-        for (hardware, is_gpu), hours in by_hardware.items()
-    ]
-    unknown = [plan for plan in plans if plan.step is None]
-    if unknown:
+            parts[plan.step.hardware, plan.step.is_gpu, plan.step.is_guess].append(plan)
+    lines = []
+    for (hardware, is_gpu, is_guess), found in parts.items():
+        how = "guessed (cost.ms_a_step), not measured" if is_guess else "by measured steps"
+        total, what = span(_total(found) or (), is_guess), "GPU-hours" if is_gpu else "hours"
+        lines.append(f"{what}: {total} on {hardware}, {how} (no validations or tests)")
+    if any(is_guess for _, _, is_guess in parts):
+        lines.append(f"the same command with train.max_steps={SHORT_RUN} measures the steps that were guessed")
+    if unknown := [plan for plan in plans if plan.step is None]:
         names = dict.fromkeys(plan.left[0].typed.model.name for plan in unknown)
         lines.append(
             f"no hours for {listed(names, most=8)}: no run of this task and these sizes was measured; the same command "

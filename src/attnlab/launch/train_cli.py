@@ -3,6 +3,7 @@
 Nothing here imports torch, so that help and config errors are printed at once.
 """
 
+import fnmatch
 import io
 import itertools
 import os
@@ -16,6 +17,7 @@ from attnlab.config import wandb_agent
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.command_line_words import PLAN
+from attnlab.config.compose import group_choices
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint
@@ -33,7 +35,10 @@ from attnlab.run.warm_start_check import from_run_problems
 def train_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
     argv = [without_dashes(word) for word in argv]
-    checked, shown = check_command(argv), flag_value(argv, "--cfg", "-c")
+    shown = flag_value(argv, "--cfg", "-c")
+    if PLAN in argv and not shown and "--version" not in argv:
+        return _plan(argv)
+    checked = check_command(argv)
     if checked.multirun and wandb_agent.given_id():
         raise ConfigError([wandb_agent.ONE_RUN])
     if shown == "job":
@@ -47,17 +52,19 @@ def train_main(argv: Sequence[str]) -> int:
         hydra_main(lambda config: None, argv)()
         return 0
     _print_notes(checked, argv)
-    if PLAN in argv:
-        return _plan(checked)
     place = started_layout(os.environ)
     # Rank 0 prints for all processes; a run itself prints errors that only another rank knows (`run_job`).
     with redirect_stdout(io.StringIO()) if place is not None and place.rank else nullcontext():
         return _run(checked, argv)
 
 
-def _unfit(checked: Command) -> list[str]:
-    """Problems of jobs that the check of the configuration alone does not find."""
-    problems = success_problems(checked.jobs[0].report) + from_run_problems(checked.jobs)
+def _unfit(checked: Command, needs_runs: bool = True) -> list[str]:
+    """Problems of jobs that the check of the configuration alone does not find.
+
+    Args:
+        needs_runs: the runs of `from_run` must be there.
+    """
+    problems = success_problems(checked.jobs[0].report) + (from_run_problems(checked.jobs) if needs_runs else [])
     place = started_layout(os.environ)
     if checked.search is not None and place is not None and place.world > 1:
         problems.append(
@@ -93,12 +100,28 @@ def job_text(job: JobConfig, package: str) -> str:
     return yaml.safe_dump(part, sort_keys=False)
 
 
-def _plan(command: Command) -> int:
-    if command.search is not None:
+def planned_commands(argv: Sequence[str]) -> dict[str, Command]:
+    """The checked command of each experiment that `--plan` names (`experiment=park2024/*`), which no sweep takes."""
+    at, text = next(((at, word[11:]) for at, word in enumerate(argv) if word.startswith("experiment=")), (0, ""))
+    known = group_choices()["experiment"]
+    names = [name for part in filter(None, text.split(",")) for name in fnmatch.filter(known, part) or [part]]
+    lines: dict[str, Sequence[str]]
+    lines = {name: [*argv[:at], f"experiment={name}", *argv[at + 1 :]] for name in names}
+    return {name: check_command(line) for name, line in (lines or {"": list(argv)}).items()}
+
+
+def _plan(argv: Sequence[str]) -> int:
+    planned = planned_commands(argv)
+    if any(one.search is not None for one in planned.values()):
         raise ConfigError([f"{PLAN}: a search chooses its jobs by the results of earlier ones, so nothing is planned"])
+    # The runs that they begin with may be trained later.
+    if unfit := [problem for one in planned.values() for problem in _unfit(one, needs_runs=False)]:
+        raise ConfigError(unfit)
+    for one in planned.values():
+        _print_notes(one, argv)
     from attnlab.launch.sweep_plan import print_plan
 
-    return print_plan(command)
+    return print_plan(planned)
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:

@@ -153,14 +153,18 @@ class TrainMetrics(StepCallback[TrainingModule]):
 
 
 class Curve(StepCallback[TrainingModule]):
-    """Logs test metrics every `every` steps as test_curve/...; opt-in, and never used for selection."""
+    """Logs additional metrics every `every` steps; opt-in, and never used for selection.
+
+    Args:
+        measure: returns the metrics by their full names.
+    """
 
     def __init__(self, sink: Sink, every: int, measure: Callable[[], Metrics]) -> None:
         self.sink, self.every, self.measure = sink, every, measure
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0:
-            self.sink(step, {f"test_curve/{name}": value for name, value in self.measure().items()})
+            self.sink(step, self.measure())
 
 
 @dataclass(eq=False)

@@ -51,10 +51,11 @@ def evaluating(network: nn.Module) -> Iterator[None]:
 
 @dataclass
 class Findings:
-    """Metrics by their full names, and the number of examples of each part (`test/ood/length_30`)."""
+    """Metrics by full names, number of examples by part (`test/ood/length_30`), and shortcuts by metric and name."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    shortcuts: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def add(self, prefix: str, metrics: Mapping[str, float], counts: Mapping[str, int]) -> None:
         """Add metrics and counts of a subset, with `prefix` before their names."""

@@ -40,7 +40,22 @@ def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> Network:
     """
     overrides = {name: getattr(model, name) for name in OVERRIDES}
     backbone = replace(backbone, **{name: value for name, value in overrides.items() if value is not None})
-    builder = _Builder(backbone, model, spec)
+    network = _network(_Builder(backbone, model, spec))
+    if backbone.initialization == "normal":
+        network.apply(_draw_normal)
+    return network
+
+
+def _draw_normal(module: nn.Module) -> None:
+    """The initial weights of a linear map in BERT and RoBERTa, as in fairseq's init_bert_params."""
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=0.02)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+def _network(builder: "_Builder") -> Network:
+    spec = builder.spec
     match spec.kind, spec.modality:
         case "encoder_decoder", "tokens":
             return builder.encoder_decoder()
@@ -172,7 +187,7 @@ def make_attention(
     offers = {
         "bias": backbone.attention_bias,
         "dropout": backbone.attention_dropout,
-        "initialization": backbone.initialization,
+        "initialization": "xavier" if backbone.initialization == "xavier" else "torch",
         "normalization": model.normalization,
         "relative_positions": backbone.positions == "relative" and slot != "cross",
         "max_length": longest,

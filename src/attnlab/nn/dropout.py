@@ -25,7 +25,12 @@ def dropped(x: Float[Tensor, "*rest"], rate: Rate, training: bool = True) -> Flo
 
     Args:
         rate: from 0 to 1; one that is a tensor may differ between the members of a vmap.
+
+    Raises:
+        ValueError: another rate; a tensor is not checked, since that would wait for its device.
     """
+    if not isinstance(rate, Tensor) and not 0 <= rate <= 1:
+        raise ValueError(f"rate={rate}: expected a number from 0 to 1")
     if not training or not (isinstance(rate, Tensor) or rate):
         return x
     if x.device.type == "cpu":

@@ -44,8 +44,7 @@ def joined(x: Tensor, maps: Sequence[nn.Linear]) -> Tensor | None:
     """Results of linear maps of x (B, N, E) side by side, by one product: equal up to rounding.
 
     The maps stay modules of their own, with their names, starting values and gradients. None for few positions, for a
-    map that is not plain (another class in its place, hooks) and for maps of which only some have a bias: they are to
-    be called one by one.
+    map that is not plain (`_is_plain`) and for maps of which only some have a bias: they are to be called one by one.
     """
     biases = tuple(one.bias for one in maps if one.bias is not None)
     alike = len(biases) in (0, len(maps)) and all(map(_is_plain, maps))
@@ -56,8 +55,10 @@ def joined(x: Tensor, maps: Sequence[nn.Linear]) -> Tensor | None:
 
 
 def _is_plain(one: nn.Module) -> bool:
+    """Whether a call of the module is the product alone: no other class, no `forward` of the instance, no hooks."""
     hooks = one._forward_hooks, one._forward_pre_hooks, one._backward_hooks, one._backward_pre_hooks
-    return type(one) in (LinearMap, nn.Linear) and not any(hooks)
+    watched = any(hooks) or nn.modules.module._has_any_global_hook()
+    return type(one) in (LinearMap, nn.Linear) and "forward" not in vars(one) and not watched
 
 
 def _pays(x: Tensor, weight: Tensor) -> bool:

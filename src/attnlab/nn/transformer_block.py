@@ -23,7 +23,7 @@ def make_norm(kind: Literal["layer_norm", "rms_norm"], width: int) -> nn.Module:
 
 
 class FeedForward(nn.Module):
-    """Feed-forward part: W2 f(W1 x) with relu or gelu, or W3 (swish(W1 x) * W2 x) with glu; dropout after both maps."""
+    """Feed-forward part: W2 f(W1 x) with relu or gelu, or W3 (swish(W1 x) * W2 x) with glu, and dropout."""
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__()
@@ -32,6 +32,8 @@ class FeedForward(nn.Module):
         self.inner = LinearMap(backbone.d_model, backbone.d_feed_forward)
         self.gate = LinearMap(backbone.d_model, backbone.d_feed_forward) if backbone.feed_forward == "glu" else None
         self.outer = LinearMap(backbone.d_feed_forward, backbone.d_model)
+        between = backbone.feed_forward_dropout
+        self.inner_dropout = Dropout(backbone.dropout if between is None else between)
         self.dropout = Dropout(backbone.dropout)
         if backbone.initialization == "xavier":
             gain = nn.init.calculate_gain("relu") if backbone.feed_forward == "relu" else 1.0
@@ -45,7 +47,7 @@ class FeedForward(nn.Module):
         inner = self.activation(self.inner(x))
         if self.gate is not None:
             inner = inner * self.gate(x)
-        return self.dropout(self.outer(self.dropout(inner)))
+        return self.dropout(self.outer(self.inner_dropout(inner)))
 
 
 class Residual(nn.Module):

@@ -36,7 +36,9 @@ LINES: Any = ((0, (5, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (7, 2, 1,
 DOTS_PER_INCH = 150
 WIDTH = 6.4
 """inches of a figure"""
-LETTERS_AN_INCH = 15
+SCREEN = (12.8, 7.2)
+"""width and height of a picture of many panels in inches: 1,920 x 1,080 pixels"""
+LETTERS_AN_INCH = 14.5
 """letters of 9 points per inch"""
 LINE = 0.18
 """height of one line of a legend or a title, in inches"""
@@ -83,9 +85,28 @@ def beside(number: int) -> int:
     return number if number <= 3 else 2 if number == 4 else 3
 
 
-def panel_title(text: str, columns: int) -> str:
-    """A title broken into lines that fit one of so many columns."""
-    return textwrap.fill(text, max(12, int(0.85 * WIDTH / columns * LETTERS_AN_INCH)))
+def on_screen(number: int, columns: int, height: float, lines: int, most: int) -> tuple[int, float, float]:
+    """The grid of so many parts of a picture that fits a screen.
+
+    Args:
+        columns: parts beside each other in a figure of `WIDTH`, which is widened for more.
+        height: of a part, in inches; a part may be half as high.
+        lines: of text outside of the parts.
+        most: parts beside each other.
+
+    Returns:
+        the columns, the height of a part, and the width of the figure.
+    """
+    free = SCREEN[1] - LINE * lines
+    fitting = (count for count in range(columns, most) if -(-number // count) * 0.7 * height <= free)
+    found = next(fitting, most)
+    width = min(SCREEN[0], WIDTH * found / columns)
+    return found, max(min(height, free / -(-number // found)), height / 2), width
+
+
+def panel_title(text: str, columns: int, width: float = WIDTH) -> str:
+    """A title broken into lines that fit one of so many columns of a figure of some inches."""
+    return textwrap.fill(text, max(12, int(0.7 * width / columns * LETTERS_AN_INCH)))
 
 
 def legend_below(figure: Figure, note: str, columns: int = 2, handles: Sequence[Any] | None = None) -> None:

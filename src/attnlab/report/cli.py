@@ -13,7 +13,7 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
-from attnlab.config.report_block import Picture
+from attnlab.config.report_block import Picture, TableFigure
 from attnlab.config.rewritten_words import sections
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
@@ -33,6 +33,7 @@ from attnlab.report.run_selection import SWEEP, RunSelection, plain_report, requ
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import comparison_lines, latex, markdown, record
 from attnlab.report.tuning_budget import budget_lines, spent_runs
+from attnlab.report.uneven_spreads import uneven_spreads
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -63,8 +64,9 @@ class ReportOptions(CommandOptions):
     highlight: str | None = None
     """the row that is strongest in pictures: highlight=linear_l2 (default: the row of the experiment's first
     hypothesis)"""
-    figures: list[Literal["bars", "by_length", "training", "time_to_success"]] = field(default_factory=list)
-    """pictures: some of bars,by_length,training,time_to_success (default: the figures of the experiment, or bars)"""
+    figures: list[TableFigure] = field(default_factory=list)
+    """pictures: some of bars,by_length,training,time_to_success,forest,pairs,iid_ood,errors (default: the figures of
+    the experiment, or bars)"""
     out: Path | None = None
     """folder of table.md, table.csv, seeds.csv, table.tex, report.json and the pictures (default:
     experiments/reports/<name>)"""
@@ -146,7 +148,7 @@ def _report(argv: Sequence[str]) -> int:
         "report_command": again,
         "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "problems": [*problems(table, selection.skipped), *undrawn],
-        "notes": [*filter(None, [selection.left_out]), *notes(table)],
+        "notes": [*filter(None, [selection.left_out]), *notes(table), *uneven_spreads(table, comparisons)],
         "origin": origin(table),
         "success": success,
         "budget": spent_runs(table.runs, selection.root),

@@ -108,7 +108,7 @@ class FoundRun:
                 return None
             every = self.log_every or 1
             return relative_sd([value for step, _, value in self.logged((name,)) if not step % every])
-        if metric.startswith("val/"):
+        if metric.startswith("val/") and metric not in self.result.get("metrics", {}):
             selection = self.result.get("selection", {})
             if metric in selection:
                 return selection[metric]

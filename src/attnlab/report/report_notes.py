@@ -12,6 +12,7 @@ from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.length_tables import warnings
 from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
+from attnlab.report.run_flow import flow_line
 from attnlab.report.table_types import Table
 from attnlab.report.test_set_error import unknown_errors
 from attnlab.run.provenance import commit_text, git_state
@@ -65,7 +66,8 @@ def notes(table: Table) -> list[str]:
     spent = next(f"{seconds / size:.1f} {unit}" for unit, size in _TIMES.items() if seconds >= size or size == 1)
     cost = f"{counted(made.runs, 'run')}, {spent} of training{timed}"
     lines = [
-        f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}" if runs else "no finished run"
+        f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}" if runs else "no finished run",
+        flow_line(table),
     ]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"

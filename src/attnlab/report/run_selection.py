@@ -12,7 +12,7 @@ from attnlab.config.compose import compose_with_hydra
 from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
-from attnlab.config.report_block import Picture, Report
+from attnlab.config.report_block import Report
 from attnlab.config.sweep import NO_SETTINGS, check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
@@ -181,9 +181,7 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
         report = replace(report, columns=_columns(runs, columns), success=None)
     if rows or columns:
         # what belongs to the rows and columns of the experiment
-        report = replace(
-            report, published=None, average=None, hypotheses=[], highlight=None, figures=[Picture(kind="bars")]
-        )
+        report = replace(report, published=None, average=None, hypotheses=[], highlight=None, figures=[])
     return report
 
 

@@ -1,6 +1,5 @@
 """Evaluation of a trained run on any subsets of its task, without training."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from attnlab.data.examples import Examples
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.device_choice import choose_device
 from attnlab.learn.evaluator import Evaluator, Findings
-from attnlab.learn.shortcut_scores import Scores, subset_scores
+from attnlab.learn.shortcut_scores import subset_scores
 from attnlab.learn.training_progress import Reporter
 from attnlab.run import provenance
 from attnlab.run.build_runtime import place_data, prepare
@@ -21,8 +20,7 @@ from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.read_run_files import Unreadable, read_status
 from attnlab.run.rebuild_run import network_with, trained_on
 from attnlab.run.run_folder import RunError
-from attnlab.tasks.base import Prepared, make_task
-from attnlab.tasks.shortcuts import Shortcut
+from attnlab.tasks.base import Prepared, Task, make_task
 
 
 def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
@@ -52,11 +50,11 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     if note := unfinished(folder, where["step"]):
         reporter.say(note)
     evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
-    found, scores, seen = _evaluate_subsets(options, prepared, evaluator, former, task.shortcuts(former))
+    found, seen = _evaluate_subsets(options, prepared, evaluator, former, task)
     return {
         "metrics": found.metrics,
         "counts": found.counts,
-        "shortcuts": scores,
+        "shortcuts": found.shortcuts,
         "task": config.task,
         "lengths": options.lengths,
         "weights": where,
@@ -90,19 +88,11 @@ def _changed_data(folder: Path, now: str) -> str:
 
 
 def _evaluate_subsets(
-    options: EvaluateOptions,
-    prepared: Prepared[Examples],
-    evaluator: Evaluator,
-    former: Prepared[Examples],
-    shortcuts: Mapping[str, Shortcut],
-) -> tuple[Findings, Scores, dict[str, int]]:
-    """Findings of every subset asked for, the scores of shortcuts, and how many of its examples the run was trained on.
-
-    Args:
-        former: the data that the run was trained on.
-    """
-    found, scores, seen, names = Findings(), Scores(), {}, _subsets(options, prepared)
-    trained, say = set(former.subsets["train"].identities()), evaluator.reporter.say
+    options: EvaluateOptions, prepared: Prepared[Examples], evaluator: Evaluator, former: Prepared[Examples], task: Task
+) -> tuple[Findings, dict[str, int]]:
+    """Findings of every subset asked for, and how many of its examples the run was trained on (in `former`)."""
+    found, seen, names, say = Findings(), {}, _subsets(options, prepared), evaluator.reporter.say
+    trained, shortcuts = set(former.subsets["train"].identities()), task.shortcuts(former)
     for name in names:
         numbers = _numbers(options, prepared.subsets[name], name, len(names) == 1)
         numbers = evaluator.chosen(name, numbers)
@@ -111,14 +101,14 @@ def _evaluate_subsets(
             continue
         limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
         found.add(name, *evaluator.subset(name, numbers, limit, show=True))
-        scores |= subset_scores(shortcuts, prepared.spec, name, prepared.subsets[name], numbers)
+        found.shortcuts |= subset_scores(shortcuts, prepared.spec, name, prepared.subsets[name], numbers)
         identities = prepared.subsets[name].identities()
         seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
         if seen[name]:
             say(f"note: the run was trained on {seen[name]:,} of these {found.counts[name]:,} examples of {name}")
     if not found.metrics:
         raise RunError(f"lengths={options.lengths}: {', '.join(names)} have no such example")
-    return found, scores, seen
+    return found, seen
 
 
 def _require_same_outputs(asked: TaskSpec, trained: TaskSpec) -> None:

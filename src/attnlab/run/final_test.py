@@ -13,13 +13,14 @@ from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.validation import saved_best
 from attnlab.nn.build_network import count_parameters
 from attnlab.run import provenance
-from attnlab.run.fit import train_padding
+from attnlab.run.fit import diagnosed, train_padding
 from attnlab.run.read_checkpoints import best_weights, network_weights, read_checkpoint
 from attnlab.run.run_context import RunContext
 
 
 def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> tuple[Findings, dict[str, Any]]:
-    """Returns metrics and counts of all test subsets, and which weights were tested by which rule.
+    """Returns metrics and counts of all test subsets, and which weights were tested by which rule; with
+    `train.diagnose_every` also the numbers of the attentions with these weights.
 
     Args:
         evaluator: the selected weights are loaded into its network; of several processes, rank 0 reads them for all.
@@ -36,6 +37,8 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
         load(from_first(lambda: network_weights(saved)))
         selected = {"rule": "last_step", "step": step}
     found = evaluator.test_subsets(show=True)
+    if evaluator.train.diagnose_every is not None and evaluator.ranks.is_first:
+        found.metrics |= diagnosed(evaluator)
     if evaluator.train.paper_rule is not None:
         selected["paper_rule"] = {"rule": evaluator.train.paper_rule}
         for group in sorted(rule for rule in best if rule):
@@ -57,7 +60,7 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
     if not run.ranks.is_first:
         return None
     # One value each: in wandb they are part of the summary, instead of seventy charts with one point.
-    run.sinks.file.log(max_steps, found.metrics)
+    run.sinks.file.log(max_steps, {name: value for name, value in found.metrics.items() if name.startswith("test")})
     seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
     status, spec = run.folder.status(), run.prepared.spec
     commits = status["commits"]

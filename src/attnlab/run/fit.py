@@ -9,6 +9,7 @@ from typing import Any
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import LambdaCallback
 
+from attnlab.analysis.attention_metrics import attention_metrics
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
 from attnlab.data.batch_order import BatchOrder, Order
@@ -195,6 +196,8 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
         chosen.append(validation)
     if options.test_curve_every is not None:
         chosen.append(Curve(run.sinks.log, options.test_curve_every, lambda: _curve_metrics(evaluator)))
+    if options.diagnose_every is not None and run.ranks.is_first:
+        chosen.append(Curve(run.sinks.log, options.diagnose_every, lambda: diagnosed(evaluator)))
     if config.logger.figures_every is not None and run.ranks.is_first:
         data = (run.task, run.prepared)
         chosen.append(Figures(run.folder.path, config, data, run.reporter.say, run.sinks.pictures))
@@ -202,5 +205,13 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
 
 
 def _curve_metrics(evaluator: Evaluator) -> Metrics:
-    """Test metrics named by their subset alone: `ood/sequence_accuracy`."""
-    return {name.removeprefix("test/"): value for name, value in evaluator.test_subsets().metrics.items()}
+    """Test metrics as `test_curve/ood/sequence_accuracy`."""
+    found = evaluator.test_subsets().metrics
+    return {f"test_curve/{name.removeprefix('test/')}": value for name, value in found.items()}
+
+
+def diagnosed(evaluator: Evaluator) -> Metrics:
+    """Numbers of the attentions with the present weights, on validation data: `val/layer_0/key_norm`."""
+    prepared = evaluator.prepared
+    found = attention_metrics(evaluator.network, prepared.subsets["val"], prepared.spec, evaluator.train)
+    return {f"val/{name}": value for name, value in found.items()}

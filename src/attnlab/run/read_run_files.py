@@ -269,11 +269,9 @@ def _result_problem(result: Any) -> str | None:
     if problem := record_problem(result, Result):
         return problem
     selected = {key: value for key, value in result.get("selection", {}).items() if key.startswith("val/")}
-    shortcuts = {f"shortcuts.{name}": scores for name, scores in result.get("shortcuts", {}).items()}
-    if odd := next((name for name, scores in shortcuts.items() if not isinstance(scores, dict)), None):
-        return f"{odd} holds no scores"
-    scored = {f"{name}.{one}": value for name, scores in shortcuts.items() for one, value in scores.items()}
-    numbers = {**result["metrics"], **selected, **scored}
+    numbers = {**result["metrics"], **selected}
+    for key, of in result.get("shortcuts", {}).items():
+        numbers |= {f"shortcuts.{key}.{name}": of[name] for name in of} if isinstance(of, dict) else {"shortcuts": None}
     # most are floats, for which the question would take long
     odd = next((name for name, value in numbers.items() if type(value) is not float and not accepts(value, Real)), None)
     return None if odd is None else f"{odd} is no number"

@@ -43,8 +43,9 @@ def general_shortcuts(spec: TaskSpec, train: Examples) -> dict[str, Shortcut]:
         positive: dict[str, Shortcut] = {"positive class": lambda part: answer_scores(np.ones(len(part)), part)}
         return found | (positive if "f1" in spec.metrics else {})
     if isinstance(getattr(train, "targets", None), Ragged):
-        ((answer, _),) = Counter(_rows(parts.targets)).most_common(1)
-        return {MOST_FREQUENT: lambda part: sequence_scores([answer] * len(part), _rows(part.targets))}
+        ends = int(spec.end_token)
+        ((answer, _),) = Counter(_rows(parts.targets, ends)).most_common(1)
+        return {MOST_FREQUENT: lambda part: sequence_scores([answer] * len(part), _rows(part.targets, ends))}
     return {"token frequencies": token_frequencies(spec, parts.tokens)} if hasattr(train, "tokens") else {}
 
 
@@ -103,10 +104,10 @@ def token_frequencies(spec: TaskSpec, tokens: np.ndarray) -> Shortcut:
     return scores
 
 
-def _rows(targets: Ragged) -> list[bytes]:
-    """The sequences without their end tokens, as bytes of one width in all subsets."""
+def _rows(targets: Ragged, ends: int) -> list[bytes]:
+    """The sequences without their end tokens (`ends`: 0 or 1 in each), as bytes of one width in all subsets."""
     values = targets.values.astype(np.int32).tobytes()
-    return [values[4 * first : 4 * (stop - 1)] for first, stop in pairwise(targets.offsets.tolist())]
+    return [values[4 * first : 4 * (stop - ends)] for first, stop in pairwise(targets.offsets.tolist())]
 
 
 def _group_of_each(part: Examples) -> Iterable[Hashable]:

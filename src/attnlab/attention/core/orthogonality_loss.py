@@ -64,9 +64,18 @@ def orthogonality_loss(
 
     Args:
         v: values of every head.
-        mask: real positions; None = all.
+        mask: real positions, None = all; the others may hold anything.
         form: None = mean squared cosine; other forms as above.
         values: per_head, or full_width: the heads of a position as one vector.
+    """
+    return loss_of_finite_values(zero_at_padding(v, mask), mask, form, values)
+
+
+def loss_of_finite_values(
+    v: Float[Tensor, "B H N D"], mask: SelfMask | None, form: OrthoForm | None, values: OrthoValues
+) -> Float[Tensor, ""]:
+    """`orthogonality_loss` of values that are finite at padding, as a mechanism projects them: zeros there would take
+    half as long as the loss.
     """
     with full_precision(v if values == "per_head" else _joined(v)) as (v,):
         keep = None if mask is None else mask[:, None].to(v.dtype)

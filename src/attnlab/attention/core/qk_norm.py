@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from attnlab.attention.core.squared_lengths import squared_lengths
+from attnlab.attention.core.sum_precision import full_precision
 from attnlab.nn.direct_function import DirectFunction, result_of
 
 EPS = 1e-6
 
 
 class HeadNorm(nn.Module):
-    """Normalises the last axis of queries or keys.
+    """Normalises the last axis of queries or keys; half precision is computed in float32, whose range squares need.
 
     Args:
         kind: none, l1, l2 or rms.
@@ -35,6 +36,10 @@ class HeadNorm(nn.Module):
         self.gain = nn.Parameter(torch.ones(width)) if kind == "rms" else None
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        with full_precision(x) as (wide,):
+            return self._normalized(wide).to(x.dtype)
+
+    def _normalized(self, x: Tensor) -> Tensor:
         if self.gain is not None:
             return self.gain * x * (x.square().mean(-1, keepdim=True) + EPS).rsqrt()
         match self.kind:

@@ -22,6 +22,10 @@ from attnlab.launch.cluster.worker_task import WorkerTask
 from attnlab.launch.group_task import GroupTask
 from attnlab.run.run_folder import RunError, require_writable
 
+CORES_BESIDE_GPU = 4
+"""of a process: the loop that starts kernels, wandb's process, and threads that compile and load"""
+MEMORY_GB = 8
+"""for a process: runs of all tasks on a CPU took 0.4 to 1.8 GB (experiments/measured/tasks), CUDA takes a few more"""
 _RENAMED = ("timeout_min", "mem_gb")
 """options that submitit's executor knows by other names"""
 _NOT_OF_SLURM = ("name", "submitit_folder", "max_num_timeout", "max_packed", "additional_parameters")
@@ -68,6 +72,7 @@ class SlurmSubmission:
     Attributes:
         most: tasks that an array may have.
         limit: minutes of a job.
+        divides_memory: whether the cluster shares a node's memory among jobs; one that asks for none may get all of it.
         options: of the launcher, as text.
     """
 
@@ -78,6 +83,7 @@ class SlurmSubmission:
         found = configuration()
         # the name, since other clusters count their jobs too
         self.most, self.cluster = max(1, int(found.get("MaxArraySize", 1001))), found.get("ClusterName", "")
+        self.divides_memory = "memory" in found.get("SelectTypeParameters", "").lower()
         self.limit = self._limit()
 
     def arrays(self, tasks: Sequence[GroupTask]) -> list[list[GroupTask]]:
@@ -134,7 +140,13 @@ class SlurmSubmission:
         given = {key: value for key, value in options.items() if key not in (*_NOT_OF_SLURM, *_RENAMED)}
         # a number without a unit would be megabytes
         given |= {"mem": f"{options['mem_gb']}GB"} if "mem_gb" in options else {}
-        return {"job_name": job_name(task), "time": self.limit} | self.resources(task.jobs[0].typed) | given
+        found: dict[str, Any] = (
+            {"job_name": job_name(task), "time": self.limit} | self.resources(task.jobs[0].typed) | given
+        )
+        processes = found["ntasks_per_node"]
+        if self.divides_memory and not {"mem", "mem_per_cpu", "mem_per_gpu"} & given.keys():
+            found["mem"] = f"{MEMORY_GB * processes}GB"
+        return found
 
     def resources(self, config: Config) -> dict[str, Any]:
         """Resources that the options leave open, by the partition and by the run."""
@@ -143,7 +155,8 @@ class SlurmSubmission:
         found: dict[str, Any] = {"nodes": 1 if nodes == "auto" else nodes, "ntasks_per_node": processes}
         if gpus is None and config.trainer.device != "cpu" and all(partition.gpus for partition in self.partitions):
             found["gpus_per_node"] = processes
-        return found
+        threads = config.trainer.threads or (CORES_BESIDE_GPU if gpus or "gpus_per_node" in found else 1)
+        return found | {"cpus_per_task": threads + config.trainer.workers}
 
     def gpu_note(self) -> str:
         """Note that no GPU is asked for, since only some of the partitions have one; else empty."""

@@ -21,6 +21,7 @@ from attnlab.report.read_runs import FoundRun
 from attnlab.report.shortcuts import reached_by_shortcut
 from attnlab.report.statistics import mean
 from attnlab.report.table_types import Cell, Table
+from attnlab.report.uneven_spreads import uneven_spread
 
 
 def clopper_pearson(count: int, n: int) -> tuple[float, float]:
@@ -75,11 +76,13 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
 
 def mixed_seeds(table: Table, column: str, rows: Iterable[str]) -> str:
     """A sentence on the rows in which some seeds reach the declared threshold of a column and others do not, so that a
-    t interval says little; empty without such rows."""
+    t interval says little; empty without such rows. Where no threshold is declared, on the spreads of two rows."""
     success = table.report.success
-    if success is None or success.column != column:
-        return ""
     cells = [cell for row in rows if (cell := table.cells.get(row, {}).get(column))]
+    if success is None:
+        return uneven_spread(*cells) if len(cells) == 2 else ""
+    if success.column != column:
+        return ""
     mixed = [cell.row for cell in cells if len({reaches(success, value) for value in cell.values.values()}) > 1]
     said = f"seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
     return said if mixed else ""

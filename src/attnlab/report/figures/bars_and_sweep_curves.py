@@ -1,7 +1,6 @@
 """Figures of a table: bars with a dot for every seed, curves over a swept key."""
 
 import itertools
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,9 @@ from attnlab.plots.style import (
 )
 from attnlab.report.build_table import value_of
 from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
+from attnlab.report.figures.named_rows import axis_label, dots, lacking, name_rows, reason, row_panels
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
-MOST_ROWS = 400
-"""rows of bars; a picture of some thousand would have more pixels than an image file can"""
-LONGEST_NAME = 26
-"""characters of a row's name in one line"""
 MOST_NAMED = 4
 """columns whose best row a caption names"""
 
@@ -41,14 +37,8 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     columns = [column for column in table.columns if any(cell.values for cell in table.each(column))]
     if not columns:
         raise TableError("there is no number to draw")
-    if len(table.cells) > MOST_ROWS:
-        raise TableError(f"{len(table.cells):,} rows, and a picture has at most {MOST_ROWS}; name fewer runs or rows")
-    names = {row: textwrap.fill(row, LONGEST_NAME, break_long_words=False) for row in table.cells}
-    # rows have one height
-    lines = max(name.count("\n") + 1 for name in names.values())
-    height = (0.26 if lines == 1 else 0.16 * lines + 0.06) * len(names) + 0.75
     note = _note(table, "bar: mean of {}, dot: one seed", "bar and dot: {}")
-    figure, axes = panels(len(columns), beside(len(columns)), height, legend_lines(note), sharey=True)
+    figure, axes, names = row_panels(list(table.cells), len(columns), note)
     for axis, column in zip(axes, columns, strict=True):
         _bars(axis, table, column, names)
     legend_below(figure, note, handles=())
@@ -86,20 +76,15 @@ def _bars(axis: Axes, table: Table, column: Column, names: Mapping[str, str]) ->
     for y, (row, cells) in enumerate(table.cells.items()):
         cell = cells.get(column.name)
         if cell is None or cell.mean is None:
-            reason = "no run" if cell is None else ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
-            style: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8, "color": EDGE}
-            axis.annotate(f" {reason}", (0, y), **style)
+            reason(axis, y, lacking(cell))
         else:
             colour = STRONG if row == table.highlight else PALE
             axis.barh(y, cell.mean, height=0.7, color=colour, edgecolor=EDGE, linewidth=0.6, zorder=1)
-            _dots(axis, cell, y)
+            dots(axis, list(cell.values.values()), y)
         if cell and cell.published_number is not None:
             look: Any = {"color": COLOURS[3], "linewidth": 2.4, "zorder": 4, "solid_capstyle": "butt"}
             axis.plot([cell.published_number] * 2, [y - 0.45, y + 0.45], **look)
-    axis.set_yticks(range(len(names)), list(names.values()))
-    axis.set_ylim(len(names) - 0.4, -0.6)
-    for label, row in zip(axis.get_yticklabels(), names, strict=False):
-        label.set_fontweight("bold" if row == table.highlight else "normal")
+    name_rows(axis, names, table.highlight)
     axis.set(title=column.name, xlabel=axis_label(column))
     if column.unit == SHARE.name:
         # pictures of percentages have one scale, so that they can be compared
@@ -107,18 +92,6 @@ def _bars(axis: Axes, table: Table, column: Column, names: Mapping[str, str]) ->
         axis.set_xlim(lowest - 2 if lowest < 0 else 0, 102)
     elif axis.get_xlim()[0] > 0:
         axis.set_xlim(0)
-
-
-def _dots(axis: Axes, cell: Cell, y: float) -> None:
-    """A dot for every seed; neighbours in three lines, so that they do not overlap."""
-    values = list(cell.values.values())
-    spaced = [y + 0.18 * (number % 3 - 1) for number in range(len(values))]
-    axis.plot(values, spaced, "o", color="black", markersize=4, markeredgecolor="white", markeredgewidth=0.6, zorder=3)
-
-
-def axis_label(column: Column) -> str:
-    """The unit of a column at an axis."""
-    return SHARE.sign if column.unit == SHARE.name else column.unit
 
 
 def curve(table: Table, picture: Picture, path: Path) -> Drawn:

@@ -1,11 +1,16 @@
 """Drawing of any figure of a report, by its kind."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attnlab.config.report_block import Picture
 from attnlab.plots.png_caption import caption_of
 from attnlab.report.figures.bars_and_sweep_curves import bars, curve
+from attnlab.report.figures.error_parts import errors
+from attnlab.report.figures.forest_plot import forest
+from attnlab.report.figures.iid_against_ood import iid_ood
 from attnlab.report.figures.length_and_training_curves import by_length, training
+from attnlab.report.figures.paired_seeds import pairs
 from attnlab.report.figures.time_to_success_curves import time_to_success
 from attnlab.report.report_record import ReportError, read_report
 from attnlab.report.table_types import Drawn, Table, TableError
@@ -21,11 +26,9 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
     Raises:
         TableError: the runs lack the numbers for it.
     """
-    kinds = {"bars": bars, "curve": curve, "by_length": by_length, "training": training, "diagnosis": diagnosis}
-    kinds["time_to_success"] = time_to_success
     alike = [other for other in table.report.figures if other.kind == picture.kind]
     name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
-    return kinds[picture.kind](table, picture, out / f"{name}.png")
+    return KINDS[picture.kind](table, picture, out / f"{name}.png")
 
 
 def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
@@ -53,6 +56,20 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     return [
         (file, f"{table.report.title}: {caption_of(file)} Seeds are best and worst by {metric}.") for file in pictures
     ]
+
+
+KINDS: Mapping[str, Callable[[Table, Picture, Path], Drawn]] = {
+    "bars": bars,
+    "curve": curve,
+    "by_length": by_length,
+    "training": training,
+    "time_to_success": time_to_success,
+    "forest": forest,
+    "pairs": pairs,
+    "iid_ood": iid_ood,
+    "errors": errors,
+    "diagnosis": diagnosis,
+}
 
 
 def remove_former_pictures(out: Path, drawn: set[str]) -> None:

@@ -22,7 +22,8 @@ et al. 2019): start a end, or start a end end b end.
 
 The labels of GLUE's test sets are not public. `test` is the official development set (for mnli `test/matched` and
 `test/mismatched`), as in published tables (Qin et al. 2022, table 5, which reports QQP's accuracy, not its F1). They
-choose learning rates by it, which makes its numbers slightly too good. There is no other validation set.
+choose learning rates by it, which makes its numbers slightly too good. There is no other validation set. 18 of CoLA's
+1,043 development sentences are in its training file too, two of them with the other label.
 """
 
 import shutil

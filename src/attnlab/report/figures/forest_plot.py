@@ -1,0 +1,152 @@
+"""Figure of hypotheses (a forest plot): a line for each of them, with its corrected interval and its verdict.
+
+A line shows what the answer has (`report.hypothesis_answers`): the difference of two rows, its interval, and the range
+that is claimed (`report.claimed_ranges`): all differences above 0, or of at least a size, or within a margin. Beside
+them stands the published effect, the difference of the published numbers of both rows.
+"""
+
+import math
+import textwrap
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from attnlab.config.report_block import Hypothesis, Picture
+from attnlab.learn.metric_units import SHARE
+from attnlab.plots.style import COLOURS, EDGE, LINES, PALE, STRONG, legend_below
+from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.claimed_ranges import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
+from attnlab.report.figures.finished_picture import finished
+from attnlab.report.figures.named_rows import name_rows, reason, row_panels
+from attnlab.report.hypothesis_answers import answers
+from attnlab.report.table_types import Drawn, Table, TableError
+
+VERDICT_LOOKS: dict[str, dict[str, Any]] = {
+    SUPPORTED: {"marker": "o", "color": STRONG},
+    REFUTED: {"marker": "X", "color": "black"},
+    UNDECIDED: {"marker": "o", "color": EDGE, "markerfacecolor": "white"},
+}
+INTERVAL: dict[str, Any] = {"linestyle": "-", "label": "corrected 95 % interval"}
+RANGE: dict[str, Any] = {"linestyle": LINES[2], "label": "range of fewer than 5 seeds"}
+CLAIMED: dict[str, Any] = {"facecolor": PALE, "label": "claimed differences"}
+PUBLISHED: dict[str, Any] = {"color": COLOURS[3], "linewidth": 2.4, "label": "published difference"}
+MARGIN = 0.06
+"""share of an axis beyond its numbers"""
+LONGEST_REASON = 46
+"""characters in a line of the words where there is no difference"""
+MOST_NAMED = 4
+"""hypotheses that a caption names"""
+
+
+class Line(NamedTuple):
+    """A hypothesis as it is drawn.
+
+    unit:      of its column.
+    claimed:   the range of differences; None for a hypothesis on failures.
+    published: the published effect; None where a row has no published number.
+    """
+
+    answer: HypothesisAnswer
+    unit: str
+    claimed: ClaimedRange | None
+    published: float | None
+
+    @property
+    def numbers(self) -> list[float]:
+        """All numbers that the line shows."""
+        ends = (self.claimed.low, self.claimed.high) if self.claimed else ()
+        shown = (self.answer.difference, self.answer.low, self.answer.high, self.published, *ends)
+        return [value for value in shown if value is not None and math.isfinite(value)]
+
+
+def forest(table: Table, picture: Picture, path: Path) -> Drawn:
+    """Draws a line for each hypothesis, in a panel for each unit, with the verdicts at the right.
+
+    Raises:
+        TableError: there is no hypothesis, none has a number, or there are too many.
+    """
+    lines = {
+        answer.said: _line(table, asked, answer)
+        for asked, answer in zip(table.report.hypotheses, answers(table), strict=True)
+    }
+    if not lines:
+        raise TableError("the experiment declares no hypothesis")
+    if all(line.answer.difference is None for line in lines.values()):
+        raise TableError("no hypothesis has a difference to draw")
+    units = list(dict.fromkeys(line.unit for line in lines.values() if line.answer.difference is not None))
+    handles = _handles(lines.values())
+    note = "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside"
+    figure, axes, names = row_panels(list(lines), len(units), note, [str(one.get_label()) for one in handles])
+    for axis, unit in zip(axes, units, strict=True):
+        _panel(axis, lines.values(), unit)
+        name_rows(axis, names)
+        axis.set_xlabel("difference (percentage points)" if unit == SHARE.name else f"difference ({unit})")
+    for y, line in enumerate(lines.values()):
+        weight = "normal" if line.answer.verdict == UNDECIDED else "bold"
+        axes[-1].annotate(
+            f" {line.answer.verdict}",
+            (1, y),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=8,
+            fontweight=weight,
+        )
+    legend_below(figure, note, 2, handles)
+    told = [f"{line.answer.verdict}: {claim}" for claim, line in list(lines.items())[:MOST_NAMED]]
+    return finished(figure, path, table, ["declared hypotheses with their intervals", "; ".join(told)])
+
+
+def _line(table: Table, asked: Hypothesis, answer: HypothesisAnswer) -> Line:
+    """A hypothesis with its published effect."""
+    column = next(one for one in table.columns if one.name == answer.column)
+    cells = [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)]
+    ours, theirs = (cell.published_number if cell else None for cell in cells)
+    published = None if ours is None or theirs is None or asked.fails_less_than else ours - theirs
+    return Line(answer, column.unit, None if asked.fails_less_than else claimed_range(asked, column.metric), published)
+
+
+def _is_range(answer: HypothesisAnswer) -> bool:
+    """Whether the ends of a difference are the range of a few seeds, which is no interval."""
+    return answer.p is None and answer.low != answer.high
+
+
+def _handles(lines: Collection[Line]) -> list[Any]:
+    """The entries of the legend: marks that the picture has."""
+    drawn = [line.answer for line in lines if line.answer.difference is not None]
+    found: list[Any] = [Line2D([], [], color="black", **INTERVAL)] if not all(map(_is_range, drawn)) else []
+    found += [Line2D([], [], color="black", **RANGE)] if any(map(_is_range, drawn)) else []
+    found += [Patch(**CLAIMED)]
+    known = any(line.published is not None for line in lines)
+    return found + ([Line2D([], [], **PUBLISHED)] if known else [])
+
+
+def _panel(axis: Axes, lines: Collection[Line], unit: str) -> None:
+    """The lines of one unit; of the others nothing, or why they have no difference."""
+    numbers = [0.0, *(value for line in lines if line.unit == unit for value in line.numbers)]
+    margin = MARGIN * (max(numbers) - min(numbers)) or 1.0
+    ends = min(numbers) - margin, max(numbers) + margin
+    axis.set_xlim(*ends)
+    axis.axvline(0.0, color=EDGE, linewidth=0.8, zorder=1)
+    for y, line in enumerate(lines):
+        answer = line.answer
+        if answer.difference is None or answer.low is None or answer.high is None:
+            reason(axis, y, textwrap.fill(answer.reason.partition("; ")[0], LONGEST_REASON))
+        elif line.unit == unit:
+            if line.claimed:
+                low, high = max(line.claimed.low, ends[0]), min(line.claimed.high, ends[1])
+                axis.barh(y, high - low, left=low, height=0.8, zorder=0, **CLAIMED)
+            look = VERDICT_LOOKS[answer.verdict]
+            axis.plot(
+                (answer.low, answer.high),
+                (y, y),
+                color=look["color"],
+                linewidth=1.6,
+                **RANGE if _is_range(answer) else INTERVAL,
+            )
+            axis.plot([answer.difference], [y], markersize=7, **look)
+            if line.published is not None:
+                axis.plot([line.published] * 2, [y - 0.4, y + 0.4], solid_capstyle="butt", zorder=3, **PUBLISHED)

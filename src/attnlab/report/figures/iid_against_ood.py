@@ -1,0 +1,140 @@
+"""Figure of generalisation: the number of each run out of distribution over its number in distribution."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from attnlab.config.report_block import Picture
+from attnlab.learn.metric_units import SHARE, label, number
+from attnlab.plots.style import (
+    EDGE,
+    LINES,
+    PALE,
+    beside,
+    legend_below,
+    legend_lines,
+    line_looks,
+    panel_title,
+    panels,
+)
+from attnlab.report.figures.finished_picture import finished, interest
+from attnlab.report.figures.named_rows import limits, shown_column
+from attnlab.report.statistics import mean
+from attnlab.report.table_types import Column, Drawn, Table, TableError
+
+IID = "iid"
+ROWS_TOGETHER = 6
+"""rows in one panel"""
+DOT = 0.016, 0.03
+"""width and height of a dot, as shares of the axes"""
+MOST_TRIED = 300
+"""places of a dot"""
+GOLDEN = math.pi * (3 - math.sqrt(5))
+"""the angle between neighbours in a sunflower"""
+MOST_NAMED = 4
+"""rows that a caption names"""
+Points = list[tuple[float, float]]
+"""in and out of distribution, of each run"""
+
+
+def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
+    """Draws a dot for each run: all rows in one panel, or each in a panel of its own before the others in grey.
+
+    Raises:
+        TableError: no column of a test set other than test/iid whose runs have the same metric of test/iid.
+    """
+    columns = [column for column in table.columns if _in_distribution(column) and _points(table, column)]
+    if not columns:
+        raise TableError("no column of test/ood (or another test subset) has runs with the same metric of test/iid")
+    column = shown_column(table, picture.metric, columns)
+    rows = _points(table, column)
+    together = len(rows) <= ROWS_TOGETHER
+    name = column.metric.split("/", 2)[2]
+    note = f"dot: {name} of a run, moved aside where it would hide another; dashed: equal numbers"
+    note += "" if together else f", grey: the other rows{interest(table)}"
+    number_of, columns_of = (1, 1) if together else (len(rows), beside(len(rows)))
+    height, lines = 3.4 if together else 2.0, legend_lines(note, list(rows) if together else [])
+    figure, axes = panels(number_of, columns_of, height, lines, sharex=True, sharey=True)
+    ends = _ends(rows, column)
+    for axis in axes:
+        axis.axline((0, 0), slope=1, color=EDGE, linewidth=0.8, linestyle=LINES[0], zorder=1)
+        axis.set(xlim=ends[0], ylim=ends[1])
+    _dots(axes, table, rows, columns_of)
+    for axis in axes[-columns_of:]:
+        axis.tick_params(labelbottom=True)
+        axis.set_xlabel(label(_in_distribution(column).removesuffix(f"/{name}"), column.unit))
+    figure.supylabel(label(column.metric.removesuffix(f"/{name}"), column.unit), fontsize=9)
+    legend_below(figure, note, handles=None if together else ())
+    parts = [f"out of distribution over in distribution; {note}", _seen(rows, column.unit)]
+    return finished(figure, path, table, parts)
+
+
+def _dots(axes: Sequence[Axes], table: Table, rows: Mapping[str, Points], columns: int) -> None:
+    """The dots of all runs, in one panel or in a panel for each row."""
+    placed: Points = []
+    for at, (row, look) in enumerate(line_looks(list(rows), table.highlight).items()):
+        axis = axes[at if len(axes) > 1 else 0]
+        marks = look | {
+            "linestyle": "",
+            "markersize": 6,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.5,
+            "zorder": 4,
+        }
+        if len(axes) > 1:
+            axis.set_title(panel_title(row, columns), fontweight="bold" if row == table.highlight else "normal")
+            others = [point for other, points in rows.items() if other != row for point in points]
+            axis.plot(*zip(*others, strict=True), "o", markersize=4, color=PALE)
+            marks |= {"marker": "o", "markersize": 5}
+            placed = []
+        for point in rows[row]:
+            placed.append(_free_place(point, placed, axis))
+        axis.plot(*zip(*placed[-len(rows[row]) :], strict=True), label=row, **marks)
+
+
+def _free_place(point: tuple[float, float], placed: Points, axis: Axes) -> tuple[float, float]:
+    """The place of a dot that covers no other: at its numbers, or around them as the seeds of a sunflower."""
+    (x, y), ends = point, (axis.get_xlim(), axis.get_ylim())
+    width, height = (share * (high - low) for share, (low, high) in zip(DOT, ends, strict=True))
+    for number_of in range(MOST_TRIED):
+        radius, angle = 0.7 * math.sqrt(number_of), GOLDEN * number_of
+        at = x + radius * width * math.cos(angle), y + radius * height * math.sin(angle)
+        inside = all(low < value < high for value, (low, high) in zip(at, ends, strict=True))
+        if inside and all(math.hypot((at[0] - a) / width, (at[1] - b) / height) > 1 for a, b in placed):
+            return at
+    return point
+
+
+def _in_distribution(column: Column) -> str:
+    """The metric of test/iid beside a column's metric of another test subset; empty without one."""
+    split, _, rest = column.metric.partition("/")
+    subset, _, name = rest.partition("/")
+    return "" if not split.startswith("test") or subset == IID or not name or column.of else f"{split}/{IID}/{name}"
+
+
+def _points(table: Table, column: Column) -> dict[str, Points]:
+    """The points of each row with a run that has both numbers."""
+    found: dict[str, Points] = {}
+    for cell in table.each(column):
+        runs = [(table.by_folder[str(seed.folder)].value(_in_distribution(column)), seed.value) for seed in cell.seeds]
+        if points := [(x, y) for x, y in runs if x is not None and y is not None]:
+            found[cell.row] = points
+    return found
+
+
+def _ends(rows: Mapping[str, Points], column: Column) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ends of both axes; pictures of percentages have one scale, so that they can be compared."""
+    whole = (0.0, 100.0) if column.unit == SHARE.name else ()
+    xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
+    return limits((*xs, *whole), column), limits((*ys, *whole), column)
+
+
+def _seen(rows: Mapping[str, Points], unit: str) -> str:
+    """The means of each row, in words."""
+    told = []
+    for row, points in list(rows.items())[:MOST_NAMED]:
+        iid, ood = (number(mean(values), unit) for values in zip(*points, strict=True))
+        told.append(f"{row} {iid} and {ood}")
+    return f"Means in and out of distribution: {'; '.join(told)}"

@@ -1,0 +1,126 @@
+"""Figure of paired seeds: a line from the number of one row to the number of another row for each seed that both have.
+
+The rows are those of the hypotheses; without any, every row beside the first one of its task.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+
+from attnlab.config.report_block import Picture
+from attnlab.learn.metric_units import SHARE, lower_is_better
+from attnlab.plots.style import COLOURS, EDGE, LINES, STRONG, beside, empty_panel, legend_below, legend_lines, panels
+from attnlab.report.figures.finished_picture import finished
+from attnlab.report.figures.named_rows import lacking, limits, shown_column
+from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
+
+MOST_PAIRS = 60
+"""panels of a picture"""
+LETTERS = {1: 40, 2: 18, 3: 9}
+"""characters of a row's name in one line below a panel, by the panels beside each other"""
+MOST_NAMED = 4
+"""pairs that a caption names"""
+BETTER, WORSE, EQUAL = "right row better", "right row worse", "equal"
+LOOKS: Mapping[str, Mapping[str, Any]] = {
+    BETTER: {"color": STRONG, "linestyle": "-", "linewidth": 1.8},
+    WORSE: {"color": COLOURS[0], "linestyle": LINES[0], "linewidth": 1.8},
+    EQUAL: {"color": EDGE, "linestyle": LINES[2], "linewidth": 1.2},
+}
+
+
+class Pair(NamedTuple):
+    """The cells of two rows in a column: the base at the left, None where it has no runs, and the row at the right."""
+
+    column: Column
+    base: str
+    row: str
+    cells: tuple[Cell | None, Cell | None]
+
+    @property
+    def values(self) -> tuple[dict[int, float], dict[int, float]]:
+        """The numbers of both rows by seed."""
+        left, right = (cell.values if cell else {} for cell in self.cells)
+        return left, right
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds with a number in both rows."""
+        left, right = self.values
+        return [seed for seed in left if seed in right]
+
+    def kind(self, seed: int) -> str:
+        """The label of the line of a common seed."""
+        left, right = (values[seed] for values in self.values)
+        if left == right:
+            return EQUAL
+        return BETTER if (right < left) == lower_is_better(self.column.metric) else WORSE
+
+    @property
+    def title(self) -> str:
+        """The column, and how many common seeds are better in the right row."""
+        kinds = [self.kind(seed) for seed in self.seeds]
+        return self.column.name + (f": {kinds.count(BETTER)} of {len(kinds)} better" if kinds else "")
+
+
+def pairs(table: Table, picture: Picture, path: Path) -> Drawn:
+    """Draws a panel for each pair of rows.
+
+    Raises:
+        TableError: there are no two rows with a common seed, too many pairs, or no such column.
+    """
+    found = _pairs(table, picture)
+    if not any(pair.seeds for pair in found):
+        raise TableError("no two rows have a seed in common")
+    if len(found) > MOST_PAIRS:
+        raise TableError(f"{len(found)} pairs of rows, and a picture has at most {MOST_PAIRS}; name fewer runs or rows")
+    kinds = [kind for kind in LOOKS if any(pair.kind(seed) == kind for pair in found for seed in pair.seeds)]
+    alone = any(values.keys() - set(pair.seeds) for pair in found for values in pair.values)
+    note = "line: the same seed in both rows" + (", open dot: a seed that the other row lacks" if alone else "")
+    columns = beside(len(found))
+    figure, axes = panels(len(found), columns, 2.3, legend_lines(note, kinds, 3))
+    for axis, pair in zip(axes, found, strict=True):
+        _panel(axis, pair, found, LETTERS[columns])
+    handles = [axes[0].plot([], [], **LOOKS[kind], label=kind)[0] for kind in kinds]
+    legend_below(figure, note, 3, handles)
+    told = "; ".join(f"{pair.row} against {pair.base}, {pair.title}" for pair in found[:MOST_NAMED] if pair.seeds)
+    return finished(figure, path, table, [f"paired seeds; {note}", f"Seeds: {told}"])
+
+
+def _pairs(table: Table, picture: Picture) -> list[Pair]:
+    """The pairs of rows of a table, each once."""
+    asked = [(one.column, one.than, one.row) for one in table.report.hypotheses if one.column and one.than]
+    if picture.metric is not None or not asked:
+        known = [column for column in table.columns if any(cell.values for cell in table.each(column))]
+        name = shown_column(table, picture.metric, known).name if known else ""
+        asked = [(name, one.against, one.row) for one in table.comparisons() if one.column == name]
+    columns = {column.name: column for column in table.columns}
+    cells = table.cells
+    return [
+        Pair(columns[name], base, row, (cells.get(base, {}).get(name), cells.get(row, {}).get(name)))
+        for name, base, row in dict.fromkeys(asked)
+    ]
+
+
+def _panel(axis: Axes, pair: Pair, all_pairs: Sequence[Pair], letters: int) -> None:
+    """One panel; panels of one column have one scale."""
+    names, unit = (pair.base, pair.row), pair.column.unit
+    axis.set(title=pair.title, xlim=(-0.4, 1.4), ylabel=SHARE.sign if unit == SHARE.name else unit)
+    if not pair.seeds:
+        without = [
+            f"{name}: {lacking(cell)}"
+            for name, cell in zip(names, pair.cells, strict=True)
+            if not (cell and cell.values)
+        ]
+        empty_panel(axis, "; ".join(without) or "no seed in common")
+    axis.set_xticks((0, 1), [textwrap.fill(name, letters) for name in names])
+    for seed in pair.seeds:
+        axis.plot((0, 1), [values[seed] for values in pair.values], marker="o", markersize=4, **LOOKS[pair.kind(seed)])
+    for x, values in enumerate(pair.values):
+        rest = [value for seed, value in values.items() if seed not in pair.seeds]
+        axis.plot([x] * len(rest), rest, "o", markersize=5, markerfacecolor="white", markeredgecolor=EDGE)
+    numbers = [value for one in all_pairs if one.column == pair.column for row in one.values for value in row.values()]
+    if numbers:
+        axis.set_ylim(limits(numbers, pair.column))

@@ -1,0 +1,99 @@
+"""Costs: what `--plan` says of measured and of guessed steps, and that headers and docs/costs.md say the same."""
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.preset_costs import headings, preset_cost, presets, tables
+from support.small_runs import ROOT
+from support.written_runs import a_run
+
+from attnlab.config.job_config import compose_config
+from attnlab.config.run_identity import run_folder
+from attnlab.launch.train_cli import train_main
+from attnlab.tasks.glue.data_sets import DATA_SETS
+
+
+@pytest.fixture
+def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def plan(*words: str) -> str:
+        capsys.readouterr()
+        assert train_main([f"paths.runs={tmp_path / 'runs'}", *words, "--plan"]) == 0
+        return capsys.readouterr().out
+
+    return plan
+
+
+def measured_run(tmp_path: Path, *words: str) -> None:
+    """The folder of a run whose 100 steps took 10 s."""
+    raw = compose_config([f"paths.runs={tmp_path / 'runs'}", *words])
+    hardware = {"gpu": None, "cpu": "a CPU", "threads": 1}
+    a_run(run_folder(raw), raw, status={"step": 100, "seconds": 10, "validation_seconds": 0, "hardware": hardware})
+
+
+def test_a_step_measured_at_another_length_is_no_step_of_this_one(tmp_path: Path, planned: Callable[..., str]) -> None:
+    flip_flop = ("task=flip_flop", "model=linear", "train.max_steps=3600")
+    measured_run(tmp_path, *flip_flop, "task.length=32")
+    assert "hours: 0.1 on a CPU, threads: 1, by measured steps" in planned(*flip_flop, "task.length=32", "seed=3")
+    text = planned(*flip_flop, "task.length=512")
+    assert "guessed (cost.ms_a_step), not measured" in text and "a CPU" not in text
+    scan = ("task=scan", "model=linear", "train.max_steps=3600")
+    measured_run(tmp_path, *scan)
+    assert "by measured steps" in planned(*scan, "task.data_seed=5"), "other data of the same lengths"
+
+
+def test_guesses_are_called_so_and_small_numbers_of_steps_cost_little(planned: Callable[..., str]) -> None:
+    text = planned("experiment=park2024/table4_scan")
+    assert "not measured: a guess for one H200-class GPU" in text and "22 to 29" in text
+    assert "GPU-hours: 14 to 18 on one H200-class GPU, guessed (cost.ms_a_step), not measured" in text
+    assert "GPU-hours: 0.08 to 0.11 on" in planned("experiment=park2024/table4_scan", "train.max_steps=300")
+    assert "no hours for linear: no run" in planned("task=scan", "model=linear", "cost.ms_a_step=null")
+
+
+def test_several_experiments_add_up_and_share_runs(planned: Callable[..., str]) -> None:
+    text = planned("experiment=park2024/table1_instability,park2024/figure2_norms,park2024/table4_scan", "seed=0")
+    assert text.startswith("11 runs, 0 finished; 11 groups to train\n")
+    assert "nothing left of park2024/figure2_norms: finished, or of an experiment named before" in text
+    (total,) = re.findall(r"^GPU-hours: (\S+) to (\S+) on", text, re.MULTILINE)
+    assert total == ("4.8", "7.7"), "two runs of 459,300 steps at 8 to 16 ms and nine of 50,000 at 22 to 29 ms"
+    assert "park2024/table7_pcfg" in planned("experiment=park2024/table[47]*", "seed=0", "model=linear")
+
+
+def test_runs_are_planned_before_the_ones_that_they_begin_with(planned: Callable[..., str]) -> None:
+    text = planned("experiment=qin2022/table5_glue", "model=vanilla", "optim.lr=1e-5", "task.dataset=mrpc")
+    assert "345" in text and "guessed" in text
+
+
+def test_steps_of_glue_are_three_epochs_of_its_official_sizes() -> None:
+    for name, data_set in DATA_SETS.items():
+        steps = compose_config(["task=glue", f"task.dataset={name}"])["cost"]["steps_of_epochs"]
+        assert steps == 3 * math.ceil(data_set.sizes["train"] / 32), name
+
+
+def test_every_preset_has_runs_and_hours_and_its_header_says_them() -> None:
+    wrong = {}
+    for name in presets():
+        cost, text = preset_cost(name), headings(name)["Cost"]
+        unit = "GPU-hours" if "GPU" in cost.hardware else "hours on one thread"
+        if f"{cost.runs} runs" not in text or f"; {cost.span} {unit}" not in text:
+            wrong[name] = f"{cost.runs} runs ...; {cost.span} {unit}"
+    assert not wrong
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_page_of_costs_has_every_preset(number: int) -> None:
+    """Where it fails: `PYTHONPATH=src:tests python -m support.preset_costs` prints the tables."""
+    assert [*tables()][number] in (ROOT / "docs" / "costs.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", ["park2024/*", "qin2022/*", "park2024/*,qin2022/*"])
+def test_the_page_of_costs_has_the_sums_of_plans(names: str, planned: Callable[..., str]) -> None:
+    text = planned(f"experiment={names}")
+    runs, hours = re.match(r"(\S+) runs", text), re.search(r"^GPU-hours: (.*) on one", text, re.MULTILINE)
+    assert runs and hours
+    assert f"| `{names}` | {runs[1]} | {hours[1]} |" in (ROOT / "docs" / "costs.md").read_text()

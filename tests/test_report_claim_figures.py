@@ -1,0 +1,310 @@
+"""Figures of claims: hypotheses with intervals, paired seeds, IID against OOD, errors by kind; extreme data."""
+
+import copy
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from support.small_runs import SMALL_SCAN
+from support.written_runs import IID, OOD, a_run
+
+from attnlab.config.job_config import compose_config
+from attnlab.config.report_block import Hypothesis, Picture, Report, Success, TableFigure
+from attnlab.plots import style
+from attnlab.report.build_table import make_table
+from attnlab.report.cli import report_main
+from attnlab.report.figures.draw_figures import draw
+from attnlab.report.page.cli import page_main
+from attnlab.report.published_numbers import Published, Value
+from attnlab.report.read_runs import DIVERGED, FoundRun
+from attnlab.report.run_flow import flow_line
+from attnlab.report.table_types import Table, TableError
+from attnlab.report.uneven_spreads import uneven_spreads
+
+Outcome = tuple[float, float, float] | str
+"""accuracies IID, OOD and OOD with the end given by an oracle; or a state"""
+KINDS: tuple[TableFigure, ...] = ("forest", "pairs", "iid_ood", "errors")
+
+
+@pytest.fixture(scope="module")
+def config() -> dict[str, Any]:
+    return compose_config([*SMALL_SCAN, "model=linear"])
+
+
+@pytest.fixture
+def make(config: dict[str, Any]) -> Callable[..., Table]:
+    """A table of outcomes by row, one for each seed."""
+
+    def run(name: str, seed: int, outcome: Outcome) -> FoundRun:
+        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        folder = Path(name) / f"seed{seed}"
+        if isinstance(outcome, str):
+            state, reason = ("failed", f"{DIVERGED} loss") if outcome == "diverged" else (outcome, "")
+            return FoundRun(folder, own, state, reason)
+        iid, ood, content = outcome
+        metrics = {IID: iid, OOD: ood, f"{OOD}_oracle_end": content}
+        return FoundRun(folder, own, "finished", result={"metrics": metrics})
+
+    def table(
+        rows: Mapping[str, Sequence[Outcome]],
+        *asked: Hypothesis,
+        published: Mapping[str, float] | None = None,
+        **block: Any,
+    ) -> Table:
+        runs = [run(name, seed, one) for name, outcomes in rows.items() for seed, one in enumerate(outcomes)]
+        cells = {(row, "ood"): Value(value, None, None, "") for row, value in (published or {}).items()}
+        known = Published("a/b", "a paper", "", "percent", None, "", cells) if cells else None
+        report = Report(title="SCAN", columns={"iid": IID, "ood": OOD}, hypotheses=list(asked), **block)
+        return make_table(report, runs, known)
+
+    return table
+
+
+@pytest.fixture
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Figure, str]]:
+    """Draws a picture; returns the figure and its caption."""
+    figures: list[Figure] = []
+    save = style.save
+    monkeypatch.setattr(
+        "attnlab.report.figures.finished_picture.save",
+        lambda figure, *given: figures.append(figure) or save(figure, *given),
+    )
+
+    def one(table: Table, kind: TableFigure, **options: Any) -> tuple[Figure, str]:
+        [(path, caption)] = draw(table, Picture(kind=kind, **options), tmp_path, 1)
+        assert path.stat().st_size > 1000
+        return figures[-1], caption
+
+    return one
+
+
+def claim(row: str, than: str, **form: Any) -> Hypothesis:
+    return Hypothesis(row=row, than=than, column="ood", **form)
+
+
+def accuracies(*values: float) -> list[Outcome]:
+    return [(1.0, value, (1 + value) / 2) for value in values]
+
+
+def texts(axis: Axes) -> list[str]:
+    return [text.get_text() for text in axis.texts]
+
+
+def overlaps(figure: Figure) -> list[tuple[str, str]]:
+    """Pairs of texts that cover each other by more than a pixel, or leave the figure."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    found: list[Text] = [*figure.texts, *figure.legends[0].get_texts(), figure.legends[0].get_title()]
+    for axis in (axis for axis in figure.axes if axis.get_visible()):
+        for one in (axis.xaxis, axis.yaxis):
+            low, high = sorted(one.get_view_interval())
+            found += [tick.label1 for tick in one.get_major_ticks() if low <= tick.get_loc() <= high]
+        found += [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts]
+    boxes = [
+        (text.get_text(), text.get_window_extent(canvas.get_renderer()).padded(-1))
+        for text in found
+        if text.get_visible() and text.get_text().strip()
+    ]
+    outside = [(name, "the edge") for name, box in boxes if box.x0 < -2 or box.x1 > canvas.get_width_height()[0] + 2]
+    return outside + [(one, other) for (one, a), (other, b) in itertools.combinations(boxes, 2) if a.overlaps(b)]
+
+
+def test_a_forest_plot_has_interval_claim_published_effect_and_verdict(
+    make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
+) -> None:
+    rows = {"linear": accuracies(0.4, 0.41, 0.42, 0.43, 0.44), "mine": accuracies(0.6, 0.62, 0.62, 0.64, 0.64)}
+    asked = [claim("mine", "linear", at_least=10.0), claim("mine", "linear", within=2.0), claim("linear", "mine")]
+    figure, caption = drawn(make(rows, *asked, published={"linear": 46.9, "mine": 56.3}), "forest")
+    [axis] = figure.axes
+    assert [one.strip() for one in texts(axis)] == ["supported", "refuted", "refuted"]
+    ends = {tuple(round(x, 1) for x in line.get_xdata()) for line in axis.get_lines()}
+    # the published effect of either direction
+    assert {(9.4, 9.4), (-9.4, -9.4)} <= ends
+    bands = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axis.patches]
+    right = axis.get_xlim()[1]
+    assert bands == [pytest.approx((10, right)), pytest.approx((-2, 2)), pytest.approx((0, right))]
+    [difference] = [line for line in axis.get_lines() if line.get_marker() == "o"]
+    assert list(difference.get_xdata()) == pytest.approx([20.4])
+    assert "supported: mine is better than linear in ood by at least 10.0" in caption
+
+
+def test_a_forest_plot_of_few_diverged_and_counted_runs(
+    make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
+) -> None:
+    rows: dict[str, list[Outcome]] = {
+        "linear": accuracies(0.4, 0.41, 0.42),
+        "mine": accuracies(0.6, 0.62, 0.62),
+        "other": ["diverged", *accuracies(0.5, 0.5)],
+    }
+    fewer = Hypothesis(row="mine", fails_less_than="other")
+    asked = [claim("mine", "linear"), claim("mine", "other"), fewer]
+    figure, _ = drawn(make(rows, *asked, success=Success(column="ood", at_least=55)), "forest")
+    [axis] = figure.axes
+    said = [one.replace("\n", " ") for one in texts(axis)]
+    assert any("% of the pairs of runs" in one for one in said) and any(
+        "failures 0 of 3 and 3 of 3" in one for one in said
+    )
+    assert [one.get_text() for one in figure.legends[0].get_texts()] == [
+        "range of fewer than 5 seeds",
+        "claimed differences",
+    ]
+    with pytest.raises(TableError, match="no hypothesis has a difference"):
+        drawn(make({"linear": accuracies(0.4), "mine": accuracies(0.5)}, claim("mine", "linear")), "forest")
+
+
+def test_pairs_are_lines_between_the_same_seeds(
+    make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
+) -> None:
+    rows: dict[str, list[Outcome]] = {
+        "linear": accuracies(0.4, 0.5, 0.6, 0.7),
+        "mine": [*accuracies(0.5, 0.5, 0.3), "diverged"],
+    }
+    figure, caption = drawn(make(rows, claim("mine", "linear")), "pairs")
+    [axis] = figure.axes
+    lines = [tuple(line.get_ydata()) for line in axis.get_lines() if len(line.get_xdata()) == 2]
+    assert lines == [(40, 50), (50, 50), (60, 30)]
+    assert axis.get_title() == "ood: 1 of 3 better" and "mine against linear, ood: 1 of 3 better" in caption
+    assert [70.0] in [list(line.get_ydata()) for line in axis.get_lines()], "the seed whose other run diverged"
+    # without hypotheses, the last column
+    assert drawn(make(rows), "pairs")[0].axes[0].get_title() == "ood: 1 of 3 better"
+    with pytest.raises(TableError, match="metric=od: no such column; columns: iid, ood"):
+        drawn(make(rows), "pairs", metric="od")
+    with pytest.raises(TableError, match="no two rows have a seed in common"):
+        drawn(
+            make({"linear": accuracies(0.4), "mine": ["missing", *accuracies(0.4)]}, claim("mine", "linear")), "pairs"
+        )
+
+
+def test_every_run_is_a_dot_of_iid_over_ood(
+    make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
+) -> None:
+    """Equal numbers of all runs: no dot covers another one or leaves the panel."""
+    rows = {f"row {number}": accuracies(*[0.0] * 5) for number in range(6)}
+    figure, caption = drawn(make(rows), "iid_ood")
+    [axis] = figure.axes
+    dots = [
+        point for line in axis.get_lines() if line.get_linestyle() == "None" for point in line.get_xydata().tolist()
+    ]
+    assert len({tuple(point) for point in dots}) == 30 and dots[0] == [100, 0]
+    (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
+    assert all(left < x < right and low < y < high for x, y in dots)
+    assert "row 0 100.0 and 0.0" in caption
+    many = make(rows | {"row 6": accuracies(0.3)})
+    assert [axis.get_title() for axis in drawn(many, "iid_ood")[0].axes if axis.get_visible()][-1] == "row 6"
+
+
+def test_errors_are_divided_into_wrong_ends_and_wrong_content(
+    make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
+) -> None:
+    rows: dict[str, list[Outcome]] = {
+        "linear": [(1.0, 0.2, 0.7), (1.0, 0.4, 0.9)],
+        "late": ["missing", "missing"],
+        "all wrong": [(1.0, 0.0, 0.0)] * 2,
+    }
+    figure, caption = drawn(make(rows), "errors")
+    [axis] = figure.axes
+    assert axis.get_title() == "test/ood", "test/iid has no oracle"
+    bars = [round(bar.get_width(), 6) for bar in axis.patches]
+    assert bars == [30, 50, 20, 0, 0, 100] and texts(axis) == ["missing"]
+    assert "linear 50.0 of 70.0; all wrong 0.0 of 100.0" in caption
+    assert [one.get_text() for one in figure.legends[0].get_texts()] == ["right", "wrong end only", "wrong content"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_covers_another_one(
+    kind: TableFigure, make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
+) -> None:
+    """Twenty rows with long names; rows at 0 and 100 %; failed, missing and single runs."""
+    noise = random.Random(0)
+    names = [f"a_long_name_of_row_number_{number}" for number in range(20)]
+    rows = {name: accuracies(*(noise.random() for _ in range(5))) for name in names}
+    extreme: dict[str, list[Outcome]] = {"zero": [(1, 0, 0)] * 5, "all": [(1, 1, 1)] * 5, "late": ["missing"] * 5}
+    extreme["failed"] = ["diverged", *accuracies(0.2, 0.9, 0.4, 0.5)]
+    few = [claim("all", "zero"), claim("failed", "zero"), claim("late", "zero", within=1.0)]
+    assert not overlaps(drawn(make(rows, *(claim(name, names[0]) for name in names[1:])), kind)[0])
+    assert not overlaps(drawn(make(extreme, *few), kind)[0])
+
+
+def test_runs_of_each_row_are_counted(make: Callable[..., Table]) -> None:
+    rows: dict[str, list[Outcome]] = {
+        "linear": accuracies(0.4, 0.41),
+        "mine": accuracies(0.5, 0.5),
+        "failed": ["diverged", "missing", "running", *accuracies(0.5)],
+    }
+    told = flow_line(make(rows))
+    assert told == "runs of each row started/diverged/finished/used: 2/0/2/2 (linear, mine); 3/1/1/1 (failed)"
+
+
+def test_rows_of_uneven_spread_are_named_where_no_success_is_declared(make: Callable[..., Table]) -> None:
+    even, split = accuracies(0.91, 0.92, 0.93, 0.94, 0.95), accuracies(0.9, 0.91, 0.3, 0.92, 0.93)
+    [told] = [*told_of(make({"linear": even, "mine": split}))]
+    assert told.startswith(
+        "in ood, seeds of mine are spread more widely than seeds of linear (sd 27.5 and 1.6), with none "
+    )
+    assert "between 30.0 and 90.0; if some of them failed, declare report.success" in told
+    assert not told_of(make({"linear": even, "mine": split}, success=Success(column="ood", at_least=60)))
+    assert not told_of(make({"linear": even[:4], "mine": split[:4]})), "four seeds"
+    # wide without a gap, beside a row near 100 %
+    assert not told_of(make({"linear": accuracies(*[0.999] * 5), "mine": accuracies(0.5, 0.52, 0.54, 0.56, 0.58)}))
+    answer = make({"linear": even, "mine": split}, claim("mine", "linear"))
+    from attnlab.report.hypothesis_answers import answers
+
+    assert "seeds of mine are spread more widely" in answers(answer)[0].reason
+
+
+def told_of(table: Table) -> list[str]:
+    return uneven_spreads(table, table.comparisons())
+
+
+def test_the_rate_of_warnings_is_as_documented(make: Callable[..., Table]) -> None:
+    """400 pairs of rows of five seeds: 2.6 % of equal normal rows, 68 % where 20 % of the seeds fail."""
+    noise, size = random.Random(1), 400
+
+    def rate(failing: float) -> float:
+        def value() -> float:
+            return noise.gauss(0.5 if noise.random() < failing else 0.9, 0.02)
+
+        rows = {f"row {number}": accuracies(*(value() for _ in range(5))) for number in range(size)}
+        base = {"base": accuracies(*(noise.gauss(0.88, 0.02) for _ in range(5)))}
+        return len(told_of(make(base | rows))) / size
+
+    assert rate(0.0) < 0.15, "of one base row"
+    assert 0.5 < rate(0.2) < 0.85
+
+
+def test_figures_are_drawn_by_the_command_and_on_the_page(
+    tmp_path: Path, config: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, name in itertools.product(range(2), ("linear", "mine")):
+        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        metrics = {IID: 0.9, OOD: 0.1 + seed / 10, f"{OOD}_oracle_end": 0.5}
+        a_run(tmp_path / "runs" / name / f"seed{seed}", own, metrics=metrics)
+    words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
+    assert report_main([*words, "figures=forest,pairs,iid_ood,errors"]) == 0
+    out = capsys.readouterr().out
+    assert "no picture forest: the experiment declares no hypothesis" in out
+    assert "report.json, pairs.png, iid_ood.png, errors.png" in out
+    assert (
+        page_main([f"reports={tmp_path / 'out'}", f"measured={tmp_path / 'out'}", f"out={tmp_path / 'page.html'}"]) == 0
+    )
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/png;base64") == 3 and "runs of each row started" in page
+    capsys.readouterr()
+    assert report_main([*words, "figures=forrest"]) == 2
+    said = capsys.readouterr().err
+    assert "figures=forrest" in said and "nearest: forest" in said and "iid_ood" in said
+
+
+def test_a_report_with_hypotheses_draws_them_without_being_asked() -> None:
+    assert [one.kind for one in Report(title="", columns={}, hypotheses=[claim("a", "b")]).figures] == [
+        "bars",
+        "forest",
+    ]
+    assert [one.kind for one in Report(title="", columns={}).figures] == ["bars"]
