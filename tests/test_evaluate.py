@@ -15,6 +15,7 @@ from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environ
 
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
+from attnlab.data.files import fetch
 from attnlab.launch import evaluate_cli
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main
@@ -89,20 +90,37 @@ def test_data_is_read_and_prepared_where_this_command_says(tmp_path: Path, monke
     assert (tmp_path / "mine").exists() and not there.exists()
 
 
-def test_the_folders_are_those_of_the_command(
+def test_data_is_read_as_in_training_and_the_cache_is_the_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ATTNLAB_DATA", "/here")
     monkeypatch.setenv("ATTNLAB_CACHE", "/here/cache")
     here = {"data": "/here", "cache": "/here/cache"}
-    assert paths_here(here) == here and not capsys.readouterr().err
+    assert paths_here({"data": "data", "cache": "data/cache"}) == here
+    assert "note: paths.data is /here; it was data in training" in capsys.readouterr().err
     chosen = {"data": str(tmp_path), "cache": str(tmp_path)}
-    assert paths_here(chosen) == here
-    assert f"note: data is read from /here; in training it was {tmp_path} (paths.data)" in capsys.readouterr().err
-    assert paths_here(chosen, ["data"]) == here and not capsys.readouterr().err
+    assert paths_here(chosen) == here | {"data": str(tmp_path)}
+    assert paths_here(here) == here and not capsys.readouterr().err
+    assert paths_here(chosen | {"data": str(tmp_path / "gone")}) == here
     monkeypatch.setenv("ATTNLAB_DATA", "")
     monkeypatch.delenv("ATTNLAB_CACHE")
-    assert paths_here(chosen, ["data"]) == {"data": "data", "cache": "data/cache"}
+    assert paths_here({"data": "data", "cache": "/theirs"}) == {"data": "data", "cache": "data/cache"}
+
+
+def test_downloads_do_not_go_to_the_data_folder_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which may be any folder of this machine, by a stranger's config.yaml."""
+    targets: list[Path] = []
+
+    def download(file: fetch.OfficialFile, target: Path, by_hand: Path) -> None:
+        targets.append(target)
+        target.touch()
+
+    monkeypatch.setattr(fetch, "_download", download)
+    file = fetch.OfficialFile(path="task/file", url="http://nowhere")
+    for only_read in (True, False):
+        fetch.fetch(file, fetch.Folders(tmp_path / "data", tmp_path / "cache", only_read))
+        targets[-1].unlink()
+    assert targets == [tmp_path / "cache/downloads/task/file", tmp_path / "data/task/file"]
 
 
 @pytest.mark.parametrize("name", ["evaluations", "diagnosis"])

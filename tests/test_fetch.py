@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.data.files.fetch import DataError, OfficialFile, disk_errors, fetch
+from attnlab.data.files.fetch import DataError, Folders, OfficialFile, disk_errors, fetch
 
 CONTENT = bytes(range(256)) * 2000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -75,7 +75,7 @@ def left_in(folder: Path) -> set[str]:
 
 def test_downloads_once(server: Server, tmp_path: Path) -> None:
     for _ in range(2):
-        path = fetch(official(server), tmp_path / "data", tmp_path / "cache")
+        path = fetch(official(server), Folders(tmp_path / "data", tmp_path / "cache"))
         assert path == tmp_path / "data/task/file.bin"
         assert path.read_bytes() == CONTENT
     assert server.ranges == [None]
@@ -86,7 +86,7 @@ def test_downloads_once(server: Server, tmp_path: Path) -> None:
 def test_a_cut_connection_is_taken_up_again(server: Server, tmp_path: Path, known: bool) -> None:
     server.cut = [100_000, 65_536]
     file = official(server) if known else official(server, size=None, sha256=None)
-    assert fetch(file, tmp_path, tmp_path).read_bytes() == CONTENT
+    assert fetch(file, Folders(tmp_path, tmp_path)).read_bytes() == CONTENT
     assert server.ranges[0] is None
     assert len(server.ranges) == 3
     assert all(wanted is not None for wanted in server.ranges[1:])
@@ -95,17 +95,17 @@ def test_a_cut_connection_is_taken_up_again(server: Server, tmp_path: Path, know
 def test_a_connection_that_brings_nothing_more_is_given_up_and_resumed_later(server: Server, tmp_path: Path) -> None:
     server.cut = [100_000, 0]
     with pytest.raises(DataError, match="could not be downloaded"):
-        fetch(official(server), tmp_path, tmp_path)
+        fetch(official(server), Folders(tmp_path, tmp_path))
     got = (tmp_path / "task/file.bin.part").stat().st_size
     assert 0 < got <= 100_000
-    assert fetch(official(server), tmp_path, tmp_path).read_bytes() == CONTENT
+    assert fetch(official(server), Folders(tmp_path, tmp_path)).read_bytes() == CONTENT
     assert server.ranges[-1] == f"bytes={got}-"
 
 
 def test_resumes_what_a_dead_process_left(server: Server, tmp_path: Path) -> None:
     (tmp_path / "task").mkdir()
     (tmp_path / "task/file.bin.part").write_bytes(CONTENT[:1234])
-    assert fetch(official(server), tmp_path, tmp_path).read_bytes() == CONTENT
+    assert fetch(official(server), Folders(tmp_path, tmp_path)).read_bytes() == CONTENT
     assert server.ranges == ["bytes=1234-"]
 
 
@@ -114,7 +114,7 @@ def test_starts_again_where_resuming_is_impossible(server: Server, tmp_path: Pat
     server.knows_range = len(part) > len(CONTENT)
     (tmp_path / "task").mkdir()
     (tmp_path / "task/file.bin.part").write_bytes(part)
-    assert fetch(official(server), tmp_path, tmp_path).read_bytes() == CONTENT
+    assert fetch(official(server), Folders(tmp_path, tmp_path)).read_bytes() == CONTENT
     assert server.ranges[0] is not None
 
 
@@ -122,7 +122,7 @@ def test_a_wrong_download_is_removed_and_nothing_else(server: Server, tmp_path: 
     (tmp_path / "task").mkdir()
     (tmp_path / "task/mine.txt").write_text("mine")
     with pytest.raises(DataError, match=f"expected sha256 {'0' * 64}, found {SHA256}"):
-        fetch(official(server, sha256="0" * 64), tmp_path, tmp_path)
+        fetch(official(server, sha256="0" * 64), Folders(tmp_path, tmp_path))
     assert left_in(tmp_path) == {"mine.txt"}
 
 
@@ -132,7 +132,7 @@ def test_a_wrong_file_is_refused_and_kept(server: Server, tmp_path: Path, conten
     path = tmp_path / "task/file.bin"
     path.write_bytes(content)
     with pytest.raises(DataError) as error:
-        fetch(official(server), tmp_path, tmp_path)
+        fetch(official(server), Folders(tmp_path, tmp_path))
     for part in (str(path), SHA256, hashlib.sha256(content).hexdigest(), f"{len(content)} bytes", server.url):
         assert part in str(error.value)
     assert path.read_bytes() == content
@@ -141,19 +141,19 @@ def test_a_wrong_file_is_refused_and_kept(server: Server, tmp_path: Path, conten
 
 def test_an_unknown_checksum_is_recorded_then_checked(server: Server, tmp_path: Path) -> None:
     file = official(server, sha256=None, size=None)
-    path = fetch(file, tmp_path, tmp_path)
+    path = fetch(file, Folders(tmp_path, tmp_path))
     assert path.with_name("file.bin.sha256").read_text() == f"{SHA256}  file.bin\n"
-    assert fetch(file, tmp_path, tmp_path) == path
+    assert fetch(file, Folders(tmp_path, tmp_path)) == path
     path.write_bytes(CONTENT[:-5])
     with pytest.raises(DataError, match=SHA256):
-        fetch(file, tmp_path, tmp_path)
+        fetch(file, Folders(tmp_path, tmp_path))
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9/file.bin", "/nothing"])
 def test_without_a_source_one_message_says_all(server: Server, tmp_path: Path, address: str) -> None:
     url = address if address.startswith("http") else server.url.replace("/file.bin", address)
     with pytest.raises(DataError) as error:
-        fetch(official(server, url=url), tmp_path / "data", tmp_path / "cache")
+        fetch(official(server, url=url), Folders(tmp_path / "data", tmp_path / "cache"))
     for part in ("file.bin", url, f"{len(CONTENT) / 1e6:.1f} MB", str(tmp_path / "data/task/file.bin")):
         assert part in str(error.value)
 
@@ -163,9 +163,9 @@ def test_read_only_data_folder_downloads_to_the_cache(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: "data" not in Path(path).name)
     (tmp_path / "data").mkdir()
-    path = fetch(official(server), tmp_path / "data", tmp_path / "cache")
+    path = fetch(official(server), Folders(tmp_path / "data", tmp_path / "cache"))
     assert path == tmp_path / "cache/downloads/task/file.bin"
-    assert fetch(official(server), tmp_path / "data", tmp_path / "cache") == path
+    assert fetch(official(server), Folders(tmp_path / "data", tmp_path / "cache")) == path
     assert len(server.ranges) == 1
 
 
@@ -188,13 +188,14 @@ def test_full_disk_while_downloading(server: Server, tmp_path: Path) -> None:
     (tmp_path / "task").mkdir()
     (tmp_path / "task/file.bin.part").symlink_to("/dev/full")
     with pytest.raises(DataError, match="no space left"):
-        fetch(official(server), tmp_path, tmp_path)
+        fetch(official(server), Folders(tmp_path, tmp_path))
 
 
 def test_processes_that_fetch_together_download_once(server: Server, tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from attnlab.data.files.fetch import OfficialFile, fetch; p = pathlib.Path(sys.argv[2]);"
-        f"fetch(OfficialFile(path='task/file.bin', url=sys.argv[1], sha256='{SHA256}'), p, p)"
+        "import sys, pathlib; from attnlab.data.files.fetch import Folders, OfficialFile, fetch;"
+        "p = pathlib.Path(sys.argv[2]);"
+        f"fetch(OfficialFile(path='task/file.bin', url=sys.argv[1], sha256='{SHA256}'), Folders(p, p))"
     )
     command = [sys.executable, "-c", code, server.url, str(tmp_path)]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]

@@ -74,7 +74,7 @@ def _job(options: EvaluateOptions, overrides: Sequence[str]) -> JobConfig:
         ConfigError: no run folder, overrides that do not fit, or a subset that the task does not have.
     """
     try:
-        raw = config_here(options.run, [word.split("=")[0].removeprefix("paths.") for word in overrides])
+        raw = config_here(options.run)
     except RunError as error:
         raise ConfigError([str(error)], "evaluate.py") from None
     job = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)

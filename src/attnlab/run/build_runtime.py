@@ -31,9 +31,14 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def prepare(task: Task, paths: Paths) -> Prepared[Examples]:
-    """Prepare the data of a task; waits for another process that prepares the same data."""
-    prepared = task.prepare(Folders(data=Path(paths.data).expanduser(), cache=Path(paths.cache).expanduser()))
+def prepare(task: Task, paths: Paths, only_read: bool = True) -> Prepared[Examples]:
+    """Prepare the data of a task; waits for another process that prepares the same data.
+
+    Args:
+        only_read: whether paths.data may be the choice of a stranger's run, so that nothing is written there.
+    """
+    data, cache = (Path(folder).expanduser() for folder in (paths.data, paths.cache))
+    prepared = task.prepare(Folders(data, cache, only_read))
     extents = prepared.subsets["train"].extents()
     if extents is None:
         return prepared
@@ -54,7 +59,7 @@ def prepared_task(config: Config) -> tuple[Task, Prepared[Examples]]:
         # Freed first: two tasks at once may be more than fits in memory.
         _last_task.clear()
         task = make_task(config.task)
-        prepared = prepare(task, config.paths)
+        prepared = prepare(task, config.paths, only_read=False)
         _last_task[wanted] = task, replace(prepared, shortcuts=shortcut_scores(task, prepared))
     return _last_task[wanted]
 

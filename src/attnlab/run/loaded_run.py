@@ -32,8 +32,8 @@ def load_run(
 
     Args:
         folder: the run folder (`experiments/runs/<task>/<model>/<tag>/seed<k>`).
-        data, cache: folders of the official files and of what is derived from them; None =
-            `ATTNLAB_DATA` and `ATTNLAB_CACHE`, else `data` and `data/cache`, not the folders that the run names.
+        data, cache: folders of the official files and of what is derived from them; None = the data folder of the
+            training, if it exists, else `ATTNLAB_DATA` or `data`; the cache `ATTNLAB_CACHE` or `data/cache`.
         device: of the network.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +21,18 @@ DATA_FOLDERS = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "da
 """keys of `paths`, with the environment variable that conf/config.yaml reads and the default folder"""
 
 
-def paths_here(paths: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
-    """The folders of a run, with the data folders of this command, where it reads and writes.
+def paths_here(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the data folders to use for a run, whose configuration may be a stranger's.
 
-    The run's own may be a stranger's choice: they are named in a note, and used if the command says so.
-
-    Args:
-        given: keys of `paths` that the command sets.
+    Official files are read where the run read them, if that folder exists and was chosen for the run. What is written
+    goes to the cache of this command.
     """
     here = {key: os.environ.get(variable) or default for key, (variable, default) in DATA_FOLDERS.items()}
-    if paths["data"] != here["data"] and "data" not in given:
-        print(
-            f"note: data is read from {here['data']}; in training it was {paths['data']} (paths.data)", file=sys.stderr
-        )
+    former = str(paths["data"])
+    if former != DATA_FOLDERS["data"][1] and Path(former).expanduser().is_dir():
+        return {**paths, **here, "data": former}
+    if former != here["data"]:
+        print(f"note: paths.data is {here['data']}; it was {former} in training", file=sys.stderr)
     return {**paths, **here}
 
 
@@ -69,11 +68,8 @@ def network_with(weights: "Mapping[str, Tensor]", folder: Path, config: "Config"
     return network
 
 
-def config_here(folder: Path, given: Collection[str] = ()) -> dict[str, Any]:
-    """The plain configuration of a trained run, with its own tokenizer and the data folders of this command.
-
-    Args:
-        given: keys of `paths` that the command sets.
+def config_here(folder: Path) -> dict[str, Any]:
+    """The plain configuration of a trained run, with its own tokenizer and the data folders to use here.
 
     Raises:
         RunError: no run folder, or a damaged one.
@@ -81,7 +77,7 @@ def config_here(folder: Path, given: Collection[str] = ()) -> dict[str, Any]:
     raw = asked_config("run", folder)
     with_own_tokens(raw["task"], folder)
     # the weights are in the run's own checkpoint; the run of its warm start may be gone
-    return raw | {"from_run": None, "paths": paths_here(raw["paths"], given)}
+    return raw | {"from_run": None, "paths": paths_here(raw["paths"])}
 
 
 def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
@@ -93,5 +89,5 @@ def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
     Raises:
         RunError: no run folder, or a damaged one.
     """
-    raw = config_here(folder, paths)
+    raw = config_here(folder)
     return job_config(raw | {"paths": raw["paths"] | paths}).typed

@@ -29,10 +29,14 @@ class DataError(UserError):
 
 @dataclass(frozen=True)
 class Folders:
-    """Folders of a task: official files (`data`, may be read-only) and prepared data (`cache`)."""
+    """Folders of a task: official files (`data`, may be read-only) and prepared data (`cache`).
+
+    only_read: whether downloads go to `cache`, since `data` is the folder of somebody's run.
+    """
 
     data: Path
     cache: Path
+    only_read: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,24 +104,24 @@ def sha256_of(path: Path) -> str:
         raise DataError(f"{path} {error.strerror}. Put the official file in its place.") from None
 
 
-def fetch(file: OfficialFile, data: Path, cache: Path) -> Path:
+def fetch(file: OfficialFile, folders: Folders) -> Path:
     """The path of an official file, downloaded if it is missing; safe for concurrent processes.
 
     Raises:
         DataError: the file has another checksum (it is kept), the download failed or was wrong (only the download is
             removed), or no folder can be written.
     """
-    paths = [data / file.path, cache / "downloads" / file.path]
+    paths = [folders.data / file.path, folders.cache / "downloads" / file.path]
     for path in paths:
         if path.exists():
             _check(path, file)
             return path
-    target = paths[0] if _writable(paths[0].parent) else paths[1]
+    target = paths[1] if folders.only_read or not _writable(paths[0].parent) else paths[0]
     with disk_errors(f"downloading {target.name}", target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(target.with_name(target.name + ".lock"), target.name):
             if not target.exists():
-                _download(file, target, data / file.path)
+                _download(file, target, paths[0])
     _check(target, file)
     return target
 

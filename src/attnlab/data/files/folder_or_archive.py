@@ -200,7 +200,7 @@ class DataSource:
             return tree
         if self.archive is None:
             raise DataError(self.missing(folders))
-        return open_archive(fetch(self.archive, folders.data, folders.cache))
+        return open_archive(fetch(self.archive, folders))
 
     def ways(self, folders: Folders) -> list[tuple[str, Path]]:
         """Pairs of an address and the destination of its files; the automatic download comes first."""

@@ -78,7 +78,7 @@ class OfficialFiles(DataSource):
                 found[path] = FileContent(where, whole(file, where), self.file(path))
         for path in paths:
             if path not in found:
-                there = fetch(self.file(path), folders.data, folders.cache)
+                there = fetch(self.file(path), folders)
                 found[path] = FileContent(str(there), read_regular(there), self.file(path))
         return found
 

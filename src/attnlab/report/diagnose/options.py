@@ -36,7 +36,7 @@ class DiagnoseOptions(CommandOptions):
     out: Path | None = None
     """folder of the files (default: diagnosis/ in the run folder)"""
     data: Path | None = field(default=None, metadata={"key": "paths.data"})
-    """folder of the data (default: ATTNLAB_DATA, else data)"""
+    """folder of the data (default: as in the run's configuration)"""
     cache: Path | None = field(default=None, metadata={"key": "paths.cache"})
     """folder of the prepared data (default: ATTNLAB_CACHE, else data/cache)"""
 

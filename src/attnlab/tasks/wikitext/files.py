@@ -141,7 +141,7 @@ def find_text(name: str, source: Literal["auto", "files", "hub"], folders: Folde
             return FileText(corpus, tree)
     if source == "auto":
         return HubText(corpus, folders)
-    tree = open_archive(fetch(corpus.archive, folders.data, folders.cache))
+    tree = open_archive(fetch(corpus.archive, folders))
     _has_files(corpus, tree)
     return FileText(corpus, tree)
 
