@@ -131,6 +131,9 @@ def measured_metrics(task: str) -> set[str]:
     if any(metric.endswith(SEQUENCE_METRICS) for metric in found):
         # what sequences are judged by was not always all of these
         found |= {f"{metric.rpartition('/')[0]}/{name}" for metric in found for name in SEQUENCE_METRICS}
+    if task == "sort_of_clevr":
+        # its splits with held-out combinations (tests/test_held_out_combinations.py runs them)
+        found |= {metric.replace("/", f"/{part}/", 1) for metric in found for part in ("iid", "ood")}
     if task == "glue":
         for data_set in DATA_SETS.values():
             tested = [subset for subset in data_set.sizes if subset.startswith("test")]
