@@ -218,6 +218,15 @@ def check_figures(name: str) -> None:
             case "by_length":
                 task = first_job(name).raw["task"]["name"]
                 assert metric_exists(f"{figure['subset']}/{figure['metric']}", task)
+            case "forest":
+                assert report["hypotheses"]
+            case "pairs":
+                assert figure.get("metric") in (None, *columns(name)) and len(row_names(name)) > 1
+            case "iid_ood":
+                shown = [columns(name)[figure["metric"]]] if "metric" in figure else columns(name).values()
+                assert any("iid" not in metric and metric.replace("/ood/", "/iid/") != metric for metric, _ in shown)
+            case "errors":
+                assert any(metric.endswith("/sequence_accuracy") for metric, _ in columns(name).values())
             case "diagnosis":
                 assert figure["quantity"] in get_args(Quantity)
                 assert figure.get("metric") in (None, *columns(name))
