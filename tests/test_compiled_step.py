@@ -199,7 +199,9 @@ def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(train_run, "make_network", made)
     monkeypatch.setattr(train_run, "open_runtime", begun)
-    monkeypatch.setattr(train_run, "record_result", lambda run: run.folder.write_result({"metrics": {}}) or {})
+    monkeypatch.setattr(
+        train_run, "record_result", lambda run: run.folder.write_result({"metrics": {}}, run.sinks.file) or {}
+    )
     gc.disable()
     try:
         for seed in (0, 1):
