@@ -144,7 +144,8 @@ def measured_metrics(task: str) -> set[str]:
 def metric_exists(metric: str, task: str) -> bool:
     """Whether a run of the task has it: tested, validated, a column of metrics.csv, or what every run has."""
     logged = re.fullmatch(r"relative_sd\(train/(loss|ortho|gradient_norm|lr)\)", metric)
-    if metric in OF_EVERY_RUN or logged or metric in measured_metrics(task):
+    of_attentions = re.fullmatch(r"val/layer_\d+/(key_norm|value_cosine)", metric)
+    if metric in OF_EVERY_RUN or logged or of_attentions or metric in measured_metrics(task):
         return True
     own = {known.rpartition("/")[2] for known in measured_metrics(task)} & set(METRICS)
     return metric in {f"val/{known}" for known in own}
