@@ -12,6 +12,7 @@ from attnlab.config.find_run_folder import find_run_folder, former_run_folder
 from attnlab.config.job_config import job_config
 from attnlab.config.run_identity import comparable, former_identity, identity, run_folder, run_tag
 from attnlab.learn.atomic_write import IDENTITY
+from attnlab.learn.weights_checksum import with_checksum
 from attnlab.report.read_runs import look
 from attnlab.run.run_folder import MetricsFile
 
@@ -58,7 +59,7 @@ def test_a_run_with_a_former_name_goes_on_with_other_bookkeeping_to_the_same_num
     run_folder(raw).rename(former)
     checkpoint = former / "last.ckpt"
     saved = torch.load(checkpoint, weights_only=True)
-    torch.save(saved | {IDENTITY: former_identity(raw)}, checkpoint)
+    torch.save(with_checksum(saved | {IDENTITY: former_identity(raw)}), checkpoint)
     # the former name is known by the former bookkeeping; that of the present command may differ then
     assert job_config(raw).folder == former and look(former, raw).state == "stopped"
     capsys.readouterr()

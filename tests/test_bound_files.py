@@ -1,7 +1,6 @@
 """result.json and metrics.csv are bound to their run: another run's, edited and removed files are noticed; a kill
 between two writes loses nothing."""
 
-import json
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack, two_finished_runs
+from support.written_runs import forget_identity
 
 from attnlab.config.run_identity import run_folder
 from attnlab.report.cli import report_main
@@ -122,16 +122,13 @@ def test_all_files_of_another_run_are_refused(raws: list[dict[str, Any]], capsys
 def test_a_run_without_checksums_is_read_as_before(raws: list[dict[str, Any]]) -> None:
     """As an earlier version has written it."""
     folder = run_folder(raws[0])
-    older = {"identity", "metrics_file", "result_file"}
-    for name in ("status.json", "result.json"):
-        there = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps({key: value for key, value in there.items() if key not in older}))
+    forget_identity(folder)
     edit(folder / "metrics.csv")
     assert run_job(raws[0], quiet=True) == 0
     assert look(folder).state == "finished" and len(load_run(folder).metrics)
     (folder / "result.json").unlink()
     assert run_job(raws[0], quiet=True) == 0
-    assert older <= read_status(folder / "status.json").keys()
+    assert {"identity", "metrics_file", "result_file"} <= read_status(folder / "status.json").keys()
 
 
 @pytest.mark.parametrize("how", ["removed", "changed"])

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from support.composed_configs import MODELS, composed
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
+from support.written_runs import forget_identity
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import CONF, compose_with_hydra, group_choices, merged_yaml, unresolved
@@ -178,6 +179,7 @@ def test_an_older_runs_configuration_is_completed_when_it_is_read(tmp_path: Path
     del older["from_run"], older["train"]["accumulate"], older["model"]["normalization"]["placement"]
     del older["model"]["encoder"][0]["attention"]["chunk_size"], older["task"]["data_seed"]
     file.write_text(yaml.safe_dump(older))
+    forget_identity(file.parent)
     assert read_config(file) == whole
     result = (file.parent / "result.json").read_bytes()
     assert run_job(raw, quiet=True) == 0

@@ -7,12 +7,14 @@ import pytest
 import torch
 import yaml
 from support.small_runs import SMALL_SCAN, config_of, run_job, stop_after
+from support.written_runs import forget_identity
 
 from attnlab.config.allowed_targets import TargetError
 from attnlab.config.moved_targets import MOVED, with_present_targets
 from attnlab.config.run_identity import identity, run_folder
 from attnlab.config.signatures import read_signature
 from attnlab.learn.atomic_write import IDENTITY
+from attnlab.learn.weights_checksum import with_checksum
 from attnlab.run.read_run_files import read_config, stored_config
 from attnlab.run.run_folder import RunFolder
 
@@ -32,7 +34,8 @@ def as_written_before(folder: Path) -> None:
     file, checkpoint = folder / "config.yaml", folder / "last.ckpt"
     file.write_text(yaml.safe_dump(with_former_targets(stored_config(file)), sort_keys=False))
     saved = torch.load(checkpoint, weights_only=True)
-    torch.save(saved | {IDENTITY: identity(stored_config(file))}, checkpoint)
+    torch.save(with_checksum(saved | {IDENTITY: identity(stored_config(file))}), checkpoint)
+    forget_identity(folder)
 
 
 @pytest.mark.parametrize("present", FORMER)

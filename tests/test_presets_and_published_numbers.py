@@ -226,7 +226,20 @@ def check_figures(name: str) -> None:
             case "time_to_success":
                 assert report["success"]["validation"].startswith("val/")
             case kind:
-                assert kind == "bars"
+                check_claim_figure(kind, name, figure.get("metric"))
+
+
+def check_claim_figure(kind: str, name: str, column: str | None) -> None:
+    """Figures of claims have the hypotheses, rows and metrics that they draw."""
+    shown = [columns(name)[column]] if column else columns(name).values()
+    metrics = [metric for metric, _ in shown]
+    assert {
+        "bars": True,
+        "forest": bool(text_of(name)["report"].get("hypotheses")),
+        "pairs": len(row_names(name)) > 1,
+        "iid_ood": any("/ood/" in metric for metric in metrics),
+        "errors": any(metric.endswith("/sequence_accuracy") for metric in metrics),
+    }[kind]
 
 
 def check_success(name: str) -> None:

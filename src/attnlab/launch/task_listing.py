@@ -92,7 +92,7 @@ def _console() -> Console:
 
 
 def _folders(config: Config) -> Folders:
-    return Folders(**{name: Path(config["paths"][name]).expanduser() for name in ("data", "cache")})
+    return Folders(*(Path(config["paths"][name]).expanduser() for name in ("data", "cache")))
 
 
 def _facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
