@@ -92,7 +92,8 @@ def _console() -> Console:
 
 
 def _folders(config: Config) -> Folders:
-    return Folders(*(Path(config["paths"][name]).expanduser() for name in ("data", "cache")))
+    data, cache = (Path(config["paths"][name]).expanduser() for name in ("data", "cache"))
+    return Folders(data, cache)
 
 
 def _facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
