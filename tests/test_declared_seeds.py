@@ -1,19 +1,23 @@
 """Seeds that belong to a declaration: chosen, added and changed ones are named, and a choice gets no verdict."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.small_runs import SMALL_SCAN
-from support.written_runs import OOD, a_run
+from support.written_runs import IID, OOD, a_run
 
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Report
 from attnlab.config.sweep import check_command
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
+from attnlab.report.declared_seeds import left_out
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.read_runs import DIVERGED, look
+from attnlab.report.report_notes import notes
+from attnlab.report.table_types import Table
 
 GAINS = (-6.0, -5.0, 4.0, 5.0, 4.5, -7.0, 5.5, 5.0, -4.0, -3.0)
 """of ten seeds, -0.1 on average; 4.8 for seeds 2, 3, 4, 6, 7"""
@@ -62,6 +66,20 @@ def test_chosen_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any], re
     later = answer(tmp_path, configs, CHOSEN, list(CHOSEN))
     assert later.verdict == ("supported" if recorded is None else "undecided")
     assert "5 of 10 finished seeds" in later.reason
+
+
+def test_a_table_names_finished_seeds_that_were_left_out(tmp_path: Path, configs: dict[str, Any]) -> None:
+    """A table of chosen runs has tests, whether or not an experiment declares a hypothesis."""
+    write(tmp_path, configs, dict(enumerate(GAINS)), None)
+
+    def table(seeds: Sequence[int]) -> Table:
+        runs = [
+            look(tmp_path / name / f"seed{seed}", configs[name] | {"seed": seed}) for name in configs for seed in seeds
+        ]
+        return make_table(Report(title="t", columns={"iid": IID, "ood": OOD}), runs)
+
+    assert left_out(table(ALL)) == []
+    assert "linear, linear_l2: 5 of 10 finished seeds, without 0, 1, 5, 8, 9" in notes(table(CHOSEN))
 
 
 def test_a_diverged_run_that_was_left_out_is_named(tmp_path: Path, configs: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from support.small_runs import SMALL_SCAN
 from support.written_runs import OOD
 
@@ -227,7 +228,7 @@ def test_no_verdict_while_a_run_has_no_outcome(config: dict[str, Any], state: st
         (0, 4, 1, "undecided", "so many runs show a difference from 5 failures of linear on"),
         (0, 5, 6, "undecided", "with 0 failures of mine, so few runs show no difference"),
         (0, 0, 0, "undecided", "failures 0 of 5 and 0 of 5"),
-        (5, 5, 0, "undecided", "p = 1.000"),
+        (5, 5, 0, "undecided", "p = 1.000; runs started"),
     ],
 )
 def test_failures_are_compared_by_fishers_test(
@@ -289,9 +290,12 @@ def test_a_hypothesis_is_declared_before_a_run_if_the_run_recorded_it_at_its_fir
     assert "corrected for 2 hypotheses" in declared({"analysis": former}, analysis=former).reason
 
 
-def test_a_run_records_every_declared_analysis_with_the_step_of_its_first_record(tmp_path: Path) -> None:
+def test_a_run_records_every_declared_analysis_with_the_step_of_its_first_record(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
     folder, reporter = RunFolder(tmp_path / "seed0"), Reporter("none")
     folder.create()
+    folder.config_file.write_text(yaml.safe_dump(config))
     first, second = [{"row": "a", "than": "b", "column": "ood"}], [{"row": "b", "than": "a", "column": "ood"}]
     for asked, reached in ((first, 10), (None, 20), (second, 30), (first, 40)):
         record_start(folder, reporter, {"hypotheses": asked} if asked else None)

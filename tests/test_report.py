@@ -1,6 +1,7 @@
 """report.py: cells from run folders next to published numbers; missing and broken runs are named, not averaged."""
 
 import csv
+import itertools
 import json
 import math
 import os
@@ -34,6 +35,7 @@ from attnlab.report.run_selection import plain_report, select_glob
 from attnlab.report.statistics import holm, interval, mean, paired, sd
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import each_seed, latex, mean_and_sd
+from attnlab.report.tuning_budget import spent_runs
 from attnlab.run.evaluate_run import unfinished
 
 EXPERIMENT = "park2024/table4_scan_small"
@@ -141,6 +143,26 @@ def test_rows_of_two_tasks_are_compared_within_their_task(made: Make, configs: d
     columns = {task: {"metric": OOD, "where": {"task.name": task}} for task in ("scan", "other")}
     table = table_of(tmp_path / "runs", replace(SIMPLE, rows=["task", "model"], columns=columns))
     assert sorted(one.column for one in table.comparisons()) == ["other", "scan"]
+
+
+def test_rows_of_two_splits_are_compared_within_their_split(made: Make, configs: dict, tmp_path: Path) -> None:
+    """Splits that are no part of the folder's name have other tests too, and are no settings that were tried."""
+    for split, seed in itertools.product(("pairs", "objects"), range(2)):
+        for model, ood in (("linear", 0.4), ("linear_l2", 0.5)):
+            task = configs[model]["task"] | {"name": "other", "label": [], "split": split}
+            data = {"hash": split, "about": split} if split == "pairs" else {"hash": split}
+            config = configs[model] | {"task": task, "seed": seed}
+            a_run(tmp_path / "runs" / "other" / model / split / f"seed{seed}", config, ood, data=data)
+    table = table_of(tmp_path / "runs", replace(SIMPLE, rows=["task.split", "model"]))
+    assert [(one.row, one.against) for one in table.comparisons()] == [
+        ("objects, linear_l2", "objects, linear"),
+        ("pairs, linear_l2", "pairs, linear"),
+    ]
+    spent = spent_runs(table.runs, tmp_path / "runs")
+    assert [(one.task, one.model, one.settings, one.runs) for one in spent] == [
+        (f"other-{split}", model, 1, 2) for model in ("linear", "linear_l2") for split in ("objects", "pairs")
+    ]
+    assert "computed on (4 of 8 runs): pairs" in notes(table)
 
 
 def test_a_finished_status_without_a_result_is_no_number(made: Make) -> None:

@@ -170,10 +170,14 @@ def test_pairs_are_lines_between_the_same_seeds(
     [axis] = figure.axes
     lines = [tuple(line.get_ydata()) for line in axis.get_lines() if len(line.get_xdata()) == 2]
     assert lines == [(40, 50), (50, 50), (60, 30)]
-    assert axis.get_title() == "ood: 1 of 3 better" and "mine against linear, ood: 1 of 3 better" in caption
+    assert axis.get_title() == "ood: 1 of 3 better\n1 diverged"
+    assert (
+        "mine against linear, ood: 1 of 3 better, 1 diverged. Runs that diverged, without a mark: mine 1 of 4"
+        in caption
+    )
     assert [70.0] in [list(line.get_ydata()) for line in axis.get_lines()], "the seed whose other run diverged"
     # without hypotheses, the last column
-    assert drawn(make(rows), "pairs")[0].axes[0].get_title() == "ood: 1 of 3 better"
+    assert drawn(make(rows), "pairs")[0].axes[0].get_title() == "ood: 1 of 3 better\n1 diverged"
     with pytest.raises(TableError, match="metric=od: no such column; columns: iid, ood"):
         drawn(make(rows), "pairs", metric="od")
     with pytest.raises(TableError, match="no two rows have a seed in common"):
@@ -185,16 +189,14 @@ def test_pairs_are_lines_between_the_same_seeds(
 def test_every_run_is_a_dot_of_iid_over_ood(
     make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
 ) -> None:
-    """Equal numbers of all runs: no dot covers another one or leaves the panel."""
+    """Equal numbers of all runs: every dot is at its numbers, and rings of six sizes lie around each other."""
     rows = {f"row {number}": accuracies(*[0.0] * 5) for number in range(6)}
     figure, caption = drawn(make(rows), "iid_ood")
     [axis] = figure.axes
-    dots = [
-        point for line in axis.get_lines() if line.get_linestyle() == "None" for point in line.get_xydata().tolist()
-    ]
-    assert len({tuple(point) for point in dots}) == 30 and dots[0] == [100, 0]
-    (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
-    assert all(left < x < right and low < y < high for x, y in dots)
+    dots = [line for line in axis.get_lines() if line.get_linestyle() == "None"]
+    assert [line.get_xydata().tolist() for line in dots] == [[[100, 0]] * 5] * 6
+    assert len({line.get_markersize() for line in dots}) == 6
+    assert all(line.get_markerfacecolor() == "none" for line in dots)
     assert "row 0 100.0 and 0.0" in caption
     many = make(rows | {"row 6": accuracies(0.3)})
     assert [axis.get_title() for axis in drawn(many, "iid_ood")[0].axes if axis.get_visible()][-1] == "row 6"

@@ -50,6 +50,12 @@ def label_options(task: Mapping[str, Any]) -> list[str]:
     return [name for option in task["label"] for name in (option, str(task[option])) if name in task]
 
 
+def task_and_split(config: Mapping[str, Any]) -> str:
+    """The label, and the split where the label lacks it: runs with equal values have the same test sets."""
+    task, label = config["task"], run_label(config)
+    return f"{label}-{task['split']}" if "split" in task and "split" not in label_options(task) else label
+
+
 def run_tag(config: Mapping[str, Any], conf: Path = CONF) -> str:
     """The differences of a configuration as `key=value` joined by commas, or `default`.
 

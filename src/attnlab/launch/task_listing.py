@@ -92,8 +92,8 @@ def _console() -> Console:
 
 
 def _folders(config: Config) -> Folders:
-    paths = {name: Path(config["paths"][name]).expanduser() for name in ("data", "cache")}
-    return Folders(paths["data"], paths["cache"])
+    data, cache = (Path(config["paths"][name]).expanduser() for name in ("data", "cache"))
+    return Folders(data, cache)
 
 
 def _facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:

@@ -66,8 +66,22 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Collection[int]]
     ]
     compared = {row: [one for key, one in members.items() if key in used] for row, members in seeds.items()}
     tested = set.union(*known.values())
-    remarks = _remarks(tested, set.union(*outside.values()) - tested, declared)
+    remarks = [*_left_out(tested, set.union(*outside.values()) - tested), *_remarks(tested, declared)]
     return ComparedSeeds(compared, runs, "; ".join(without), remarks)
+
+
+def left_out(table: Table) -> list[str]:
+    """Sentences on the rows whose runs are only some of the finished ones of their settings: a choice of seeds finds
+    differences where there are none."""
+    members: dict[str, dict[str, ReportSeed]] = defaultdict(dict)
+    for cell in table.each():
+        members[cell.row] |= {str(one.folder): one for one in cell.seeds if one.folder}
+    rows: dict[str, list[str]] = defaultdict(list)
+    for row, seeds in members.items():
+        tested = {_key(one) for one in seeds.values() if has_outcome(one)}
+        for sentence in _left_out(tested, _finished_outside(table, list(seeds.values())) - tested):
+            rows[sentence].append(row)
+    return [f"{listed(names, 8)}: {sentence}" for sentence, names in rows.items()]
 
 
 def has_outcome(seed: ReportSeed) -> bool:
@@ -112,12 +126,15 @@ def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Co
     return ", ".join(f"{', '.join(names)} ({state})" for state, names in states.items())
 
 
-def _remarks(tested: Collection[Key], left: Collection[Key], declared: Sequence[Collection[int]]) -> list[str]:
-    """Sentences on seeds that were left out or added."""
+def _left_out(tested: Collection[Key], left: Collection[Key]) -> list[str]:
+    """A sentence on finished seeds that were left out."""
+    names = listed(map(_named, sorted(left, key=_place)), 20)
+    return [f"{len(tested)} of {len(tested) + len(left)} finished seeds, without {names}"] if left else []
+
+
+def _remarks(tested: Collection[Key], declared: Sequence[Collection[int]]) -> list[str]:
+    """Sentences on declared seeds that were changed, and on added ones."""
     found = []
-    if left:
-        names = listed(map(_named, sorted(left, key=_place)), 20)
-        found.append(f"{len(tested)} of {len(tested) + len(left)} finished seeds, without {names}")
     parts = list(dict.fromkeys(listed(map(str, sorted(each)), 20) for each in declared))
     if len(parts) > 1:
         found.append(f"the declared seeds were changed between runs: {'; '.join(parts)}")

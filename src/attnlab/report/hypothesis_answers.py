@@ -160,7 +160,8 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
         f"failures {ours[0]} of {ours[1]} and {others[0]} of {others[1]} (Fisher's exact test)",
         *_p_texts(p, tests),
     ]
-    if decided == UNDECIDED:
+    # where all runs fail, no number of runs shows fewer failures
+    if decided == UNDECIDED and ours[0] < ours[1]:
         more = (count for count in range(ours[0], others[1] + 1) if fisher(ours, (count, others[1])) * tests <= LEVEL)
         least = next(more, None)
         told.append(

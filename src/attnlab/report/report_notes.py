@@ -8,6 +8,7 @@ from typing import Any, cast
 from attnlab.config.message_text import counted, listed
 from attnlab.report.build_table import runs_by_row, value_of
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
+from attnlab.report.declared_seeds import left_out
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.length_tables import warnings
 from attnlab.report.read_runs import FoundRun, short_name
@@ -68,12 +69,18 @@ def notes(table: Table) -> list[str]:
     lines = [
         f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}" if runs else "no finished run",
         flow_line(table),
+        *left_out(table),
     ]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
     if commits - {None}:
         lines.append(f"made by commit {', '.join(made.commits)}{since}")
-    lines += [f"computed on: {about}" for about in _distinct(run.result.get("data", {}).get("about") for run in runs)]
+    abouts = Counter(str(run.result.get("data", {}).get("about") or "") for run in runs)
+    lines += [
+        f"computed on{'' if count == len(runs) else f' ({count} of {len(runs)} runs)'}: {about}"
+        for about, count in abouts.items()
+        if about
+    ]
     pixels = _distinct(value_of("task.pixels", run) for run in runs)
     lines += [f"pictures: task.pixels={', '.join(pixels)}; {CONTROL}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)

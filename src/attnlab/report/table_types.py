@@ -11,7 +11,7 @@ from attnlab.config.check import ConfigError
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Report
-from attnlab.config.run_identity import run_label
+from attnlab.config.run_identity import task_and_split
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
@@ -195,7 +195,7 @@ class Table:
 
     def _task(self, cell: Cell) -> str:
         """Task and split of the runs of a cell."""
-        return run_label(self.by_folder[str(cell.seeds[0].folder)].config)
+        return task_and_split(self.by_folder[str(cell.seeds[0].folder)].config)
 
 
 def _comparison(cell: Cell, base: Cell, tests: int) -> Comparison | None:

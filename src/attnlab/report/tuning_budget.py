@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnlab.config.message_text import counted, listed
+from attnlab.config.run_identity import task_and_split
 from attnlab.report.analysis_record import SpentRuns
 from attnlab.report.build_table import value_of
 from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
@@ -32,7 +33,7 @@ def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
     known = {run.folder.resolve(): run for run in runs if run.state not in ("missing", "other settings")}
     places: dict[tuple[str, str], set[Path]] = defaultdict(set)
     for run in runs:
-        task, model = value_of("task", run), value_of("model", run)
+        task, model = task_and_split(run.config), value_of("model", run)
         places[task, model].add(_place(run.folder.resolve(), model, root.resolve()))
     spent = []
     for (task, model), folders in places.items():
@@ -43,7 +44,7 @@ def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
             except Unreadable:
                 unreadable += 1
                 continue
-            mine = (value_of("task", run), value_of("model", run)) == (task, model)
+            mine = (task_and_split(run.config), value_of("model", run)) == (task, model)
             members += [run] if mine and run.config.get("debug") is None else []
         if members:
             spent.append(_spent(task, model, members, unreadable))

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from attnlab.plots.png_caption import sentences, span
 from attnlab.plots.style import save
+from attnlab.report.run_flow import row_runs
 from attnlab.report.table_types import Drawn, Table
 
 
@@ -21,6 +22,11 @@ def interest(table: Table) -> str:
 
 
 def finished(figure: Figure, path: Path, table: Table, parts: Sequence[str]) -> Drawn:
-    """Writes a picture with its caption: the report's title, then what the picture shows and what is to be seen."""
-    caption = f"{table.report.title}: {sentences(parts)}"
+    """Writes a picture with its caption: the report's title, then what the picture shows and what is to be seen.
+
+    Rows with diverged runs are named, as the marks of a row are about its other runs.
+    """
+    lost = [f"{one.row} {one.diverged} of {one.started}" for one in row_runs(table) if one.diverged]
+    diverged = [f"Runs that diverged, without a mark: {'; '.join(lost)}"] if lost else []
+    caption = f"{table.report.title}: {sentences([*parts, *diverged])}"
     return [(save(figure, path, caption), caption)]

@@ -79,7 +79,10 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError("no hypothesis has a difference to draw")
     units = list(dict.fromkeys(line.unit for line in lines.values() if line.answer.difference is not None))
     handles = _handles(lines.values())
-    note = "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside"
+    note = (
+        "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside, if "
+        "every declared seed has an outcome"
+    )
     figure, axes, names = row_panels(list(lines), len(units), note, [str(one.get_label()) for one in handles])
     for axis, unit in zip(axes, units, strict=True):
         _panel(axis, lines.values(), unit)

@@ -1,6 +1,5 @@
 """Figure of generalisation: the number of each run out of distribution over its number in distribution."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,12 +26,8 @@ from attnlab.report.table_types import Column, Drawn, Table, TableError
 IID = "iid"
 ROWS_TOGETHER = 6
 """rows in one panel"""
-DOT = 0.016, 0.03
-"""width and height of a dot, as shares of the axes"""
-MOST_TRIED = 300
-"""places of a dot"""
-GOLDEN = math.pi * (3 - math.sqrt(5))
-"""the angle between neighbours in a sunflower"""
+SMALLEST, STEP = 4.0, 2.5
+"""size of the rings of the first row in points, and how much larger the rings of each further row are"""
 MOST_NAMED = 4
 """rows that a caption names"""
 Points = list[tuple[float, float]]
@@ -52,7 +47,8 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     rows = _points(table, column)
     together = len(rows) <= ROWS_TOGETHER
     name = column.metric.split("/", 2)[2]
-    note = f"dot: {name} of a run, moved aside where it would hide another; dashed: equal numbers"
+    what = "ring, each row's of another size" if together else "dot"
+    note = f"{what}: {name} of a run; equal runs of a row are one; dashed: equal numbers"
     note += "" if together else f", grey: the other rows{interest(table)}"
     number_of, columns_of = (1, 1) if together else (len(rows), beside(len(rows)))
     height, lines = 3.4 if together else 2.0, legend_lines(note, list(rows) if together else [])
@@ -73,38 +69,24 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
 
 def _dots(axes: Sequence[Axes], table: Table, rows: Mapping[str, Points], columns: int) -> None:
     """The dots of all runs, in one panel or in a panel for each row."""
-    placed: Points = []
     for at, (row, look) in enumerate(line_looks(list(rows), table.highlight).items()):
         axis = axes[at if len(axes) > 1 else 0]
+        # rings, small ones in front: the runs of all rows at one place stay visible
         marks = look | {
             "linestyle": "",
-            "markersize": 6,
-            "markeredgecolor": "white",
-            "markeredgewidth": 0.5,
-            "zorder": 4,
+            "marker": "o",
+            "markersize": SMALLEST + STEP * at,
+            "markerfacecolor": "none",
+            "markeredgewidth": 1.0,
+            "zorder": 4 - at / ROWS_TOGETHER,
         }
         if len(axes) > 1:
             axis.set_title(panel_title(row, columns), fontweight="bold" if row == table.highlight else "normal")
             others = [point for other, points in rows.items() if other != row for point in points]
             axis.plot(*zip(*others, strict=True), "o", markersize=4, color=PALE)
-            marks |= {"marker": "o", "markersize": 5}
-            placed = []
-        for point in rows[row]:
-            placed.append(_free_place(point, placed, axis))
-        axis.plot(*zip(*placed[-len(rows[row]) :], strict=True), label=row, **marks)
-
-
-def _free_place(point: tuple[float, float], placed: Points, axis: Axes) -> tuple[float, float]:
-    """The place of a dot that covers no other: at its numbers, or around them as the seeds of a sunflower."""
-    (x, y), ends = point, (axis.get_xlim(), axis.get_ylim())
-    width, height = (share * (high - low) for share, (low, high) in zip(DOT, ends, strict=True))
-    for number_of in range(MOST_TRIED):
-        radius, angle = 0.7 * math.sqrt(number_of), GOLDEN * number_of
-        at = x + radius * width * math.cos(angle), y + radius * height * math.sin(angle)
-        inside = all(low < value < high for value, (low, high) in zip(at, ends, strict=True))
-        if inside and all(math.hypot((at[0] - a) / width, (at[1] - b) / height) > 1 for a, b in placed):
-            return at
-    return point
+            marks |= {"markersize": 5, "markerfacecolor": look["color"], "markeredgecolor": "white"}
+            marks["markeredgewidth"] = 0.5
+        axis.plot(*zip(*rows[row], strict=True), label=row, **marks)
 
 
 def _in_distribution(column: Column) -> str:

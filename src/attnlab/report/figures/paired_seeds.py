@@ -58,11 +58,13 @@ class Pair(NamedTuple):
             return EQUAL
         return BETTER if (right < left) == lower_is_better(self.column.metric) else WORSE
 
-    @property
-    def title(self) -> str:
-        """The column, and how many common seeds are better in the right row."""
+    def title(self, separator: str) -> str:
+        """The column, how many common seeds are better in the right row, and how many runs diverged."""
         kinds = [self.kind(seed) for seed in self.seeds]
-        return self.column.name + (f": {kinds.count(BETTER)} of {len(kinds)} better" if kinds else "")
+        lost = sum(seed.diverged for cell in self.cells if cell for seed in cell.seeds)
+        counts = [f"{kinds.count(BETTER)} of {len(kinds)} better"] if kinds else []
+        counts += [f"{lost} diverged"] if lost else []
+        return self.column.name + (f": {separator.join(counts)}" if counts else "")
 
 
 def pairs(table: Table, picture: Picture, path: Path) -> Drawn:
@@ -85,7 +87,7 @@ def pairs(table: Table, picture: Picture, path: Path) -> Drawn:
         _panel(axis, pair, found, LETTERS[columns])
     handles = [axes[0].plot([], [], **LOOKS[kind], label=kind)[0] for kind in kinds]
     legend_below(figure, note, 3, handles)
-    told = "; ".join(f"{pair.row} against {pair.base}, {pair.title}" for pair in found[:MOST_NAMED] if pair.seeds)
+    told = "; ".join(f"{pair.row} against {pair.base}, {pair.title(', ')}" for pair in found[:MOST_NAMED] if pair.seeds)
     return finished(figure, path, table, [f"paired seeds; {note}", f"Seeds: {told}"])
 
 
@@ -107,7 +109,7 @@ def _pairs(table: Table, picture: Picture) -> list[Pair]:
 def _panel(axis: Axes, pair: Pair, all_pairs: Sequence[Pair], letters: int) -> None:
     """One panel; panels of one column have one scale."""
     names, unit = (pair.base, pair.row), pair.column.unit
-    axis.set(title=pair.title, xlim=(-0.4, 1.4), ylabel=SHARE.sign if unit == SHARE.name else unit)
+    axis.set(title=pair.title("\n"), xlim=(-0.4, 1.4), ylabel=SHARE.sign if unit == SHARE.name else unit)
     if not pair.seeds:
         without = [
             f"{name}: {lacking(cell)}"
@@ -115,7 +117,7 @@ def _panel(axis: Axes, pair: Pair, all_pairs: Sequence[Pair], letters: int) -> N
             if not (cell and cell.values)
         ]
         empty_panel(axis, "; ".join(without) or "no seed in common")
-    axis.set_xticks((0, 1), [textwrap.fill(name, letters) for name in names])
+    axis.set_xticks((0, 1), [_broken(name, letters) for name in names])
     for seed in pair.seeds:
         axis.plot((0, 1), [values[seed] for values in pair.values], marker="o", markersize=4, **LOOKS[pair.kind(seed)])
     for x, values in enumerate(pair.values):
@@ -124,3 +126,8 @@ def _panel(axis: Axes, pair: Pair, all_pairs: Sequence[Pair], letters: int) -> N
     numbers = [value for one in all_pairs if one.column == pair.column for row in one.values for value in row.values()]
     if numbers:
         axis.set_ylim(limits(numbers, pair.column))
+
+
+def _broken(name: str, letters: int) -> str:
+    """A row's name in lines, broken at underscores where it can be."""
+    return name if len(name) <= letters else textwrap.fill(name.replace("_", "_ "), letters).replace("_ ", "_")
