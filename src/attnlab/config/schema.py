@@ -258,6 +258,7 @@ class Cost:
     steps_of_epochs: Count | None = None
     """steps of a run whose number `train.max_epochs` leaves to the data"""
     hardware: str = "H200-class GPU"
+    """the device of the guess"""
 
 
 @dataclass(kw_only=True)
