@@ -286,7 +286,7 @@ def test_a_run_whose_first_process_hangs_ends_as_the_other_one(
     folder.create()
     folder.set_status("running")
     RankProcesses._end_all(SimpleNamespace(processes={}, job=SimpleNamespace(folder=folder.path)), fault)
-    assert (ended, folder.status()["state"]) == ([code], state)
+    assert (ended, RunFolder(folder.path).status()["state"]) == ([code], state)
 
 
 def is_running(process: int) -> bool:
