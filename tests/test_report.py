@@ -451,10 +451,12 @@ def test_broken_folders_are_skipped_by_name(made: Make, tmp_path: Path, capsys: 
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)
         (folder / "config.yaml").write_text(text)
-    assert len(run_folders(str(tmp_path / "runs"))) == 4
+    lost = made("linear", 1)
+    (lost / "config.yaml").unlink()
+    assert len(run_folders(str(tmp_path / "runs"))) == 5
     assert report_main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]) == 0
     said = capsys.readouterr().out
-    assert all(re.search(rf"skipped .*{name}: ", said) for name in ("cut", "foreign", "empty"))
+    assert all(re.search(rf"skipped .*{name}: ", said) for name in ("cut", "foreign", "empty", "seed1"))
 
 
 def test_no_torch_for_a_table(made: Make, tmp_path: Path) -> None:

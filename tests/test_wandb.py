@@ -1,6 +1,7 @@
 """wandb offline: one run per job, one continuous history after a resume, always closed."""
 
 import json
+import multiprocessing
 import os
 import pty
 import re
@@ -28,7 +29,7 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.report.wandb_report import log_report
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.run.wandb_mirror import WandbMirror
-from attnlab.run.wandb_run import _remove_earlier, open_run
+from attnlab.run.wandb_run import _remove_earlier, import_wandb, open_run
 
 SMALL = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2")
 
@@ -262,6 +263,14 @@ def test_temporary_folders_do_not_stay_after_a_kill(tmp_path: Path) -> None:
     processes[0].communicate()
     [left] = (tmp_path / "wandb").iterdir()
     assert left.name.startswith("tmp-")
+
+
+def test_temporary_folders_do_not_stay_after_a_worker_process(tmp_path: Path) -> None:
+    """A worker of a sweep ends without the functions of atexit."""
+    worker = multiprocessing.get_context("spawn").Process(target=import_wandb, args=(tmp_path,))
+    worker.start()
+    worker.join()
+    assert worker.exitcode == 0 and not list((tmp_path / "wandb").iterdir())
 
 
 def test_leet_shows_the_runs_of_the_folder(tmp_path: Path) -> None:

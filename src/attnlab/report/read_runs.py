@@ -220,12 +220,14 @@ def declared_by(target: str, name: str) -> Any:
 def run_folders(pattern: str) -> list[Path]:
     """Run folders at or below the paths that a glob matches, each once, in order of their names.
 
-    The name of an existing folder is no glob, as it may hold brackets.
+    The name of an existing folder is no glob, as it may hold brackets. A run that has lost its config.yaml is known by
+    its status.json, so that it is named and not left out.
     """
     found: set[Path] = set()
     for path in [Path(pattern)] if Path(pattern).is_dir() else map(Path, glob.glob(pattern, recursive=True)):
-        inside = [path / "config.yaml"] if (path / "config.yaml").exists() else path.rglob("config.yaml")
-        found.update(file.parent for file in inside)
+        for name in ("config.yaml", "status.json"):
+            inside = [path / name] if (path / "config.yaml").exists() else path.rglob(name)
+            found.update(file.parent for file in inside)
     return sorted(found)
 
 

@@ -1,6 +1,5 @@
 """Opens wandb runs: offline by default, never with a prompt, one id for each folder."""
 
-import atexit
 import importlib
 import os
 import re
@@ -9,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,8 @@ def import_wandb(root: Path) -> Any:
         folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=root / "wandb"))
         # until this process ends
         _LOCKS.append(acquired_lock(folder))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        # also at the end of a worker process, where functions of atexit are not called
+        Finalize(None, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=0)
         former, tempfile.tempdir = tempfile.tempdir, str(folder)
         try:
             importlib.import_module("wandb")
