@@ -1,7 +1,9 @@
 """Set-up of all tests: shape and type checks of the numeric packages, one thread per worker, a fixed seed."""
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +21,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Restricts the laws to the model of `--model`, before test files make their parameters of all models."""
+    """Sets what test files read when they are collected: a cache of these tests alone, and the model of `--model`.
+
+    Commands on a run write into the cache of their caller: never into the cache of this checkout.
+    """
+    cache = tempfile.mkdtemp(prefix="attnlab-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(cache))
+    os.environ["ATTNLAB_CACHE"] = cache
     if name := config.getoption("--model"):
         from support.composed_configs import select_model
 
@@ -39,12 +47,6 @@ def _one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Commands on a run write into their own cache, not into the run's, and not into the cache of this checkout."""
-    os.environ["ATTNLAB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from attnlab.report.page.cli import page_main
 from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
-from attnlab.report.run_selection import SWEEP, RunSelection, plain_report, require_runs, select_glob, select_jobs
+from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_glob, select_jobs
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import comparison_lines, latex, markdown, record
 from attnlab.report.tuning_budget import budget_lines, spent_runs
@@ -37,6 +37,8 @@ from attnlab.report.uneven_spreads import uneven_spreads
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
+SWEEP = ("-m", "--multirun")
+"""flags of train.py that a report takes as well, so that it understands the same words"""
 COMMANDS = {"diagnose": diagnose_main, "page": page_main}
 REPORTS = Path("experiments/reports")
 ELSEWHERE = "choose another out=<folder>"
@@ -107,6 +109,7 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
     Raises:
         ConfigError: names every problem.
     """
+    argv = [word for word in argv if word not in SWEEP]
     folders = folder_words(argv, ("runs", "diagnose"))
     line = read_options(ReportOptions, argv, folders)
     keys, others = [option.name for option in fields(ReportOptions)], [word.partition("=")[0] for word in line.others]
@@ -119,7 +122,7 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
         found.append(f"expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}")
     elif "runs" in given:
         # other words narrow the runs
-        for word in (word for word in line.others if word not in SWEEP):
+        for word in line.others:
             option = nearest(word.partition("=")[0], keys)
             if option is not None or "=" not in word.strip("="):
                 found.append(f"{word}: not known with runs={hint(option)}")
@@ -193,9 +196,7 @@ def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
     """The runs of the report, at least one of them finished."""
     if options.runs is None:
         return require_runs(select_jobs(options.experiment, words))
-    return require_runs(
-        select_glob(options.runs, [word for word in words if word not in SWEEP], options.include is not None)
-    )
+    return require_runs(select_glob(options.runs, words, options.include is not None))
 
 
 def _table(selection: RunSelection, options: ReportOptions) -> Table:

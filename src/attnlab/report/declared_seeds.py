@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attnlab.config.message_text import listed
 from attnlab.report.analysis_record import RowRuns
-from attnlab.report.read_runs import FoundRun, Unreadable, look
+from attnlab.report.read_runs import NOT_BEGUN, FoundRun, Unreadable, look
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.table_types import Table
 
@@ -57,7 +57,7 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Collection[int]]
     runs = [
         RowRuns(
             row=row,
-            started=sum(one.state != "missing" for one in members),
+            started=sum(one.state not in NOT_BEGUN for one in members),
             diverged=sum(one.diverged for one in members),
             finished=sum(one.value is not None for one in members),
             used=len(used),

@@ -21,6 +21,8 @@ from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_re
 
 DIVERGED = "NonFiniteLoss:"
 """beginning of the reason in status.json of a run whose loss or weights were not finite"""
+NOT_BEGUN = ("missing", "other settings")
+"""states of runs that have not started; a folder with other settings holds another run"""
 DATA_SEED = "task.data_seed"
 
 

@@ -5,10 +5,8 @@ from collections import defaultdict
 from attnlab.config.message_text import listed
 from attnlab.report.analysis_record import RowRuns
 from attnlab.report.build_table import runs_by_row
+from attnlab.report.read_runs import NOT_BEGUN
 from attnlab.report.table_types import Table
-
-NOT_BEGUN = ("missing", "other settings")
-"""states of runs that have not started; a folder with other settings holds another run"""
 
 
 def row_runs(table: Table) -> list[RowRuns]:

@@ -21,9 +21,6 @@ from attnlab.report.read_runs import DATA_SEED, FoundRun, Unreadable, look, run_
 from attnlab.report.table_types import TableError
 from attnlab.run.named_runs import folder_like
 
-SWEEP = ("-m", "--multirun")
-"""flags of train.py that a report takes as well, so that it understands the same words"""
-
 
 @dataclass(frozen=True)
 class RunSelection:
@@ -59,7 +56,7 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     Raises:
         ConfigError: no such experiment, or words that do not fit.
     """
-    line = [*([f"experiment={name}"] if name else []), *(word for word in words if word not in SWEEP)]
+    line = [*([f"experiment={name}"] if name else []), *words]
     try:
         command = check_command(["-m", *line])
     except ConfigError as error:

@@ -14,7 +14,7 @@ from attnlab.config.message_text import counted, listed
 from attnlab.config.run_identity import task_and_split
 from attnlab.report.analysis_record import SpentRuns
 from attnlab.report.build_table import value_of
-from attnlab.report.read_runs import FoundRun, Unreadable, look, run_folders
+from attnlab.report.read_runs import NOT_BEGUN, FoundRun, Unreadable, look, run_folders
 from attnlab.report.run_selection import varying
 
 COUNTED = (
@@ -30,7 +30,7 @@ def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
         root: folder that the report reads.
     """
     # a run of other settings than the table's is read again: here it counts as the run that it is
-    known = {run.folder.resolve(): run for run in runs if run.state not in ("missing", "other settings")}
+    known = {run.folder.resolve(): run for run in runs if run.state not in NOT_BEGUN}
     places: dict[tuple[str, str], set[Path]] = defaultdict(set)
     for run in runs:
         task, model = task_and_split(run.config), value_of("model", run)

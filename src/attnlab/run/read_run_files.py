@@ -123,7 +123,7 @@ def other_run(there: Any, folder: Path) -> str | None:
     """
     config = stored_config(folder / "config.yaml")
     own = identity(config)
-    if there in (own, former_identity(config)):
+    if there == own or there == former_identity(config):
         return None
     differing = [key for key in ("task", "model", "seed") if there.get(key) != own[key]]
     others = ", ".join(f"{key} {there.get(key)} instead of {own[key]}" for key in differing)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 
 from attnlab.config.report_block import Picture
-from attnlab.learn.metric_units import SHARE, lower_is_better
+from attnlab.learn.metric_units import lower_is_better
 from attnlab.plots.style import COLOURS, EDGE, LINES, STRONG, beside, empty_panel, legend_below, legend_lines, panels
 from attnlab.report.figures.finished_picture import finished
-from attnlab.report.figures.named_rows import lacking, limits, shown_column
+from attnlab.report.figures.named_rows import axis_label, lacking, limits, shown_column
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
 MOST_PAIRS = 60
@@ -108,8 +108,8 @@ def _pairs(table: Table, picture: Picture) -> list[Pair]:
 
 def _panel(axis: Axes, pair: Pair, all_pairs: Sequence[Pair], letters: int) -> None:
     """One panel; panels of one column have one scale."""
-    names, unit = (pair.base, pair.row), pair.column.unit
-    axis.set(title=pair.title("\n"), xlim=(-0.4, 1.4), ylabel=SHARE.sign if unit == SHARE.name else unit)
+    names = (pair.base, pair.row)
+    axis.set(title=pair.title("\n"), xlim=(-0.4, 1.4), ylabel=axis_label(pair.column))
     if not pair.seeds:
         without = [
             f"{name}: {lacking(cell)}"
