@@ -136,8 +136,10 @@ class SequenceTask(Task):
 
         def scores(pairs: SequencePairs) -> Records:
             numbers = range(len(pairs))
-            answers = [answer(self.inputs.decode(pairs.inputs[number])) for number in numbers]
-            return sequence_scores(answers, [self.outputs.decode(pairs.targets[number]) for number in numbers])
+            # as lists: single numbers of a mapped array take long
+            answers = [answer(self.inputs.decode(pairs.inputs[number].tolist())) for number in numbers]
+            targets = (self.outputs.decode(pairs.targets[number].tolist()) for number in numbers)
+            return sequence_scores(answers, targets)
 
         return scores
 
