@@ -169,6 +169,10 @@ HIGHER = tuple(value + 10 for value in (*SPREAD, *SPREAD))
         (LOST, SPREAD, {"direction": "lower"}, "supported", "p = 0.008"),
         (LOST, SPREAD, {"not_worse_by": 1.0}, "refuted", "p = 0.008"),
         (SPREAD, LOST, {"within": 1.0}, "refuted", "diverged"),
+        # equal rows, of which one loses two of ten runs
+        ((*HIGHER[:8], "diverged", "diverged"), HIGHER, {"within": 9.0}, "undecided", "more than any margin"),
+        ((*HIGHER[:8], "diverged", "diverged"), HIGHER, {"not_worse_by": 9.0}, "undecided", "more than any margin"),
+        (HIGHER, (*HIGHER[:8], "diverged", "diverged"), {"not_worse_by": 9.0}, "supported", "2 of 10 diverged"),
         # 3 % is not at least 5 points better than a run without a number
         ((3.0, 3.1, 3.2, 3.3, 3.4), LOST, {"at_least": 5.0}, "undecided", "p = 1.000"),
         (SPREAD, LOST, {"at_least": 5.0}, "supported", "p = 0.008"),

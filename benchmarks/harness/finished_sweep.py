@@ -15,8 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from attnlab.config.content_cache import ContentCache
+from attnlab.config.run_identity import identity
 from attnlab.config.sweep import Command
-from attnlab.run.read_run_files import config_text
+from attnlab.learn.atomic_write import IDENTITY
+from attnlab.run.read_run_files import CHECKSUMS, checksum, config_text
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ("vanilla", "linear", "linear_l2", "linear_l2_ortho", "performer")
@@ -79,15 +81,18 @@ def finish(command: Command, source: Path) -> None:
     draw = random.Random(0)
     # jobs share most sections, and writing yaml takes long
     texts = ContentCache[str](10_000)
-    result, files = json.loads((source / "result.json").read_text()), ("metrics.csv", "status.json")
+    result, status = (json.loads((source / name).read_text()) for name in ("result.json", "status.json"))
     for job in command.jobs:
         parts = [texts.get(repr(part), lambda part=part: config_text(dict([part]))) for part in job.raw.items()]
         job.folder.mkdir(parents=True)
         (job.folder / "config.yaml").write_text("".join(parts))
         metrics = drawn(result["metrics"], result["counts"], draw)
-        (job.folder / "result.json").write_text(json.dumps({**result, "metrics": metrics}, indent=2) + "\n")
-        for name in files:
-            shutil.copyfile(source / name, job.folder / name)
+        named = {IDENTITY: identity(job.raw)}
+        text = json.dumps({**result, **named, "metrics": metrics}, indent=2) + "\n"
+        bound = {**status, **named, CHECKSUMS["result.json"]: checksum(text.encode())}
+        (job.folder / "result.json").write_text(text)
+        (job.folder / "status.json").write_text(json.dumps(bound))
+        shutil.copyfile(source / "metrics.csv", job.folder / "metrics.csv")
 
 
 def drawn(metrics: Mapping[str, float], counts: Mapping[str, int], draw: random.Random) -> dict[str, float]:

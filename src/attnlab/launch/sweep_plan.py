@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, listed, table_console
+from attnlab.config.run_identity import identity
 from attnlab.config.slurm_options import ON_SLURM
 from attnlab.config.sweep import Command
 from attnlab.launch.cluster.queued_runs import queued_job
@@ -73,11 +74,11 @@ def print_plan(commands: Mapping[str, Command]) -> int:
 
     A run that several experiments share is one of the first of them.
     """
-    seen: set[Path] = set()
+    seen: set[str] = set()
     plans = {name: _planned(command, seen) for name, command in commands.items()}
     left = {name: [plan for plan in groups if plan.left] for name, groups in plans.items()}
     groups = [plan for name in left for plan in left[name]]
-    done = len(seen) - len({job.folder for plan in groups for job in plan.left})
+    done = len(seen) - len({_setting(job) for plan in groups for job in plan.left})
     (command, *others) = commands.values()
     how = f", hydra/launcher={_launcher(command)['name']}" if command.multirun and not others else ""
     print(f"{counted(len(seen), 'run')}, {done:,} finished; {counted(len(groups), 'group')} to train{how}")
@@ -98,16 +99,21 @@ def _launcher(command: Command) -> Mapping[str, Any]:
     return command.launcher if command.multirun else {"name": "basic"}
 
 
-def _planned(command: Command, seen: set[Path]) -> list[PlannedGroup]:
+def _planned(command: Command, seen: set[str]) -> list[PlannedGroup]:
     """The groups of a command without the runs in `seen`, to which its own are added."""
     jobs, found = Jobs(command), []
     for task in map(jobs.task, job_groups(command.jobs, _launcher(command))):
-        left = [job for job in task.jobs if not is_finished(job) and job.folder not in seen]
+        left = [job for job in task.jobs if not is_finished(job) and _setting(job) not in seen]
         steps = [_steps_left(job) for job in left]
         known = sum(step for step in steps if step is not None) if None not in steps else None
         found.append(PlannedGroup(task, left, known, _step(left[0], len(left) > 1) if left else None))
-        seen |= task.folders
+        seen |= set(map(_setting, task.jobs))
     return found
+
+
+def _setting(job: JobConfig) -> str:
+    """Settings and seed of a job: one run has other folder names in other experiments."""
+    return str(identity(job.raw))
 
 
 def _step(job: JobConfig, packed: bool) -> PlannedStep | None:

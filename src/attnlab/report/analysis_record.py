@@ -9,7 +9,7 @@ from attnlab.config.type_check import Integral, Real, Record
 class Comparison(Record):
     """The difference of two rows over their common seeds.
 
-    p, corrected: of the paired t-test, alone and by Holm over all tests of the table; None without a test.
+    p, corrected: of the paired t-test, alone and by Bonferroni over all tests of the table; None without a test.
     seeds:        each seed and its difference.
     """
 

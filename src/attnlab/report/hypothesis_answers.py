@@ -126,9 +126,19 @@ def _of_difference(
         return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
     p, decided = p_value(found, claimed), verdict(found, claimed)
     told = [answer.reason, *_p_texts(p, tests)]
-    if decided == UNDECIDED:
+    if decided == SUPPORTED and _diverged_beyond_margin(found, asked):
+        decided = UNDECIDED
+        told.append("a diverged run differs by more than any margin")
+    elif decided == UNDECIDED:
         told.append(smallest_text(found, asked, unit))
     return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=bonferroni(p, tests))
+
+
+def _diverged_beyond_margin(found: PairedDifference, asked: Hypothesis) -> bool:
+    """Whether runs diverged that a claim of equal or hardly worse rows speaks of: ranks pass over a small share of
+    them."""
+    ours, theirs = found.ranks.diverged if found.ranks else (0, 0)
+    return bool(ours + theirs if asked.within is not None else ours if asked.not_worse_by is not None else 0)
 
 
 def _numbers(found: PairedDifference, unit: str) -> str:

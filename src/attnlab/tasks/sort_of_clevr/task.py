@@ -241,10 +241,17 @@ class SortOfClevr(Task):
         return [ANSWERS[output] for output in outputs]
 
     def shortcuts(self, prepared: Prepared[ImageQuestions]) -> Mapping[str, Shortcut]:
-        """Also the most frequent answer to the same question, without the picture."""
+        """Also the most frequent answer to the same question, and to questions of its subtype, without the picture."""
         # rows of a mapped array take long
         by_question = most_frequent(prepared.subsets["train"], lambda part: map(bytes, np.asarray(part.questions)))
-        return {**super().shortcuts(prepared), "most frequent answer by question": by_question}
+        by_subtype = most_frequent(
+            prepared.subsets["train"], lambda part: map(bytes, np.asarray(part.questions)[:, 2:])
+        )
+        return {
+            **super().shortcuts(prepared),
+            "most frequent answer by question": by_question,
+            "most frequent answer by subtype of question": by_subtype,
+        }
 
     def prepare(self, folders: Folders) -> Prepared[ImageQuestions]:
         spec = self.task_spec(
