@@ -9,6 +9,7 @@ from support.small_runs import SMALL_CLEVR, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.data.files.fetch import Folders
+from attnlab.learn.shortcut_scores import shortcut_scores
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.sort_of_clevr.held_out import HELD_OUT_PAIRS, Split, is_held_out
 from attnlab.tasks.sort_of_clevr.task import KINDS, ImageQuestions, SortOfClevr
@@ -52,6 +53,18 @@ def test_held_out_pairs_are_asked_in_ood_alone(splits: dict[Split, Prepared[Imag
     asked = {tuple(row) for row in splits["original"].subsets["train"].questions[:, [0, 2, 3]].tolist()}
     lost = {tuple(row) for row in np.argwhere(HELD_OUT_PAIRS[:, :, :6])[:, [2, 0, 1]].tolist()}
     assert len(asked) == 51 and trained == asked - lost
+
+
+def test_a_new_pair_of_colour_and_subtype_has_a_shortcut_by_subtype(
+    splits: dict[Split, Prepared[ImageQuestions]],
+) -> None:
+    prepared = splits["question_pairs"]
+    scores = shortcut_scores(SortOfClevr(**SIZES, split="question_pairs"), prepared)["test/ood/accuracy"]
+    examples = prepared.subsets["test/ood"]
+    best = shares_of_answers(prepared.subsets["train"]).argmax(-1)
+    right = best[examples.questions[:, 2], examples.questions[:, 3]] == examples.answers
+    assert scores["most frequent answer by subtype of question"] == pytest.approx(right.mean())
+    assert scores["most frequent answer by subtype of question"] > scores["most frequent answer by question"]
 
 
 def test_the_pictures_of_question_pairs_are_the_published_ones(splits: dict[Split, Prepared[ImageQuestions]]) -> None:
