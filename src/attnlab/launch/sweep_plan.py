@@ -103,11 +103,16 @@ def _planned(command: Command, seen: set[str]) -> list[PlannedGroup]:
     """The groups of a command without the runs in `seen`, to which its own are added."""
     jobs, found = Jobs(command), []
     for task in map(jobs.task, job_groups(command.jobs, _launcher(command))):
-        left = [job for job in task.jobs if not is_finished(job) and _setting(job) not in seen]
+        settings = [_setting(job) for job in task.jobs]
+        left = [
+            job
+            for job, setting in zip(task.jobs, settings, strict=True)
+            if not is_finished(job) and setting not in seen
+        ]
         steps = [_steps_left(job) for job in left]
         known = sum(step for step in steps if step is not None) if None not in steps else None
         found.append(PlannedGroup(task, left, known, _step(left[0], len(left) > 1) if left else None))
-        seen |= set(map(_setting, task.jobs))
+        seen.update(settings)
     return found
 
 

@@ -242,11 +242,10 @@ class SortOfClevr(Task):
 
     def shortcuts(self, prepared: Prepared[ImageQuestions]) -> Mapping[str, Shortcut]:
         """Also the most frequent answer to the same question, and to questions of its subtype, without the picture."""
-        # rows of a mapped array take long
-        by_question = most_frequent(prepared.subsets["train"], lambda part: map(bytes, np.asarray(part.questions)))
-        by_subtype = most_frequent(
-            prepared.subsets["train"], lambda part: map(bytes, np.asarray(part.questions)[:, 2:])
-        )
+        train = prepared.subsets["train"]
+        # as an array in memory: rows of a mapped array take long
+        by_question = most_frequent(train, lambda part: map(bytes, np.asarray(part.questions)))
+        by_subtype = most_frequent(train, lambda part: map(bytes, np.asarray(part.questions)[:, 2:]))
         return {
             **super().shortcuts(prepared),
             "most frequent answer by question": by_question,
