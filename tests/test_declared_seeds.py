@@ -116,6 +116,73 @@ def test_changed_declarations_are_named(tmp_path: Path, configs: dict[str, Any])
     assert found.verdict == "supported" and changed in found.reason and "changed since: seeds" in found.declared
 
 
+def data_table(folder: Path, configs: dict[str, Any], data_seeds: Sequence[int], declared: Sequence[int] = ()) -> Table:
+    """A table of the runs with these data seeds, each in the folder of its setting."""
+    runs = [
+        look(folder / name / f"data_seed={seed}" / "seed0", config | {"task": config["task"] | {"data_seed": seed}})
+        for name, config in configs.items()
+        for seed in data_seeds
+    ]
+    asked = [Hypothesis(**ASKED)]
+    return make_table(
+        Report(title="t", columns={"ood": OOD}, hypotheses=asked, seeds=[0], data_seeds=list(declared)), runs
+    )
+
+
+def write_data(folder: Path, configs: dict[str, Any], gains: dict[int, float], declared: list[int] | None) -> None:
+    """Runs of both rows on data sets, begun under the hypothesis and these data seeds; None = not recorded."""
+    analysis = {"columns": {"ood": OOD}, "hypotheses": [ASKED], "seeds": [0]}
+    analysis |= {} if declared is None else {"data_seeds": declared}
+    status = {"declared": [{"analysis": analysis, "step": 0, "git": {}}]}
+    for seed, gain in gains.items():
+        for name, value in (("linear", 0.5), ("linear_l2", 0.5 + gain / 100)):
+            config = configs[name] | {"seed": 0, "task": configs[name]["task"] | {"data_seed": seed}}
+            a_run(folder / name / f"data_seed={seed}" / "seed0", config, value, status=status)
+
+
+@pytest.mark.parametrize("recorded", [ALL, None])
+def test_chosen_data_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any], recorded: list[int] | None) -> None:
+    """The runs of other data seeds lie in other folders."""
+    write_data(tmp_path, configs, dict(enumerate(GAINS)), recorded)
+    (found,) = answers(data_table(tmp_path, configs, ALL, ALL))
+    assert found.verdict == "undecided" and "10 data seeds show a difference of" in found.reason
+    (found,) = answers(data_table(tmp_path, configs, CHOSEN, ALL))
+    assert found.verdict == "undecided" and found.corrected is not None and found.corrected < 0.001
+    without = "linear_l2 and linear without seeds 0 of data 0, 1, 5, 8, 9 (finished and left out): no verdict so far"
+    assert without in found.reason and "5 of 10 finished seeds, without 0 of data 0, 1, 5, 8, 9" in found.reason
+    # the declaration of the runs counts, not a later one
+    (later,) = answers(data_table(tmp_path, configs, CHOSEN, CHOSEN))
+    assert later.verdict == ("supported" if recorded is None else "undecided")
+    assert "5 of 10 finished seeds" in later.reason
+    table = data_table(tmp_path, configs, CHOSEN)
+    assert "linear, linear_l2: 5 of 10 finished seeds, without 0 of data 0, 1, 5, 8, 9" in notes(table)
+    # a table of one data set says which others there are
+    (left,) = left_out(data_table(tmp_path, configs, [3]))
+    assert left == "linear, linear_l2: 1 of 10 finished seeds, without 0 of data 0, 1, 2, 4, 5, 6, 7, 8, 9"
+
+
+def test_added_data_seeds_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
+    write_data(tmp_path, configs, dict(enumerate((4.0, 5.0, 4.0, 5.0, 4.5, 3.0, 4.0, 5.0))), HALF)
+    (found,) = answers(data_table(tmp_path, configs, range(8), range(8)))
+    assert found.verdict == "supported" and "3 of 8 seeds added to the declared ones: 0 of data 5, 6, 7" in found.reason
+    assert "changed since: data_seeds" in found.declared
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [
+        (["task=scan", "task.data_seed=2,3"], [2, 3]),
+        (["task=scan"], [0]),
+        # these tasks have different defaults, which nobody has declared
+        (["task=scan,sort_of_clevr"], []),
+    ],
+)
+def test_swept_data_seeds_belong_to_the_declaration(words: list[str], seeds: list[int]) -> None:
+    report = "+report={title:t,columns:{ood:test/ood/sequence_accuracy}}"
+    (job, *_) = check_command(["-m", report, *words]).jobs
+    assert job.report is not None and job.report["data_seeds"] == seeds and job.report["seeds"] == [0]
+
+
 @pytest.mark.parametrize(
     ("words", "seeds"),
     [

@@ -8,7 +8,8 @@ TableFigure = Literal["bars", "by_length", "training", "time_to_success", "fores
 Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 
 
-ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success", "seeds")
+SEEDS = ("seeds", "data_seeds")
+ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success", *SEEDS)
 """keys of `report:` that decide what is compared; a run records them at its start"""
 
 
@@ -114,6 +115,8 @@ class Report:
     seeds: list[int] = field(default_factory=list)
     """seeds of every row, which the hypotheses are about; default: the seeds that the experiment sweeps, else those of
     the command"""
+    data_seeds: list[int] = field(default_factory=list)
+    """seeds of the data (`task.data_seed`), each with all `seeds`; default: as for `seeds`, empty for tasks without"""
     success: Success | None = None
     """the threshold of a run's success; null = failures are not counted"""
     highlight: str | None = None

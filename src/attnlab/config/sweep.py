@@ -26,7 +26,7 @@ from attnlab.config.apply_overrides import (
 from attnlab.config.check import ConfigError, check_config
 from attnlab.config.command_line_words import Item, Words, as_text, group_problems, read_command, read_overrides
 from attnlab.config.compose import compose_node, hydra_session, unresolved
-from attnlab.config.dotted_keys import copied
+from attnlab.config.dotted_keys import MISSING, copied, value_at
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
@@ -73,17 +73,17 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     found = expand(argv, conf)
     if found.problems:
         raise ConfigError(found.problems)
-    seeds = found.seeds()
-    jobs = [typed_job(_with_seeds(config, seeds), conf) for config in found.configs]
+    declared = {"seeds": found.declared("seed"), "data_seeds": found.declared("task.data_seed")}
+    jobs = [typed_job(_with_seeds(config, declared), conf) for config in found.configs]
     words = [item.text for item in found.words.items if re.split("[./]", item.key)[0] not in WITHOUT_NUMBERS]
     require_known_names(jobs[0].report if jobs else None, [job.raw for job in jobs], argv)
     return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices, found.swept, words)
 
 
-def _with_seeds(config: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
-    """A configuration with the declared seeds in its `report:` block, if it has one that names none."""
+def _with_seeds(config: dict[str, Any], declared: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """A configuration with the declared seeds in its `report:` block, if it has one, where that names none."""
     block = config.get("report")
-    return config | {"report": {"seeds": list(seeds)} | block} if block else config
+    return config | {"report": {key: list(seeds) for key, seeds in declared.items()} | block} if block else config
 
 
 def expand(argv: Sequence[str], conf: Path) -> "Expansion":
@@ -167,7 +167,7 @@ class Expansion:
         self.launcher = settings["launcher"]
         self.problems += launcher_problems(self.launcher)
         self.configs = self._jobs(items)
-        self.swept_seeds = settings["params"].get("seed")
+        self.params = settings["params"]
         self.search, problems = self._search(settings["sweeper"], items) if self.multirun else (None, [])
         self.problems += problems
         if self.multirun and master is not None:
@@ -180,11 +180,15 @@ class Expansion:
         self.choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
         self.problems = [self.words.as_written(problem) for problem in dict.fromkeys(self.problems)]
 
-    def seeds(self) -> list[int]:
-        """The seeds that the experiment sweeps, else those of the jobs; of an expansion without problems."""
-        if self.swept_seeds is None:
-            return sorted({config["seed"] for config in self.configs})
-        items, _ = read_overrides([f"seed={self.swept_seeds}"], self.conf)
+    def declared(self, key: str) -> list[int]:
+        """The values of a seed that the experiment sweeps, else those of the jobs; of an expansion without problems.
+
+        Empty where tasks have different values that are not swept.
+        """
+        if key not in self.params:
+            values = {value_at(config, key) for config in self.configs} - {MISSING}
+            return sorted(values) if key in self.swept or len(values) == 1 else []
+        items, _ = read_overrides([f"{key}={self.params[key]}"], self.conf)
         return sorted({value for item in items for value in item.values})
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:

@@ -85,4 +85,5 @@ def smallest_text(found: PairedDifference, asked: Hypothesis, unit: str) -> str:
     is_margin = asked.within is not None or asked.not_worse_by is not None
     what, given = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
     shown = number(size + (asked.at_least or 0.0), unit)
-    return f"at this spread {len(found.by_seed)} seeds show a {what} of {shown} with {100 * POWER:.0f} % power{given}"
+    units = f"{len(found.by_seed)} {found.units}"
+    return f"at this spread {units} show a {what} of {shown} with {100 * POWER:.0f} % power{given}"

@@ -56,10 +56,10 @@ def paired_on_data(
         ]
     # seeds are named by words where data seeds differ
     one, other = (cast(dict[int, float], side) for side in sides)
-    found = paired(one, other, tests)
-    if found is None or len(shared) <= 1:
-        return found
-    return replace(found, method=f"{found.method.replace('seeds', 'data seeds')}, each the mean of its seeds")
+    if len(shared) <= 1:
+        return paired(one, other, tests)
+    found = paired(one, other, tests, "data seeds")
+    return found and replace(found, method=f"{found.method}, each the mean of its seeds")
 
 
 def _by_ranks(

@@ -5,10 +5,11 @@ status.json, with the step and the commit. Here they are compared with what the 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attnlab.config.message_text import counted, listed
-from attnlab.config.report_block import ANALYSIS, Hypothesis, Report
+from attnlab.config.report_block import ANALYSIS, SEEDS, Hypothesis, Report
 from attnlab.config.type_check import build, conform
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.table_types import Table
@@ -29,10 +30,17 @@ def declaration(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> st
     return f"declared before the {all_runs}, commit {commits}{since}"
 
 
-def recorded_seeds(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> list[list[int]]:
-    """The seeds that were declared with a hypothesis when runs were begun, each list once."""
-    found = [sorted(report.seeds) for report, _ in _nearest(table, asked, runs) if report.seeds]
-    return [each for at, each in enumerate(found) if each not in found[:at]]
+def declared_reports(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> list[Report]:
+    """The reports with a hypothesis that runs were begun under, with the table's seeds where they recorded none.
+
+    The table's report itself where no run was; empty where no seeds are declared.
+    """
+    now = table.report
+    found = [
+        replace(then, seeds=then.seeds or now.seeds, data_seeds=then.data_seeds or now.data_seeds)
+        for then, _ in _nearest(table, asked, runs)
+    ]
+    return [report for report in found or [now] if report.seeds]
 
 
 def declared_hypotheses(table: Table) -> list[Hypothesis]:
@@ -51,7 +59,7 @@ def _nearest(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> list[
 
 def _changed(then: Report, now: Report) -> list[str]:
     """The keys of the analysis that differ; seeds were not recorded by older versions."""
-    keys = [key for key in ANALYSIS if key != "seeds" or then.seeds]
+    keys = [key for key in ANALYSIS if key not in SEEDS or getattr(then, key)]
     return [key for key in keys if getattr(then, key) != getattr(now, key)]
 
 

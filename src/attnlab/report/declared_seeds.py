@@ -7,16 +7,17 @@ choosing some of the finished seeds, or looking while the others still run, find
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import product
 
 from attnlab.config.message_text import listed
+from attnlab.config.report_block import Report
 from attnlab.report.analysis_record import RowRuns
-from attnlab.report.read_runs import NOT_BEGUN, FoundRun, Unreadable, look
+from attnlab.report.read_runs import NOT_BEGUN
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.table_types import Table
 
-Key = tuple[int | None, int | str]
-"""data seed, where runs differ in it, and seed"""
+Key = tuple[int | None, int]
+"""data seed, if the task has one, and seed"""
 Rows = Mapping[str, Sequence[ReportSeed]]
 
 
@@ -36,37 +37,37 @@ class ComparedSeeds:
     remarks: list[str]
 
 
-def compared_seeds(table: Table, rows: Rows, declared: Sequence[Collection[int]]) -> ComparedSeeds:
+def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report]) -> ComparedSeeds:
     """The seeds of two rows in a column.
 
     Args:
-        declared: the seeds that the runs recorded, each set once; without any, the seeds of the report count.
+        declared: the reports whose seeds and data seeds were declared.
     """
-    declared = declared or ([table.report.seeds] if table.report.seeds else [])
-    seeds = {row: {_key(one): one for one in members} for row, members in rows.items()}
+    shared = set.intersection(*({one.key for one in members if has_outcome(one)} for members in rows.values()))
+    seeds = {row: {_key(table, one): one for one in members} for row, members in rows.items()}
     known = {row: {key for key, one in members.items() if has_outcome(one)} for row, members in seeds.items()}
-    used = set.intersection(*known.values())
     outside = {row: _finished_outside(table, members) for row, members in rows.items()}
-    data = {key[0] for members in seeds.values() for key in members}
-    wanted = {key for members in seeds.values() for key in members}
-    wanted |= {(one, seed) for one in data for each in declared for seed in each}
+    in_table, tested = (set().union(*keys.values()) for keys in (seeds, known))
+    data = {key[0] for key in in_table}
+    declarations = [set(product(_data_seeds(report, data), report.seeds)) for report in declared]
+    wanted = in_table.union(*declarations)
+    names = _Names(wanted.union(*outside.values()))
     lacking: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        lacking[_lacking(wanted - known[row], seeds[row], outside[row])].append(row)
-    without = [f"{' and '.join(names)} without seeds {told}" for told, names in lacking.items() if told]
+        lacking[_lacking(wanted - known[row], seeds[row], outside[row], names)].append(row)
+    without = [f"{' and '.join(of_rows)} without seeds {words}" for words, of_rows in lacking.items() if words]
     runs = [
         RowRuns(
             row=row,
             started=sum(one.state not in NOT_BEGUN for one in members),
             diverged=sum(one.diverged for one in members),
             finished=sum(one.value is not None for one in members),
-            used=len(used),
+            used=len(shared),
         )
         for row, members in rows.items()
     ]
-    compared = {row: [one for key, one in members.items() if key in used] for row, members in seeds.items()}
-    tested = set.union(*known.values())
-    remarks = [*_left_out(tested, set.union(*outside.values()) - tested), *_remarks(tested, declared)]
+    compared = {row: [one for one in members if one.key in shared] for row, members in rows.items()}
+    remarks = [*_left_out(tested, set().union(*outside.values()), names), *_remarks(tested, declarations, names)]
     return ComparedSeeds(compared, runs, "; ".join(without), remarks)
 
 
@@ -75,11 +76,12 @@ def left_out(table: Table) -> list[str]:
     differences where there are none."""
     members: dict[str, dict[str, ReportSeed]] = defaultdict(dict)
     for cell in table.each():
-        members[cell.row] |= {str(one.folder): one for one in cell.seeds if one.folder}
+        members[cell.row] |= {str(one.folder): one for one in cell.seeds}
     rows: dict[str, list[str]] = defaultdict(list)
     for row, seeds in members.items():
-        tested = {_key(one) for one in seeds.values() if has_outcome(one)}
-        for sentence in _left_out(tested, _finished_outside(table, list(seeds.values())) - tested):
+        tested = {_key(table, one) for one in seeds.values() if has_outcome(one)}
+        outside = _finished_outside(table, list(seeds.values()))
+        for sentence in _left_out(tested, outside, _Names(tested | outside)):
             rows[sentence].append(row)
     return [f"{listed(names, 8)}: {sentence}" for sentence, names in rows.items()]
 
@@ -89,30 +91,45 @@ def has_outcome(seed: ReportSeed) -> bool:
     return seed.value is not None or seed.diverged
 
 
-def _key(seed: ReportSeed) -> Key:
-    return seed.data_seed, seed.seed
+class _Names:
+    """Names of seeds: `0, 1`; `0, 1 of data 2, 3` where data seeds differ among all of them."""
+
+    def __init__(self, keys: Collection[Key]) -> None:
+        self.with_data = len({data for data, _ in keys}) > 1
+
+    def of(self, keys: Collection[Key]) -> str:
+        by_data: dict[int | None, list[int]] = defaultdict(list)
+        for data, seed in sorted(keys, key=_place):
+            by_data[data].append(seed)
+        groups: dict[str, list[str]] = defaultdict(list)
+        for data, seeds in by_data.items():
+            groups[listed(map(str, seeds), 20)].append(str(data))
+        return ", ".join(
+            f"{seeds} of data {listed(data, 20)}" if self.with_data else seeds for seeds, data in groups.items()
+        )
+
+
+def _key(table: Table, seed: ReportSeed) -> Key:
+    run = table.by_folder[str(seed.folder)]
+    return run.data_seed, run.seed
+
+
+def _place(key: Key) -> tuple[int, int]:
+    return key[0] or 0, key[1]
+
+
+def _data_seeds(report: Report, in_table: Collection[int | None]) -> Collection[int | None]:
+    """The declared data seeds, for a task that has some; those of the table where none are declared."""
+    return report.data_seeds if report.data_seeds and None not in in_table else in_table
 
 
 def _finished_outside(table: Table, seeds: Sequence[ReportSeed]) -> set[Key]:
-    """The finished or diverged runs of the same settings that lie beside the runs of a row and are not in it."""
-    shown = {str(one.folder) for one in seeds}
-    beside: dict[Path, tuple[FoundRun, ReportSeed]] = {}
-    for one in seeds:
-        run = table.by_folder[str(one.folder)]
-        beside.setdefault(run.folder.parent, (run, one))
-    found: set[Key] = set()
-    for parent, (run, one) in beside.items():
-        for folder in (each for each in sorted(parent.glob("seed*")) if str(each) not in shown):
-            try:
-                other = look(folder)
-            except Unreadable:
-                continue
-            if (other.state == "finished" or other.diverged) and other.settings == run.settings:
-                found.add((one.data_seed, other.seed))
-    return found
+    """The finished or diverged runs with the settings of a row that are not in the table."""
+    settings = [table.by_folder[folder].settings for folder in {str(one.folder) for one in seeds}]
+    return {(run.data_seed, run.seed) for run in table.beside if run.settings in settings}
 
 
-def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Collection[Key]) -> str:
+def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Collection[Key], names: _Names) -> str:
     """Seeds without an outcome by their states: `5, 6 (missing)`; empty without any."""
     states = defaultdict(list)
     for key in sorted(keys, key=_place):
@@ -122,33 +139,23 @@ def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Co
             state = (one.reason or "").partition(":")[0] if one.state == "failed" else one.named_state
         else:
             state = "finished and left out" if key in outside else "not in the table"
-        states[state].append(_named(key))
-    return ", ".join(f"{', '.join(names)} ({state})" for state, names in states.items())
+        states[state].append(key)
+    return ", ".join(f"{names.of(members)} ({state})" for state, members in states.items())
 
 
-def _left_out(tested: Collection[Key], left: Collection[Key]) -> list[str]:
+def _left_out(tested: Collection[Key], outside: Collection[Key], names: _Names) -> list[str]:
     """A sentence on finished seeds that were left out."""
-    names = listed(map(_named, sorted(left, key=_place)), 20)
-    return [f"{len(tested)} of {len(tested) + len(left)} finished seeds, without {names}"] if left else []
+    left = set(outside) - set(tested)
+    return [f"{len(tested)} of {len(tested) + len(left)} finished seeds, without {names.of(left)}"] if left else []
 
 
-def _remarks(tested: Collection[Key], declared: Sequence[Collection[int]]) -> list[str]:
+def _remarks(tested: Collection[Key], declarations: Sequence[Collection[Key]], names: _Names) -> list[str]:
     """Sentences on declared seeds that were changed, and on added ones."""
     found = []
-    parts = list(dict.fromkeys(listed(map(str, sorted(each)), 20) for each in declared))
+    parts = list(dict.fromkeys(map(names.of, declarations)))
     if len(parts) > 1:
         found.append(f"the declared seeds were changed between runs: {'; '.join(parts)}")
-    added = [key for key in tested if all(key[1] not in each for each in declared)] if declared else []
+    added = set(tested).difference(*declarations) if declarations else set()
     if added:
-        names = listed(map(_named, sorted(added, key=_place)), 20)
-        found.append(f"{len(added)} of {len(tested)} seeds added to the declared ones: {names}")
+        found.append(f"{len(added)} of {len(tested)} seeds added to the declared ones: {names.of(added)}")
     return found
-
-
-def _place(key: Key) -> tuple[int, int]:
-    return key[0] or 0, int(key[1])
-
-
-def _named(key: Key) -> str:
-    """A seed, with its data seed where these differ."""
-    return str(key[1]) if key[0] is None else f"{key[1]} of data {key[0]}"

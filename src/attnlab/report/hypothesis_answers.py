@@ -34,7 +34,7 @@ from attnlab.report.claimed_ranges import (
     verdict,
 )
 from attnlab.report.data_seeds import paired_on_data
-from attnlab.report.declared_analysis import declaration, declared_hypotheses, recorded_seeds
+from attnlab.report.declared_analysis import declaration, declared_hypotheses, declared_reports
 from attnlab.report.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_tests import fisher
@@ -69,7 +69,7 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)}
     rows = {row: cell.seeds if cell else [] for row, cell in cells.items()}
     runs = [table.by_folder[str(one.folder)] for seeds in rows.values() for one in seeds if has_outcome(one)]
-    seeds = compared_seeds(table, rows, recorded_seeds(table, asked, runs))
+    seeds = compared_seeds(table, rows, declared_reports(table, asked, runs))
     answer = HypothesisAnswer(
         row=asked.row,
         than=asked.other,
@@ -122,7 +122,7 @@ def _of_difference(
     if not found.is_tested:
         held = sum(map(claimed.holds, found.differences))
         counts = [f"as claimed in {held} of {len(found.by_seed)}"] if found.ranks is None else []
-        needs = [f"a test needs {FEWEST} seeds"] if counts or used < FEWEST else []
+        needs = [f"a test needs {FEWEST} {found.units}"] if counts or used < FEWEST else []
         return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
     p, decided = p_value(found, claimed), verdict(found, claimed)
     told = [answer.reason, *_p_texts(p, tests)]

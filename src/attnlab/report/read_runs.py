@@ -2,6 +2,7 @@
 
 import glob
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -231,6 +232,24 @@ def run_folders(pattern: str) -> list[Path]:
             inside = [path / name] if (path / "config.yaml").exists() else path.rglob(name)
             found.update(file.parent for file in inside)
     return sorted(found)
+
+
+def finished_beside(runs: Sequence[FoundRun]) -> list[FoundRun]:
+    """The finished or diverged runs with the settings of these runs that are not among them: other seeds and data
+    seeds, in the folders of the same task and model."""
+    shown, settings = {run.folder for run in runs}, defaultdict(list)
+    for run in {run.folder.parent: run for run in runs}.values():
+        settings[run.folder.parent.parent].append(run.settings)
+    found = []
+    for place, asked in settings.items():
+        for folder in (each for each in sorted(place.glob("*/seed*")) if each not in shown):
+            try:
+                run = look(folder)
+            except Unreadable:
+                continue
+            if (run.state == "finished" or run.diverged) and run.settings in asked:
+                found.append(run)
+    return found
 
 
 def short_name(folder: Path) -> str:

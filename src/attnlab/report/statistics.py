@@ -39,6 +39,7 @@ class PairedDifference:
     method:    interval and test in words.
     ranks:     the comparison by ranks, where runs diverged.
     tests:     the number of tests that are corrected for.
+    units:     what is counted: seeds or data seeds.
     """
 
     by_seed: Mapping[int, float]
@@ -49,6 +50,7 @@ class PairedDifference:
     method: str
     ranks: RankTest | None = None
     tests: int = 1
+    units: str = "seeds"
 
     @property
     def corrected(self) -> float | None:
@@ -78,7 +80,9 @@ class PairedDifference:
         return float(stats.t.sf(score, len(self.differences) - 1)), float(stats.t.cdf(score, len(self.differences) - 1))
 
 
-def paired(ours: Mapping[int, float], against: Mapping[int, float], tests: int = 1) -> PairedDifference | None:
+def paired(
+    ours: Mapping[int, float], against: Mapping[int, float], tests: int = 1, units: str = "seeds"
+) -> PairedDifference | None:
     """The mean difference over common seeds with its interval and test.
 
     From five seeds on, interval and test are Student's for the mean of the paired differences, which they assume to be
@@ -91,6 +95,7 @@ def paired(ours: Mapping[int, float], against: Mapping[int, float], tests: int =
         tests: how many tests are made together. All their intervals contain their differences at once with a
             probability of 95 % or more (Bonferroni), and an interval leaves out a value where the corrected p is at
             most 0.05. Holm's method would find more, and has no intervals that agree with its p-values.
+        units: seeds, or data seeds, each with the mean of its seeds.
     """
     by_seed = {seed: difference(ours[seed], against[seed]) for seed in sorted(ours.keys() & against.keys())}
     differences, n = list(by_seed.values()), len(by_seed)
@@ -98,14 +103,14 @@ def paired(ours: Mapping[int, float], against: Mapping[int, float], tests: int =
         return None
     if n < FEWEST:
         ends = min(differences), max(differences)
-        return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {n} paired seeds")
+        return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {n} paired {units}", units=units)
     low, high = interval(differences, 1 - LEVEL / tests)
     if low == high:
-        return PairedDifference(by_seed, low, low, high, None, f"equal in all {n} seeds", tests=tests)
+        return PairedDifference(by_seed, low, low, high, None, f"equal in all {n} {units}", tests=tests, units=units)
     # two-sided by the interval's distribution: twice the smaller tail
     together = f", corrected for {tests} tests" if tests > 1 else ""
-    method = f"95 % paired t interval{together}, {n} seeds"
-    found = PairedDifference(by_seed, mean(differences), low, high, None, method, tests=tests)
+    method = f"95 % paired t interval{together}, {n} {units}"
+    found = PairedDifference(by_seed, mean(differences), low, high, None, method, tests=tests, units=units)
     return replace(found, p=2 * min(found.one_sided(0.0)))
 
 

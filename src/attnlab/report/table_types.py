@@ -18,7 +18,7 @@ from attnlab.report.analysis_record import Comparison
 from attnlab.report.data_seeds import mean_over_data, paired_on_data
 from attnlab.report.length_breakdown import LengthPart, one_length
 from attnlab.report.published_numbers import Published, Value
-from attnlab.report.read_runs import FoundRun
+from attnlab.report.read_runs import FoundRun, finished_beside
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.statistics import sd
 
@@ -148,6 +148,11 @@ class Table:
     def by_folder(self) -> dict[str, FoundRun]:
         """The runs by their folders, as the cells name them."""
         return {str(run.folder): run for run in self.runs}
+
+    @cached_property
+    def beside(self) -> list[FoundRun]:
+        """The finished or diverged runs of the same settings that are not in the table."""
+        return finished_beside(self.runs)
 
     def finished(self) -> list[FoundRun]:
         """The finished runs."""
