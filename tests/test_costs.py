@@ -54,6 +54,16 @@ def test_guesses_are_called_so_and_small_numbers_of_steps_cost_little(planned: C
     assert "no hours for linear: no run" in planned("task=scan", "model=linear", "cost.ms_a_step=null")
 
 
+@pytest.mark.parametrize("size", ["backbone.d_model=2048", "train.batch_size=8192", "train.max_tokens=1000"])
+def test_a_guess_holds_for_the_sizes_of_its_task_or_experiment_only(size: str, planned: Callable[..., str]) -> None:
+    for words in (["task=scan", "model=linear"], ["experiment=park2024/table4_scan", "model=linear", "seed=0"]):
+        text = planned(*words, size)
+        assert "no hours for linear: no run of this task and these sizes" in text and "GPU-hours" not in text
+        assert "GPU-hours: 2.8 to 5.6 on" in planned(*words, size, "cost.ms_a_step=[200,400]")
+        assert "22 to 29" in planned(*words, "backbone.d_model=128"), "the value that it has anyway"
+    assert "no hours for linear" in planned("task=flip_flop", "model=linear", "task.length=16384")
+
+
 def test_several_experiments_add_up_and_share_runs(planned: Callable[..., str]) -> None:
     text = planned("experiment=park2024/table1_instability,park2024/figure2_norms,park2024/table4_scan", "seed=0")
     assert text.startswith("11 runs, 0 finished; 11 groups to train\n")

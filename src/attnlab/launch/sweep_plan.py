@@ -11,7 +11,8 @@ from rich.table import Column, Table
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, listed, table_console
-from attnlab.config.run_identity import identity
+from attnlab.config.run_identity import identity, tag_parts
+from attnlab.config.shipped_files import CONF
 from attnlab.config.slurm_options import ON_SLURM
 from attnlab.config.sweep import Command
 from attnlab.launch.cluster.queued_runs import queued_job
@@ -26,6 +27,12 @@ from attnlab.run.run_folder import RunError, RunFolder
 
 SHORT_RUN = 300
 """steps of a run that measures a step"""
+_SIZES = {
+    "backbone": ("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_feed_forward"),
+    "task": ("length", "max_length", "vocabulary_size"),
+    "train": ("batch_size", "batch_tokens", "accumulate", "max_tokens"),
+}
+"""keys for which a guess holds at the values of its task or experiment only"""
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def _planned(command: Command, seen: set[str]) -> list[PlannedGroup]:
         ]
         steps = [_steps_left(job) for job in left]
         known = sum(step for step in steps if step is not None) if None not in steps else None
-        found.append(PlannedGroup(task, left, known, _step(left[0], len(left) > 1) if left else None))
+        found.append(PlannedGroup(task, left, known, _step(left, command) if left else None))
         seen.update(settings)
     return found
 
@@ -121,10 +128,10 @@ def _setting(job: JobConfig) -> str:
     return str(identity(job.raw))
 
 
-def _step(job: JobConfig, packed: bool) -> PlannedStep | None:
-    """The measured step of a job, else the guess of its configuration; None without one."""
-    step, guess = measured_step(job, packed), job.typed.cost
-    if step is None and guess.ms_a_step:
+def _step(jobs: Sequence[JobConfig], command: Command) -> PlannedStep | None:
+    """The measured step of jobs of one group, else the guess of their configuration; None without one."""
+    step, guess = measured_step(jobs[0], len(jobs) > 1), jobs[0].typed.cost
+    if step is None and guess.ms_a_step and not _has_other_sizes(jobs[0], command):
         times = min(guess.ms_a_step) / 1000, max(guess.ms_a_step) / 1000
         return PlannedStep(times, f"one {guess.hardware}", "GPU" in guess.hardware, is_guess=True)
     if step is None:
@@ -133,6 +140,16 @@ def _step(job: JobConfig, packed: bool) -> PlannedStep | None:
     remarks += [f"{step.together} runs together"] if step.together > 1 else []
     remarks += [f"a run on {step.devices} devices"] if step.devices > 1 else []
     return PlannedStep((step.seconds,) * 2, step.hardware, step.is_gpu, step.devices, remarks=tuple(remarks))
+
+
+def _has_other_sizes(job: JobConfig, command: Command) -> bool:
+    """Whether the command line gives a job other sizes than its task or experiment has, and no guess for them."""
+    words = {word.partition("=")[0].lstrip("+"): word for word in command.words}
+    sizes = {f"{section}.{key}" for section, keys in _SIZES.items() for key in keys} & words.keys()
+    if not sizes or "cost.ms_a_step" in words:
+        return False
+    presets = [words[key] for key in ("experiment", "debug") if key in words]
+    return bool(sizes & tag_parts(job.raw, CONF, *presets).keys())
 
 
 def _steps_left(job: JobConfig) -> int | None:
