@@ -73,7 +73,7 @@ def test_a_hypothesis_without_enough_seeds_has_no_test(config: dict[str, Any]) -
         ({"direction": "lower"}, 0, "refuted", "from +5.0 to +9.0"),
         ({"within": 10.0}, 0, "supported", "p = 0.013"),
         ({"within": 8.0}, 0, "undecided", "5 seeds show a margin of"),
-        ({"within": 4.0}, 0, "refuted", "p = 1.000"),
+        ({"within": 4.0}, 0, "refuted", "p = 0.013"),
         ({"not_worse_by": 1.0}, 0, "supported", "p < 0.001"),
     ],
 )
@@ -205,6 +205,26 @@ def test_a_difference_with_diverged_runs_has_no_mean(config: dict[str, Any]) -> 
     assert (found.difference, found.low) == (None, None) and found.p == pytest.approx(1)
     [line] = comparison_lines([found], table)
     assert "mine - linear (better in 50 % of the pairs of runs; 5 of 10 and 0 of 10 diverged" in line
+
+
+FAILING = (3.0, 3.1, 2.9, 3.0, 3.2)
+
+
+@pytest.mark.parametrize(
+    ("mine", "linear", "claim", "verdict", "is_told"),
+    [
+        (FAILING, FAILING, {"within": 1.0}, "supported", True),
+        (HIGHER[:5], FAILING, {}, "supported", False),
+        ((*FAILING[:4], "diverged"), FAILING, {"not_worse_by": 5.0}, "undecided", True),
+    ],
+)
+def test_a_comparison_of_rows_without_a_success_says_so(
+    config: dict[str, Any], mine: Any, linear: Any, claim: dict[str, Any], verdict: str, is_told: bool
+) -> None:
+    asked = Hypothesis(row="mine", than="linear", column="ood", **claim)
+    success = Success(column="ood", at_least=50.0)
+    [answer] = answers(outcomes_of(config, {"linear": linear, "mine": mine}, asked, success=success))
+    assert (answer.verdict, "no run of either row succeeds" in answer.reason) == (verdict, is_told), answer.reason
 
 
 @pytest.mark.parametrize(

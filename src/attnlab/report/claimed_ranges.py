@@ -50,30 +50,45 @@ def claimed_range(asked: Hypothesis, metric: str) -> ClaimedRange:
 def verdict(found: PairedDifference, claimed: ClaimedRange) -> str:
     """Supported where the corrected interval lies in the claimed range, refuted where it lies outside, else undecided.
 
-    Ranks have no interval. There, each end of the range is tested at the level that the end of an interval has.
+    Ranks have no interval. There, each end of the range is tested at the level that the end of an interval has. They
+    pass over a small share of diverged runs, so nothing is supported of which a diverged run is a counterexample.
     """
     if found.low is not None and found.high is not None:
         inside, outside = claimed.contains(found.low, found.high), claimed.excludes(found.low, found.high)
     else:
-        level = LEVEL / found.tests / 2
-        (above_low, below_low), (above_high, below_high) = map(found.one_sided, (claimed.low, claimed.high))
-        inside, outside = max(above_low, below_high) <= level, min(below_low, above_high) <= level
+        level, (inside_p, outside_p) = LEVEL / found.tests / 2, _one_sided(found, claimed)
+        inside, outside = inside_p <= level and not _diverged_outside(found, claimed), outside_p <= level
     return SUPPORTED if inside else REFUTED if outside else UNDECIDED
 
 
+def _diverged_outside(found: PairedDifference, claimed: ClaimedRange) -> bool:
+    """Whether runs diverged of rows that are claimed to be equal or hardly worse: no margin is as large."""
+    if found.ranks is None or not claimed.holds(0.0):
+        return False
+    ours, theirs = found.ranks.diverged
+    has_two_ends = math.isfinite(claimed.low) and math.isfinite(claimed.high)
+    return ours + (theirs if has_two_ends else 0) > 0
+
+
 def p_value(found: PairedDifference, claimed: ClaimedRange) -> float | None:
-    """The two-sided p-value of a difference at the end of the range; of a range with two ends, twice the larger of both
-    one-sided ones (two one-sided tests, Schuirmann 1987). None without a test."""
-    if found.p is None:
-        return None
-    ends = [end for end in (claimed.low, claimed.high) if math.isfinite(end)]
-    if len(ends) > 1:
-        return min(1.0, 2 * max(found.one_sided(claimed.low)[0], found.one_sided(claimed.high)[1]))
-    return min(1.0, 2 * min(found.one_sided(ends[0])))
+    """Twice the one-sided p-value of the claim that the difference lies in the range, or outside, whichever is smaller.
+
+    For a range with two ends the first is the larger p-value of two one-sided tests (Schuirmann 1987). None without a
+    test.
+    """
+    return None if found.p is None else min(1.0, 2 * min(_one_sided(found, claimed)))
 
 
-def smallest_text(found: PairedDifference, asked: Hypothesis, unit: str) -> str:
-    """The smallest difference that so many seeds show, in words, for a claim that is undecided."""
+def _one_sided(found: PairedDifference, claimed: ClaimedRange) -> tuple[float, float]:
+    """The p-values of the claims that the difference lies in the range, and that it lies outside."""
+    (above_low, below_low), (above_high, below_high) = map(found.one_sided, (claimed.low, claimed.high))
+    return max(above_low, below_high), min(below_low, above_high)
+
+
+def undecided_text(found: PairedDifference, asked: Hypothesis, claimed: ClaimedRange, unit: str) -> str:
+    """Why a claim is undecided, in words: diverged runs, else the smallest difference that so many seeds show."""
+    if _diverged_outside(found, claimed):
+        return "a diverged run differs by more than any margin"
     if found.ranks is not None:
         share = smallest_share(len(found.ranks.ours), len(found.ranks.theirs), LEVEL / found.tests)
         if share is None:

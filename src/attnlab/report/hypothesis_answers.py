@@ -30,7 +30,7 @@ from attnlab.report.claimed_ranges import (
     UNDECIDED,
     claimed_range,
     p_value,
-    smallest_text,
+    undecided_text,
     verdict,
 )
 from attnlab.report.data_seeds import paired_on_data
@@ -87,7 +87,8 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     else:
         answer = _of_difference(answer, asked, column, seeds, tests)
         mixed = mixed_seeds(table, column.name, rows) if answer.low is not None else ""
-        answer = replace(answer, reason="; ".join(filter(None, [answer.reason, mixed])))
+        notes = filter(None, [answer.reason, mixed, _without_success(table, column, seeds)])
+        answer = replace(answer, reason="; ".join(notes))
     if seeds.lacking:
         answer = replace(answer, verdict=UNDECIDED, reason=f"{seeds.lacking}: no verdict so far; {answer.reason}")
     counts = [f"{one.row} {one.started}/{one.diverged}/{one.used}" for one in seeds.runs]
@@ -126,19 +127,9 @@ def _of_difference(
         return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
     p, decided = p_value(found, claimed), verdict(found, claimed)
     told = [answer.reason, *_p_texts(p, tests)]
-    if decided == SUPPORTED and _diverged_beyond_margin(found, asked):
-        decided = UNDECIDED
-        told.append("a diverged run differs by more than any margin")
-    elif decided == UNDECIDED:
-        told.append(smallest_text(found, asked, unit))
+    if decided == UNDECIDED:
+        told.append(undecided_text(found, asked, claimed, unit))
     return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=bonferroni(p, tests))
-
-
-def _diverged_beyond_margin(found: PairedDifference, asked: Hypothesis) -> bool:
-    """Whether runs diverged that a claim of equal or hardly worse rows speaks of: ranks pass over a small share of
-    them."""
-    ours, theirs = found.ranks.diverged if found.ranks else (0, 0)
-    return bool(ours + theirs if asked.within is not None else ours if asked.not_worse_by is not None else 0)
 
 
 def _numbers(found: PairedDifference, unit: str) -> str:
@@ -180,6 +171,15 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
             else f"so many runs show a difference from {counted(least, 'failure')} of {answer.than} on"
         )
     return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=corrected)
+
+
+def _without_success(table: Table, column: Column, seeds: ComparedSeeds) -> str:
+    """A sentence where no run that is compared succeeds: rows that both fail are alike, whatever they would be."""
+    success = table.report.success
+    if success is None or success.column != column.name or not seeds.runs[0].used:
+        return ""
+    counts = [_failures(table, members) for members in seeds.rows.values()]
+    return "no run of either row succeeds" if all(failed == n for failed, n in counts) else ""
 
 
 def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:
