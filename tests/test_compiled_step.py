@@ -14,14 +14,13 @@ import pytest
 import torch
 from support.gpu import requires_gpu
 from support.model_cases import SPECS, distinct_for, models_for
-from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, run_job, settings
+from support.small_runs import SMALL_SCAN, config_of, run_job
 from torch import Tensor, nn
 from torch._inductor.exc import InductorError
 from torch.torch_version import TorchVersion
 
 from attnlab.config.run_identity import run_folder
 from attnlab.learn import compiled_step, device_choice
-from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.compiled_step import OwnGradients
 from attnlab.learn.earlier_jobs import free_earlier_jobs
 from attnlab.learn.training_module import TrainingModule
@@ -105,30 +104,6 @@ def test_ctrl_c_that_ends_the_compiler_stops_the_run(
     assert run_job(raw, quiet=True) == code
     status = json.loads((run_folder(raw) / "status.json").read_text())
     assert status["state"] == state and len(status.get("reason", "")) <= 2000
-
-
-@pytest.mark.slow
-def test_a_compiled_run_is_resumed_bit_for_bit(tmp_path: Path) -> None:
-    """Dropout draws from the generator that a checkpoint restores, in compiled steps too."""
-    short = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2", "trainer.compile=true")
-    for name, steps in (("whole", 4), ("cut", 2)):
-        done = run_command("train.py", *settings(tmp_path / name, *short, f"train.max_steps={steps}"))
-        assert done.returncode == 0, done.stderr
-        assert "compiling the training step" in done.stderr
-    whole, cut = (folder_of(tmp_path / name, *short, "train.max_steps=4") for name in ("whole", "cut"))
-    half = folder_of(tmp_path / "cut", *short, "train.max_steps=2")
-    config, saved = (whole / "config.yaml").read_text(), torch.load(half / "last.ckpt", weights_only=True)
-    cut.mkdir(parents=True)
-    (cut / "config.yaml").write_text(config.replace(str(tmp_path / "whole"), str(tmp_path / "cut")))
-    for name in ("status.json", "metrics.csv"):
-        (cut / name).write_bytes((half / name).read_bytes())
-    # as the run of four steps would have saved it
-    own = torch.load(whole / "last.ckpt", weights_only=True)[IDENTITY]
-    torch.save(saved | {IDENTITY: own}, cut / "last.ckpt")
-    done = run_command("train.py", *settings(tmp_path / "cut", *short, "train.max_steps=4"))
-    assert done.returncode == 0 and "resuming" in done.stderr, done.stderr
-    first, second = (torch.load(run / "last.ckpt", weights_only=True)["state_dict"] for run in (whole, cut))
-    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_without_a_compiler_a_run_says_so_before_it_trains(

@@ -20,18 +20,21 @@ from support.small_runs import (
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 STEPS = "train.max_steps=40"
+# Dropout on, a schedule, mid-epoch, gradients summed over two batches, checkpoints off the beat of the metrics.
+SCAN = (
+    *SMALL_SCAN,
+    STEPS,
+    "model=vanilla",
+    "backbone.dropout=0.2",
+    "optim.schedule=one_cycle",
+    "train.accumulate=2",
+    "train.checkpoint_every=7",
+    "train.test_curve_every=20",
+)
 CASES = {
-    # Dropout on, a schedule, mid-epoch, gradients summed over two batches, checkpoints off the beat of the metrics.
-    "scan": (
-        *SMALL_SCAN,
-        STEPS,
-        "model=vanilla",
-        "backbone.dropout=0.2",
-        "optim.schedule=one_cycle",
-        "train.accumulate=2",
-        "train.checkpoint_every=7",
-        "train.test_curve_every=20",
-    ),
+    "scan": SCAN,
+    # dropout draws from the generator that a checkpoint restores, in compiled steps too
+    "scan_compiled": (*SCAN, "trainer.compile=true"),
     # Validation that selects weights, an epoch of 21 steps, and groups in turn.
     "sort_of_clevr": (
         *SMALL_CLEVR,
@@ -43,7 +46,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", ["scan", pytest.param("sort_of_clevr", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", ["scan", *(pytest.param(name, marks=pytest.mark.slow) for name in [*CASES][1:])])
 def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert run_command("train.py", *settings(whole, *CASES[case])).returncode == 0
