@@ -165,6 +165,8 @@ def test_the_configuration_shown_is_the_one_that_is_run(tmp_path: Path, capsys: 
     assert (run_folder(compose_config(words)) / "config.yaml").read_text() == shown
     assert train_main([*words, "--cfg=job", "--package", "model.cross", "--resolve"]) == 0
     assert yaml.safe_load(capsys.readouterr().out) == completed(compose_config(words))["model"]["cross"]
+    # an experiment whose hypotheses name rows that its first job is not
+    assert train_main(["experiment=park2024/table4_scan", "--cfg", "job", "-p", "seed"]) == 0
     assert train_main(["--cfg", "job", "-p", "optimm"]) == 2
     assert "--package optimm: no such part; nearest: optim" in capsys.readouterr().err
 

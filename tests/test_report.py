@@ -203,7 +203,7 @@ def test_different_settings_never_meet_in_one_mean(made: Make, configs: dict, tm
     # a key that the label of the task holds, where the task is no key of the rows
     made("linear", 2, config={"task": configs["linear"]["task"] | {"length_cutoff": 30}})
     selection = select_glob(str(tmp_path / "runs"))
-    report = plain_report(selection, rows=["model", "optim.lr", "task.length_cutoff"])
+    report = plain_report(selection, rows=["model", "optim.lr", "task.length_cutoff", "model"])
     found = list(table_of(tmp_path / "runs", report).cells)
     assert found[::2] == ["linear, lr=0.001, length_cutoff=40", "linear, lr=0.001, length_cutoff=30"]
 

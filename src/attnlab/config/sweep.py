@@ -76,7 +76,9 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     declared = {"seeds": found.declared("seed"), "data_seeds": found.declared("task.data_seed")}
     jobs = [typed_job(_with_seeds(config, declared), conf) for config in found.configs]
     words = [item.text for item in found.words.items if re.split("[./]", item.key)[0] not in WITHOUT_NUMBERS]
-    require_known_names(jobs[0].report if jobs else None, [job.raw for job in jobs], argv)
+    # --cfg shows the first job of an experiment, which has one of its rows
+    if not found.words.show_only:
+        require_known_names(jobs[0].report if jobs else None, [job.raw for job in jobs], argv)
     return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices, found.swept, words)
 
 

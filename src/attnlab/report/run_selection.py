@@ -173,7 +173,7 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
         # if no run has a main metric, the first one by name
         rows, columns = rows or varying(runs), columns or main or sorted(set().union(*metrics))[:1]
     if rows:
-        report = replace(report, rows=list(rows), row_names=_names(runs, rows))
+        report = replace(report, rows=list(dict.fromkeys(rows)), row_names=_names(runs, rows))
     if columns:
         report = replace(report, columns=_columns(runs, columns), success=None)
     if rows or columns:

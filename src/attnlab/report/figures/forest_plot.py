@@ -76,7 +76,7 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
     if not lines:
         raise TableError("the experiment declares no hypothesis")
     if all(line.answer.difference is None for line in lines.values()):
-        raise TableError("no hypothesis has a difference to draw")
+        raise TableError("no hypothesis has a difference to draw (ranks and failures have none)")
     units = list(dict.fromkeys(line.unit for line in lines.values() if line.answer.difference is not None))
     handles = _handles(lines.values())
     note = (
