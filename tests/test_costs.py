@@ -62,6 +62,8 @@ def test_a_guess_holds_for_the_sizes_of_its_task_or_experiment_only(size: str, p
         assert "GPU-hours: 2.8 to 5.6 on" in planned(*words, size, "cost.ms_a_step=[200,400]")
         assert "22 to 29" in planned(*words, "backbone.d_model=128"), "the value that it has anyway"
     assert "no hours for linear" in planned("task=flip_flop", "model=linear", "task.length=16384")
+    for words in (["task=scan", "trainer=cpu"], ["experiment=quickstart", "trainer.device=cuda"], ["debug=smoke"]):
+        assert "no hours for" in planned(*words), words
 
 
 def test_several_experiments_add_up_and_share_runs(planned: Callable[..., str]) -> None:

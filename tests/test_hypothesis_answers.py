@@ -207,6 +207,24 @@ def test_a_difference_with_diverged_runs_has_no_mean(config: dict[str, Any]) -> 
     assert "mine - linear (better in 50 % of the pairs of runs; 5 of 10 and 0 of 10 diverged" in line
 
 
+def test_diverged_runs_without_a_partner_are_compared_too(config: dict[str, Any]) -> None:
+    """The lost seed of one row has no outcome in the other one: its common seeds alone have a mean difference of 10."""
+    asked = Hypothesis(row="mine", than="linear", column="ood")
+    rows = {"linear": (*SPREAD[:4], "diverged"), "mine": (*HIGHER[:4], "missing")}
+    table = outcomes_of(config, rows, asked)
+    [answer], [found] = answers(table), table.comparisons()
+    assert answer.verdict == "undecided" and answer.difference is None and found.difference is None
+    assert "0 of 4 and 1 of 5 diverged" in answer.reason and "0 of 4 and 1 of 5 diverged" in found.method
+    assert "mine 4/0/4, linear 5/1/5" in answer.reason
+
+
+@pytest.mark.parametrize("share", [0.0, 100.0])
+def test_rows_at_an_end_of_the_scale_are_named(config: dict[str, Any], share: float) -> None:
+    asked = Hypothesis(row="mine", than="linear", column="ood")
+    [answer] = answers(outcomes_of(config, {"linear": [share] * 5, "mine": [share] * 5}, asked))
+    assert answer.verdict == "refuted" and f"all runs of both rows have {share:.1f}, an end of" in answer.reason
+
+
 FAILING = (3.0, 3.1, 2.9, 3.0, 3.2)
 
 

@@ -131,7 +131,7 @@ def _setting(job: JobConfig) -> str:
 def _step(jobs: Sequence[JobConfig], command: Command) -> PlannedStep | None:
     """The measured step of jobs of one group, else the guess of their configuration; None without one."""
     step, guess = measured_step(jobs[0], len(jobs) > 1), jobs[0].typed.cost
-    if step is None and guess.ms_a_step and not _has_other_sizes(jobs[0], command):
+    if step is None and guess.ms_a_step and _guess_holds(jobs[0], command):
         times = min(guess.ms_a_step) / 1000, max(guess.ms_a_step) / 1000
         return PlannedStep(times, f"one {guess.hardware}", "GPU" in guess.hardware, is_guess=True)
     if step is None:
@@ -142,14 +142,17 @@ def _step(jobs: Sequence[JobConfig], command: Command) -> PlannedStep | None:
     return PlannedStep((step.seconds,) * 2, step.hardware, step.is_gpu, step.devices, remarks=tuple(remarks))
 
 
-def _has_other_sizes(job: JobConfig, command: Command) -> bool:
-    """Whether the command line gives a job other sizes than its task or experiment has, and no guess for them."""
+def _guess_holds(job: JobConfig, command: Command) -> bool:
+    """Whether the command line leaves a job the hardware and the sizes that the guess of its task or experiment is for,
+    or has a guess itself."""
     words = {word.partition("=")[0].lstrip("+"): word for word in command.words}
-    sizes = {f"{section}.{key}" for section, keys in _SIZES.items() for key in keys} & words.keys()
-    if not sizes or "cost.ms_a_step" in words:
+    if "cost.ms_a_step" in words:
+        return True
+    if "debug" in words or job.typed.trainer.device == ("cpu" if "GPU" in job.typed.cost.hardware else "cuda"):
         return False
-    presets = [words[key] for key in ("experiment", "debug") if key in words]
-    return bool(sizes & tag_parts(job.raw, CONF, *presets).keys())
+    sizes = {f"{section}.{key}" for section, keys in _SIZES.items() for key in keys} & words.keys()
+    preset = [words["experiment"]] if "experiment" in words else []
+    return not sizes or not sizes & tag_parts(job.raw, CONF, *preset).keys()
 
 
 def _steps_left(job: JobConfig) -> int | None:

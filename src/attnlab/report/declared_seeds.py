@@ -25,7 +25,7 @@ Rows = Mapping[str, Sequence[ReportSeed]]
 class ComparedSeeds:
     """The seeds of two rows.
 
-    rows:    the seeds with an outcome in both rows, by row.
+    rows:    the seeds that are compared, by row: those with an outcome in both rows, or unpaired all with an outcome.
     runs:    counts of runs.
     lacking: which declared seeds have no outcome in the table, in words; empty if all have one.
     remarks: on seeds that were left out or added, in words.
@@ -37,13 +37,19 @@ class ComparedSeeds:
     remarks: list[str]
 
 
-def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report]) -> ComparedSeeds:
+def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report], is_paired: bool) -> ComparedSeeds:
     """The seeds of two rows in a column.
 
     Args:
+        is_paired: whether differences are paired by seed, where no run diverged; ranks and failures take all runs.
         declared: the reports whose seeds and data seeds were declared.
     """
     shared = set.intersection(*({one.key for one in members if has_outcome(one)} for members in rows.values()))
+    is_paired = is_paired and not any(one.diverged for members in rows.values() for one in members)
+    compared = {
+        row: [one for one in members if (one.key in shared if is_paired else has_outcome(one))]
+        for row, members in rows.items()
+    }
     seeds = {row: {_key(table, one): one for one in members} for row, members in rows.items()}
     known = {row: {key for key, one in members.items() if has_outcome(one)} for row, members in seeds.items()}
     outside = {row: _finished_outside(table, members) for row, members in rows.items()}
@@ -62,11 +68,10 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report]) -> Comp
             started=sum(one.state not in NOT_BEGUN for one in members),
             diverged=sum(one.diverged for one in members),
             finished=sum(one.value is not None for one in members),
-            used=len(shared),
+            used=len(compared[row]),
         )
         for row, members in rows.items()
     ]
-    compared = {row: [one for one in members if one.key in shared] for row, members in rows.items()}
     remarks = [*_left_out(tested, set().union(*outside.values()), names), *_remarks(tested, declarations, names)]
     return ComparedSeeds(compared, runs, "; ".join(without), remarks)
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from attnlab.config.message_text import counted
 from attnlab.config.report_block import Hypothesis
-from attnlab.learn.metric_units import number
+from attnlab.learn.metric_units import number, unit_of
 from attnlab.learn.success_threshold import reaches
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.claimed_ranges import (
@@ -69,7 +69,7 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)}
     rows = {row: cell.seeds if cell else [] for row, cell in cells.items()}
     runs = [table.by_folder[str(one.folder)] for seeds in rows.values() for one in seeds if has_outcome(one)]
-    seeds = compared_seeds(table, rows, declared_reports(table, asked, runs))
+    seeds = compared_seeds(table, rows, declared_reports(table, asked, runs), not asked.fails_less_than)
     answer = HypothesisAnswer(
         row=asked.row,
         than=asked.other,
@@ -87,7 +87,7 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     else:
         answer = _of_difference(answer, asked, column, seeds, tests)
         mixed = mixed_seeds(table, column.name, rows) if answer.low is not None else ""
-        notes = filter(None, [answer.reason, mixed, _without_success(table, column, seeds)])
+        notes = filter(None, [answer.reason, mixed, _at_an_end(table, column, seeds)])
         answer = replace(answer, reason="; ".join(notes))
     if seeds.lacking:
         answer = replace(answer, verdict=UNDECIDED, reason=f"{seeds.lacking}: no verdict so far; {answer.reason}")
@@ -114,7 +114,7 @@ def _of_difference(
 ) -> HypothesisAnswer:
     """The answer to a hypothesis on a column."""
     found = paired_on_data(seeds.rows[asked.row], seeds.rows[asked.other], column.metric, tests)
-    used = seeds.runs[0].used
+    used = min(one.used for one in seeds.runs)
     if found is None:
         reason = "all runs diverged" if used > 1 else f"{counted(used, 'common seed')}, a test needs {FEWEST}"
         return replace(answer, reason=reason)
@@ -173,13 +173,16 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
     return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=corrected)
 
 
-def _without_success(table: Table, column: Column, seeds: ComparedSeeds) -> str:
-    """A sentence where no run that is compared succeeds: rows that both fail are alike, whatever they would be."""
-    success = table.report.success
-    if success is None or success.column != column.name or not seeds.runs[0].used:
-        return ""
-    counts = [_failures(table, members) for members in seeds.rows.values()]
-    return "no run of either row succeeds" if all(failed == n for failed, n in counts) else ""
+def _at_an_end(table: Table, column: Column, seeds: ComparedSeeds) -> str:
+    """A sentence where no compared run succeeds, or all have the least or the most that the metric can have: such rows
+    are alike, whatever they would be on an easier or a harder task."""
+    runs = [one for members in seeds.rows.values() for one in members]
+    success, unit = table.report.success, unit_of(column.metric)
+    for end in (unit.factor * unit.least, unit.factor * unit.most):
+        if runs and all(one.value == end for one in runs):
+            return f"all runs of both rows have {number(end, column.unit)}, an end of the scale"
+    is_counted = runs and success is not None and success.column == column.name
+    return "no run of either row succeeds" if is_counted and _failures(table, runs)[0] == len(runs) else ""
 
 
 def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:
