@@ -51,7 +51,8 @@ class GatedAttentionUnit(Attention[StateT]):
     Args:
         d_model, options: as in Attention.
         dropout: on the squared scores, in training (none in the code of Qin et al.).
-        query_width, expansion: s (even, because its halves are rotated) and e / d_model.
+        query_width: s of the paper, width of queries and keys; even, because its halves are rotated.
+        expansion: e / d_model of the paper, width of values and gates as a multiple of the model's.
         position_bias: table = a number for each distance; rotary = two rotated vectors (published above length 512).
         n_pairs: pairs of queries and keys made from z.
         reach: distances of the table.

@@ -22,6 +22,7 @@ from attnlab.config.dotted_keys import flatten, join
 from attnlab.config.message_text import choice, show
 from attnlab.config.option_parser import field_docstrings
 from attnlab.config.parsed_module import parsed_module
+from attnlab.config.report_block import Report
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.signatures import Signature, read_signature
@@ -32,15 +33,17 @@ from attnlab.config.user_error import UserError
 _OPEN = "???"
 """default of a key that each task or model sets, as Hydra writes it"""
 _ELSEWHERE = ("task", "report")
-"""sections that are no part of the schema's own keys: options of classes, and the report block of docs/reports.md"""
+"""sections that have tables of their own: options of classes, and the report block"""
+_ALL = 1000
+"""choices of a key that the page lists"""
 _TOP = "run"
 """heading of the keys without a section"""
 _PAGE = """# Configuration
 
 Every key that can be set on a command line (`key=value`) or in a yaml of `conf/`, made from the schema by
 `python -m attnlab.config.key_reference > docs/configuration.md`. With `optim task=scan` behind it, it prints these
-sections alone. `python train.py ... --cfg job` prints the values of one run. The keys of `report:` stand in
-[Reports](reports.md), launchers in [Sweeps](sweeps.md).
+sections alone. `python train.py ... --cfg job` prints the values of one run. The keys of
+[`report`](reports.md) are an experiment's; `0` is an item of a list. Launchers stand in [Sweeps](sweeps.md).
 
 A default `${...}` is the value of another key; `???` means that each task, or each model, sets the key.
 """
@@ -66,6 +69,7 @@ def key_lines(conf: Path = CONF) -> dict[str, list[KeyLine]]:
     for name in group_choices(conf)["task"]:
         task = unresolved(merged_yaml("task", name, conf))["task"]
         found[f"task={name}"] = _of_class(read_signature(task["_target_"]), "task", task)
+    found["report"] = list(_of_schema(Report, "report", {}))
     models = [unresolved(merged_yaml("model", name, conf)) for name in group_choices(conf)["model"]]
     targets = sorted({node["_target_"] for model in models for _, _, node in attention_nodes(model)})
     for target in targets:
@@ -112,7 +116,7 @@ def _of_schema(kind: type, key: str, values: Mapping[str, Any]) -> Iterator[KeyL
         if inner is None:
             default = values.get(path, _default(field))
             text = _OPEN if default is MISSING else show(default)
-            yield KeyLine(path, describe(kind_of_field), text, meanings.get(field.name, ""))
+            yield KeyLine(path, describe(kind_of_field, _ALL), text, meanings.get(field.name, ""))
         if (section := inner or each) is not None:
             yield from _of_schema(section, path if inner else join(path, "0"), values)
 
@@ -131,7 +135,7 @@ def _of_class(signature: Signature, key: str, values: Mapping[str, Any]) -> list
     lines = []
     for name, argument in own_arguments(signature, key).items():
         text = show(values.get(name, _OPEN if argument.required else argument.default))
-        lines.append(KeyLine(join(key, name), describe(argument.annotation), text, meanings.get(name, "")))
+        lines.append(KeyLine(join(key, name), describe(argument.annotation, _ALL), text, meanings.get(name, "")))
     return lines
 
 

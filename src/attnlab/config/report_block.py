@@ -18,7 +18,9 @@ class Average:
     """One more column of a table: the mean of others, seed by seed."""
 
     name: str
+    """of the column"""
     of: list[str]
+    """names of the columns that are averaged, in one unit"""
 
 
 Size = Annotated[float, "(0, inf)"]
@@ -34,8 +36,11 @@ class Hypothesis:
     """
 
     row: str
+    """name of the row that the claim is about"""
     than: str | None = None
+    """name of the row that it is compared with"""
     column: str | None = None
+    """name of the column that is compared"""
     direction: Literal["better", "higher", "lower"] = "better"
     """of the claimed difference; better: higher or lower, as the column's metric has it"""
     at_least: Size | None = None
@@ -61,8 +66,11 @@ class Success:
     """
 
     column: str
+    """name of the column"""
     at_least: float | None = None
+    """least number of a run that succeeds"""
     at_most: float | None = None
+    """largest number of a run that succeeds, where lower is better"""
     validation: str | None = None
     """the logged metric (val/accuracy) whose first value at the threshold is the time to success; null = none"""
 
@@ -94,6 +102,7 @@ class Report:
     """A table and its figures; owned by `conf/experiment/*`."""
 
     title: str
+    """heading of the table and the page"""
     published: str | None = None
     """`<file>/<table>` in experiments/published; null = nothing was published at these settings"""
     protocol: str | None = None

@@ -26,7 +26,7 @@ from typing import (
 
 from attnlab.config.content_cache import ContentCache
 from attnlab.config.dotted_keys import join
-from attnlab.config.message_text import braced, hint, offered, show
+from attnlab.config.message_text import MOST_OFFERED, braced, hint, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
 from attnlab.config.ranges import Interval, interval
 
@@ -191,24 +191,24 @@ def _intervals(kind: Any) -> Iterator[Interval]:
             yield from (interval(get_args(member)[0], text) for text in get_args(member)[1:] if isinstance(text, str))
 
 
-def describe(kind: Any) -> str:  # noqa: PLR0911
-    """A type in words."""
+def describe(kind: Any, most: int = MOST_OFFERED) -> str:  # noqa: PLR0911
+    """A type in words, with so many of its choices."""
     if kind in (None, type(None)):
         return "null"
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         choices = [show(choice) for choice in arguments]
-        return choices[0] if len(choices) == 1 else f"one of {offered(braced(choices))}"
+        return choices[0] if len(choices) == 1 else f"one of {offered(braced(choices), most=most)}"
     if origin in (Union, types.UnionType):
-        return " or ".join(describe(member) for member in arguments)
+        return " or ".join(describe(member, most) for member in arguments)
     if origin is Annotated:
-        return describe(arguments[0]) + "".join(map(str, _intervals(kind)))
+        return describe(arguments[0], most) + "".join(map(str, _intervals(kind)))
     if origin is list:
-        return f"a list, each {describe(arguments[0])}"
+        return f"a list, each {describe(arguments[0], most)}"
     if origin is tuple:
-        return f"[{', '.join(map(describe, arguments))}]"
+        return f"[{', '.join(describe(member, most) for member in arguments)}]"
     if dataclasses.is_dataclass(kind):
-        return f"key: value pairs of {offered(hints(kind))}"
+        return f"key: value pairs of {offered(hints(kind), most=most)}"
     return _NAMES.get(origin or kind, "any value")
 
 

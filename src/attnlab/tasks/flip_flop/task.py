@@ -52,7 +52,8 @@ class FlipFlop(Task):
 
     Args:
         ignore_probability: probability of i in `train` and `test/iid`.
-        sparse_probability, dense_probability: the same in `test/sparse` and `test/dense`.
+        sparse_probability: probability of i in `test/sparse`.
+        dense_probability: probability of i in `test/dense`.
         length: tokens of a training sequence, even.
         eval_length: tokens of a test sequence, even; None = length.
         train_sequences: 1,600,000 in the published data: one epoch of 25,000 steps of 64.

@@ -85,7 +85,8 @@ class LraListops(LraTask):
         source: `generated`: drawn here; `official`: LRA's files.
         max_length: maximum number of tokens; generated expressions are shorter, official ones are cut.
         min_length: generated expressions are longer than this.
-        max_depth, max_args: depth of the tree and arguments of an operator in generated expressions.
+        max_depth: largest depth of the tree of a generated expression.
+        max_args: largest number of arguments of an operator in generated expressions.
         train_size, val_size, test_size: number of generated expressions; all differ, also across subsets.
         data_seed: seed of generated expressions.
     """
