@@ -10,12 +10,15 @@ from support.written_runs import OOD, a_run
 
 from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
+from attnlab.config.report_block import Report
 from attnlab.config.report_names import require_known_names
 from attnlab.config.sweep import check_command
 from attnlab.plots.csv_text import csv_cell
+from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
+from attnlab.report.table_writers import latex, markdown
 
-FORMULA = "=1+1<script>alert(1)</script>|x\ny"
+FORMULA = "=1+1<script>alert(1)</script>|x\ny![a](http://b/c.png)"
 
 
 def test_names_and_reasons_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,12 +30,19 @@ def test_names_and_reasons_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert report_main(["runs=runs", f"columns={OOD}", "rows=model", "out=out", "figures=bars"]) == 0
     text = (tmp_path / "out/table.md").read_text()
     assert "<script" not in text and "<img" not in text and "&lt;script>" in text and "&lt;img" in text
+    assert "](" not in text and "![a]" in text
     assert all(line.count("|") > 2 for line in text.splitlines() if line.startswith("|"))
     with (tmp_path / "out/seeds.csv").open(newline="") as file:
         seeds = list(csv.DictReader(file))
     assert {line["row"] for line in seeds} == {"'" + FORMULA} and "'@x" in seeds[2]["reason"]
     cells = [value for line in seeds for value in line.values()]
     assert not [value for value in cells if value.startswith(("=", "+", "@"))]
+
+
+def test_a_title_is_one_line() -> None:
+    table = make_table(Report(title="two\n\\input{x}", protocol="a\nb", columns={"ood": OOD}), [])
+    assert latex(table).startswith("% two \\input{x}; a b\n\\begin{tabular}")
+    assert markdown(table, {"Notes": ["c\nd"]}).startswith("# two \\input{x}\n\nProtocol: a b.\n")
 
 
 @pytest.mark.parametrize("value", [-0.1, "-0.1", "+3", "-inf", "1e-5", None, 7, "linear", "a=b", ""])

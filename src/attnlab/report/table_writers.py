@@ -137,9 +137,13 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessR
         [name, *(numbers.get(column.name, "") for column in table.columns), *([NONE] if success else [])]
         for name, numbers in rows_of_table(table).items()
     ]
-    parts = [f"# {table.report.title}"]
-    parts += [f"Protocol: {table.report.protocol}."] if table.report.protocol else []
-    texts = {head: [f"## {head}", "\n".join(f"- {item}" for item in items)] for head, items in lines.items() if items}
+    parts = [f"# {_one_line(table.report.title)}"]
+    parts += [f"Protocol: {_one_line(table.report.protocol)}."] if table.report.protocol else []
+    texts = {
+        head: [f"## {head}", "\n".join(f"- {_one_line(item)}" for item in items)]
+        for head, items in lines.items()
+        if items
+    }
     parts += [part for head in FIRST for part in texts.pop(head, [])]
     parts += [_grid(heads, *wide), "## Seeds", _grid(*details(table))]
     if success:
@@ -148,8 +152,8 @@ def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessR
         parts += ["\n".join(f"- {note}" for note in success.notes)] if success.notes else []
     parts += markdown_lengths(table, _grid)
     parts += [part for text in texts.values() for part in text]
-    # names and reasons come from run folders: nothing in them is to be read as HTML
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", "\n\n".join(parts)) + "\n"
+    # names and reasons come from run folders: nothing in them is to be read as HTML, as a link or as a picture
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", "\n\n".join(parts)).replace("](", r"]\(") + "\n"
 
 
 def _ours_and_published(cell: Cell | None) -> str:
@@ -164,7 +168,11 @@ def _grid(heads: Sequence[str], *rows: Sequence[str]) -> str:
 
 
 def _in_grid(cell: str) -> str:
-    return " ".join(cell.replace("|", "\\|").splitlines())
+    return _one_line(cell.replace("|", "\\|"))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.splitlines())
 
 
 def latex(table: Table, success: SuccessReport | None = None) -> str:
@@ -186,7 +194,7 @@ def latex(table: Table, success: SuccessReport | None = None) -> str:
         body = {row: [*line, _tex(failed(success.of(row)))] for row, line in body.items()}
         below = {name: [*line, ""] for name, line in below.items()}
     lines = [
-        f"% {table.report.title}{f'; {table.report.protocol}' if table.report.protocol else ''}",
+        f"% {_one_line('; '.join(filter(None, [table.report.title, table.report.protocol])))}",
         f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
         r"\toprule",
         " & ".join(["", *spans]) + r" \\",

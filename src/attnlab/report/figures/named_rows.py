@@ -88,9 +88,10 @@ def limits(values: Sequence[float], column: Column) -> tuple[float, float]:
     """Ends of an axis around some numbers of a column; an axis of percentages has ten points or more."""
     low, high = min(values), max(values)
     if column.unit == SHARE.name and (missing := LEAST_POINTS - (high - low)) > 0:
-        # beside the numbers, but not beyond 100 %
+        # beside the numbers, but not beyond 0 and 100 %
         high = min(high + missing / 2, max(100.0, high))
-        low = high - LEAST_POINTS
+        low = max(high - LEAST_POINTS, min(0.0, low))
+        high = low + LEAST_POINTS
     margin = MARGIN * (high - low) or MARGIN * abs(low) or 1.0
     return low - margin, high + margin
 
