@@ -502,10 +502,10 @@ def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
 
 def test_a_plan_knows_the_steps_that_were_measured(tmp_path: Path, planned: Callable[..., str]) -> None:
-    assert "not measured: a guess" in planned("model=linear", "seed=1,2")
+    assert "no hours for linear: no run of this task and these sizes" in planned("model=linear", "seed=1,2")
     raw = config_of(tmp_path, *SMALL_SCAN, "train.max_steps=24", "model=linear", "seed=1")
     assert run_job(raw, quiet=True) == 0
     text = planned("model=linear,vanilla", "seed=1,2")
     assert "4 runs, 1 finished; 3 groups to train" in text and "\nhours: 0.00 on" in text
     assert text.count("(model=linear, of the same sizes)") == 1, "for vanilla"
-    assert "not measured: a guess" in planned("model=linear", "seed=2,3", "train.accumulate=2"), "another size"
+    assert "no hours for linear" in planned("model=linear", "seed=2,3", "train.accumulate=2"), "another size"
