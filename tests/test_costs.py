@@ -32,7 +32,7 @@ def measured_run(tmp_path: Path, *words: str) -> None:
     """The folder of a run whose 100 steps took 10 s."""
     raw = compose_config([f"paths.runs={tmp_path / 'runs'}", *words])
     hardware = {"gpu": None, "cpu": "a CPU", "threads": 1}
-    a_run(run_folder(raw), raw, status={"step": 100, "seconds": 10, "validation_seconds": 0, "hardware": hardware})
+    a_run(run_folder(raw), raw, status={"step": 100, "step_seconds": 0.1, "hardware": hardware})
 
 
 def test_a_step_measured_at_another_length_is_no_step_of_this_one(tmp_path: Path, planned: Callable[..., str]) -> None:

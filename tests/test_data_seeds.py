@@ -80,7 +80,7 @@ def test_differences_never_cross_data_sets_and_count_them(runs: Path) -> None:
     assert found.method == "range over 2 paired data seeds, each the mean of its seeds"
     (answer,) = answers(table_of(runs, REPORT))
     assert answer.verdict == "undecided" and "as claimed in 2 of 2" in answer.reason
-    assert answer.reason.startswith("linear_l2 without seeds 2 of data 2 (not in the table): no verdict so far")
+    assert answer.reason.startswith("linear_l2 without seeds 2 of data 2 (not in the table): no verdict")
 
 
 def test_rows_on_different_data_have_no_difference() -> None:

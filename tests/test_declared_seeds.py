@@ -60,7 +60,7 @@ def test_chosen_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any], re
     assert answer(tmp_path, configs, ALL, ALL).verdict == "undecided"
     found = answer(tmp_path, configs, CHOSEN, ALL)
     assert found.verdict == "undecided" and found.corrected is not None and found.corrected < 0.001
-    assert "linear_l2 and linear without seeds 0, 1, 5, 8, 9 (finished and left out): no verdict so far" in found.reason
+    assert "linear_l2 and linear without seeds 0, 1, 5, 8, 9 (finished and left out): no verdict" in found.reason
     assert "5 of 10 finished seeds, without 0, 1, 5, 8, 9" in found.reason
     # the declaration of the runs counts, not a later one
     later = answer(tmp_path, configs, CHOSEN, list(CHOSEN))
@@ -90,6 +90,14 @@ def test_a_diverged_run_that_was_left_out_is_named(tmp_path: Path, configs: dict
     a_run(tmp_path / "linear_l2/seed6", other)
     found = answer(tmp_path, configs, HALF, HALF)
     assert found.verdict == "supported" and "5 of 6 finished seeds, without 5" in found.reason
+
+
+def test_seeds_that_were_begun_and_left_out_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
+    """Runs that were stopped by hand may have been stopped for what they showed."""
+    write(tmp_path, configs, dict.fromkeys(HALF, 4.0), None)
+    for seed in (5, 6):
+        a_run(tmp_path / f"linear_l2/seed{seed}", configs["linear_l2"] | {"seed": seed}, state="stopped")
+    assert "seeds begun and left out: 5, 6 (stopped)" in answer(tmp_path, configs, HALF, HALF).reason
 
 
 def test_declared_seeds_alone_are_tested_and_added_ones_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
@@ -148,7 +156,7 @@ def test_chosen_data_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any
     assert found.verdict == "undecided" and "10 data seeds show a difference of" in found.reason
     (found,) = answers(data_table(tmp_path, configs, CHOSEN, ALL))
     assert found.verdict == "undecided" and found.corrected is not None and found.corrected < 0.001
-    without = "linear_l2 and linear without seeds 0 of data 0, 1, 5, 8, 9 (finished and left out): no verdict so far"
+    without = "linear_l2 and linear without seeds 0 of data 0, 1, 5, 8, 9 (finished and left out): no verdict"
     assert without in found.reason and "5 of 10 finished seeds, without 0 of data 0, 1, 5, 8, 9" in found.reason
     # the declaration of the runs counts, not a later one
     (later,) = answers(data_table(tmp_path, configs, CHOSEN, CHOSEN))

@@ -135,7 +135,7 @@ def test_a_run_without_end_tokens(tmp_path: Path) -> None:
     outputs = run.predict(["jump twice", "walk"], lengths=[5, 1])
     assert [len(output.split()) for output in outputs] == [5, 1]
     for lengths in ([1, 2], [0]):
-        with pytest.raises(ValueError, match="expected 1 lengths of at least 1"):
+        with pytest.raises(ValueError, match="expected 1 whole numbers of at least 1"):
             run.predict(["jump"], lengths=lengths)
 
     with pytest.raises(RunError, match="trained without end tokens, and can choose none"):

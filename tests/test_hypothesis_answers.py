@@ -3,20 +3,22 @@
 import copy
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from support.small_runs import SMALL_SCAN
-from support.written_runs import OOD
+from support.written_runs import IID, OOD
 
 from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Report, Success
 from attnlab.config.report_names import require_known_names
+from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.training_progress import Reporter
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
@@ -132,16 +134,23 @@ def outcomes_of(
     config: dict[str, Any],
     rows: dict[str, Sequence[float | str]],
     *asked: Hypothesis,
+    shortcut: float | None = None,
+    more: Mapping[str, float] = {},
     **block: Any,
 ) -> Table:
-    """A run for every outcome: an accuracy in percent, "diverged", "memory" (an error) or a state."""
-    runs = []
+    """A run for every outcome: an accuracy in percent, "diverged", "memory" (an error) or a state.
+
+    Args:
+        shortcut: the accuracy of the most frequent answer.
+        more: other metrics of every run.
+    """
+    runs, known = [], {} if shortcut is None else {OOD: {"most frequent answer": shortcut / 100}}
     for name, outcomes in rows.items():
         for seed, outcome in enumerate(outcomes):
             own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
             reason = {"diverged": DIVERGENCE, "memory": "OutOfMemoryError: CUDA"}.get(str(outcome), "")
             state = "failed" if reason else str(outcome) if isinstance(outcome, str) else "finished"
-            result = {} if isinstance(outcome, str) else {"metrics": {OOD: outcome / 100}}
+            result = {} if isinstance(outcome, str) else {"metrics": {OOD: outcome / 100, **more}, "shortcuts": known}
             runs.append(FoundRun(Path(name) / f"seed{seed}", own, state, reason, result))
     block = {"title": "SCAN", "columns": {"ood": OOD}} | block
     return make_table(Report(hypotheses=list(asked), **block), runs)
@@ -178,7 +187,7 @@ HIGHER = tuple(value + 10 for value in (*SPREAD, *SPREAD))
         (SPREAD, LOST, {"at_least": 5.0}, "supported", "p = 0.008"),
         (LOST, LOST, {}, "undecided", "all runs diverged"),
         (LOST, LOST, {"within": 1.0}, "undecided", "all runs diverged"),
-        ((*SPREAD[:4], "diverged"), SPREAD, {}, "undecided", "so many runs show a row that is better in 92 % of"),
+        ((*SPREAD[:4], "diverged"), SPREAD, {}, "undecided", "a verdict needs a row that is better in 92 % of"),
         ((*SPREAD[:3], "diverged"), SPREAD[:4], {}, "undecided", "a test needs 5 seeds"),
     ],
 )
@@ -222,7 +231,8 @@ def test_diverged_runs_without_a_partner_are_compared_too(config: dict[str, Any]
 def test_rows_at_an_end_of_the_scale_are_named(config: dict[str, Any], share: float) -> None:
     asked = Hypothesis(row="mine", than="linear", column="ood")
     [answer] = answers(outcomes_of(config, {"linear": [share] * 5, "mine": [share] * 5}, asked))
-    assert answer.verdict == "refuted" and f"all runs of both rows have {share:.1f}, an end of" in answer.reason
+    said = {0.0: "neither row is shown to be better than the worst number, 0.0", 100.0: "all runs have 100.0, where"}
+    assert answer.verdict == "refuted" and said[share] in answer.reason
 
 
 FAILING = (3.0, 3.1, 2.9, 3.0, 3.2)
@@ -231,7 +241,7 @@ FAILING = (3.0, 3.1, 2.9, 3.0, 3.2)
 @pytest.mark.parametrize(
     ("mine", "linear", "claim", "verdict", "is_told"),
     [
-        (FAILING, FAILING, {"within": 1.0}, "supported", True),
+        (FAILING, FAILING, {"within": 1.0}, "undecided", True),
         (HIGHER[:5], FAILING, {}, "supported", False),
         ((*FAILING[:4], "diverged"), FAILING, {"not_worse_by": 5.0}, "undecided", True),
     ],
@@ -246,6 +256,82 @@ def test_a_comparison_of_rows_without_a_success_says_so(
 
 
 @pytest.mark.parametrize(
+    ("mine", "shortcut", "iid", "claim", "verdict", "told"),
+    [
+        # two untrained rows are equal, and one is above the shortcut by chance in one seed
+        (FAILING, 3.05, 100.0, {"within": 1.0}, "undecided", "better than the most frequent answer, 3.0"),
+        (FAILING, 3.05, 100.0, {"not_worse_by": 1.0}, "undecided", "better than the most frequent answer"),
+        (FAILING, 2.0, 100.0, {"within": 1.0}, "supported", ""),
+        (FAILING, 2.0, 30.0, {"within": 1.0}, "undecided", "no run of either row succeeds in iid"),
+        # a difference is one all the same
+        (HIGHER[:5], 70.0, 100.0, {}, "supported", "better than the most frequent answer, 70.0"),
+    ],
+)
+def test_rows_that_have_learned_nothing_support_no_parity(
+    config: dict[str, Any], mine: Any, shortcut: float, iid: float, claim: dict[str, Any], verdict: str, told: str
+) -> None:
+    asked = Hypothesis(row="mine", than="linear", column="ood", **claim)
+    block = {"columns": {"iid": IID, "ood": OOD}, "success": Success(column="iid", at_least=95)}
+    rows = {"linear": FAILING, "mine": mine}
+    [answer] = answers(outcomes_of(config, rows, asked, shortcut=shortcut, more={IID: iid / 100}, **block))
+    assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+
+
+def test_a_value_that_the_tested_numbers_choose_gives_no_verdict(config: dict[str, Any]) -> None:
+    asked = Hypothesis(row="mine", than="linear", column="ood")
+    rows = {"linear": SPREAD, "mine": HIGHER[:5]}
+    [answer] = answers(outcomes_of(config, rows, asked, best_over=["optim.lr"]))
+    assert answer.verdict == "undecided"
+    assert "values of optim.lr are chosen by the tested numbers: no verdict; difference +10.0" in answer.reason
+    [debugged] = answers(outcomes_of(config | {"debug": "smoke"}, rows, asked))
+    assert debugged.verdict == "undecided" and "runs of debug=smoke: no verdict" in debugged.reason
+
+
+def test_failures_on_several_data_sets_have_no_test(config: dict[str, Any]) -> None:
+    """All runs on one data set fail, and none on the other: two independent observations, not ten."""
+    asked, runs = Hypothesis(row="mine", fails_less_than="linear"), []
+    for name, data_seed, seed in product(("linear", "mine"), (0, 1), range(5)):
+        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        own["task"] = own["task"] | {"data_seed": data_seed}
+        value = 0.1 if (name, data_seed) == ("linear", 1) else 0.9
+        runs.append(
+            FoundRun(Path(name) / f"{data_seed}" / f"seed{seed}", own, "finished", "", {"metrics": {OOD: value}})
+        )
+    success = Success(column="ood", at_least=50)
+    [answer] = answers(make_table(Report(title="t", columns={"ood": OOD}, success=success, hypotheses=[asked]), runs))
+    assert answer.verdict == "undecided" and answer.p is None
+    assert "failures 0 of 10 and 5 of 10; no test, as runs on one of several data sets are alike" in answer.reason
+
+
+def test_a_diverged_run_has_no_lowest_norm(config: dict[str, Any]) -> None:
+    norm, runs = "val/layer_0/key_norm", []
+    for name, seed in product(("linear", "mine"), range(5)):
+        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        lost = ("failed", DIVERGENCE, {}) if name == "mine" else ("finished", "", {"metrics": {norm: 9.0 + seed}})
+        runs.append(FoundRun(Path(name) / f"seed{seed}", own, *lost))
+    asked = Hypothesis(row="mine", than="linear", column="norm", direction="lower")
+    [answer] = answers(make_table(Report(title="t", columns={"norm": norm}, hypotheses=[asked]), runs))
+    assert answer.verdict == "undecided" and "no test, as neither direction is better" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("metric", "claim", "problem"),
+    [
+        ("val/layer_0/key_norm", {}, "0.direction=better: neither is better in c (val/layer_0/key_norm)"),
+        ("val/layer_0/key_norm", {"direction": "lower"}, None),
+        ("val/layer_0/value_cosine", {}, None),
+        ("steps_per_second", {}, "0.column=c: steps_per_second depends on the machine"),
+        (OOD, {"within": 500.0}, "0.within=500: expected less than 100, the range of c (percent)"),
+        (OOD, {"at_least": 5.0}, None),
+    ],
+)
+def test_claims_that_a_column_cannot_have_are_refused(metric: str, claim: dict[str, Any], problem: str | None) -> None:
+    asked = {"row": "mine", "than": "linear", "column": "c", **claim}
+    found = declaration_problems({"title": "t", "columns": {"c": metric}, "hypotheses": [asked]})
+    assert [one.startswith(f"report.hypotheses.{problem}") for one in found] == ([True] if problem else []), found
+
+
+@pytest.mark.parametrize(
     ("state", "told"),
     [
         ("missing", "mine without seeds 5 (missing)"),
@@ -257,7 +343,7 @@ def test_no_verdict_while_a_run_has_no_outcome(config: dict[str, Any], state: st
     asked = Hypothesis(row="mine", than="linear", column="ood")
     rows = {"linear": (*SPREAD, 50.0), "mine": (*HIGHER[:5], state)}
     [answer] = answers(outcomes_of(config, rows, asked))
-    assert answer.verdict == "undecided" and f"{told}: no verdict so far; difference +10.0" in answer.reason
+    assert answer.verdict == "undecided" and f"{told}: no verdict; difference +10.0" in answer.reason
     assert f"mine {5 if state == 'missing' else 6}/0/5, linear 6/0/5" in answer.reason
 
 
@@ -322,10 +408,14 @@ def test_a_hypothesis_is_declared_before_a_run_if_the_run_recorded_it_at_its_fir
     changed = analysis | {"hypotheses": [asdict(asked) | {"at_least": 2.0}]}
     for first in ({"step": 300}, {"analysis": changed}, {"analysis": {"hypotheses": [1, {}]}}, {"analysis": 3}):
         assert declared(first).declared == "not declared before 1 of 10 runs"
-    # another column, and a hypothesis that is no longer asked: it still counts in the correction
-    former = {"columns": {"ood": "test/iid/accuracy"}, "hypotheses": [asdict(asked), asdict(other)]}
+    # one more column, and a hypothesis that is no longer asked: it still counts in the correction
+    former = {"columns": {"ood": OOD, "iid": IID}, "hypotheses": [asdict(asked), asdict(other)]}
     found = declared({"analysis": former}, analysis=former)
     assert found.declared == "declared before the 10 runs, commit cccccccccc; changed since: columns, hypotheses"
+    # the same words about other numbers
+    renamed = {"columns": {"ood": IID}, "hypotheses": [asdict(asked)]}
+    assert declared({"analysis": renamed}, analysis=renamed).declared == "not declared before 10 of 10 runs"
+    found = declared({"analysis": former}, analysis=former)
     assert "corrected for 2 hypotheses" in found.reason
     # one put in the place of another after the runs: both were posed
     former = {"columns": {"ood": OOD}, "hypotheses": [asdict(other)]}

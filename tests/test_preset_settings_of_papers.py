@@ -47,7 +47,7 @@ TABLE_13 = [
     ("optim.clip_norm", None, None),
     ("backbone.dropout", 0.1, 0.1),
     ("backbone.feed_forward_dropout", 0.0, 0.0),  # fairseq's activation_dropout
-    ("backbone.initialization", "xavier", "normal"),  # fairseq's transformer_lm; init_bert_params of RoBERTa
+    ("backbone.initialization", "xavier", "normal"),  # nearest to fairseq's transformer_lm; init_bert_params of RoBERTa
 ]
 """key, causal and masked value of the row of T1"""
 ATTENTION_DROPOUT = {"vanilla": 0.1, "linear_then_vanilla": 0.1, "vanilla_then_linear": 0.1}

@@ -45,6 +45,12 @@ ODD: dict[str, list[dict[Any, Any]]] = {
         *({"metrics": {"test/accuracy": "much"}}, {"metrics": {"test/accuracy": True}}, {"git": []}),
         *({"git": {"commit": []}}, {"selection": {"step": "2"}}, {"selection": {"val/accuracy": "1"}}),
         *({name: "x"} for name in OF_RUNS),
+        *(
+            {"data": {"hash": [1]}},
+            {"debug": {}},
+            {"debug": {"sizes": {"a": "x"}, "eval_batches": 1}},
+            {"counts": {"a": "x"}},
+        ),
     ],
     "config.yaml": [
         *({"task": []}, {"seed": "0"}, {"task": {"name": "x", "label": ["split"]}}, {1: 2}),

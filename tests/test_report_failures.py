@@ -17,7 +17,7 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Average, Report, Success
 from attnlab.config.run_identity import run_folder
 from attnlab.launch.train_cli import train_main
-from attnlab.learn.success_threshold import success_problems
+from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.failures.count_failures import clopper_pearson, count_failures
@@ -212,7 +212,7 @@ def test_a_perplexity_succeeds_below_its_threshold(runs: Any) -> None:
 def test_wrong_thresholds_are_named(success: dict[str, Any], said: str) -> None:
     both = Average(name="both", of=["ood"])
     report = Report(title="t", columns={"ood": OOD, "size": "parameters"}, average=both, success=Success(**success))
-    assert re.search(said, "".join(success_problems(report)))
+    assert re.search(said, "".join(declaration_problems(report)))
 
 
 def test_a_wrong_threshold_is_refused_before_training(capsys: pytest.CaptureFixture[str]) -> None:

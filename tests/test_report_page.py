@@ -77,7 +77,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [row | {"cells": row["cells"][:1]} for row in alone["rows"]]
     asked = [("linear_l2_ortho", "linear", "supported"), ("linear", "vanilla", "not supported")]
     hypotheses = [
-        {"row": row, "than": than, "column": "unary", "verdict": verdict, "reason": "r"} for row, than, verdict in asked
+        {"row": row, "than": than, "column": "unary", "verdict": verdict, "reason": "r", "declared": f"of {row}"}
+        for row, than, verdict in asked
     ]
     one = {"columns": alone["columns"][:1], "rows": rows, "comparisons": [], "protocol": None}
     one |= {"hypotheses": hypotheses, "highlight": "linear_l2_ortho"}
@@ -110,6 +111,7 @@ def test_it_holds_tables_seeds_comparisons_and_origin(sample: Path) -> None:
         "Reports of this machine: 2 of 3 cells measured; of 2 hypotheses 1 supported, 1 not supported.",
         "written by an older version, without answers to hypotheses",
         "linear is better than vanilla",
+        "One column: r; of linear_l2_ortho",
         "Every task in a few hundred steps",
         "pre-norm, final norm and scaled-up tokens",
     ):

@@ -33,12 +33,10 @@ def row_name(report: Report, config: Mapping[str, Any]) -> str:
     return str(report.row_names.get(joined, joined))
 
 
-def unknown_column(report: Report, key: str, name: str) -> list[str]:
-    """A problem if a key of the report names no column of it, with the nearest one; else empty."""
+def unknown_column(report: Report, name: str) -> str:
+    """The problem of a name that no column of a report has, with the nearest one; empty for a column."""
     columns = [*map(str, report.columns), *([report.average.name] if report.average else [])]
-    if name in columns:
-        return []
-    return [f"report.{key}: no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"]
+    return "" if name in columns else f"no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"
 
 
 def _average_problems(report: Report) -> list[str]:
@@ -73,7 +71,7 @@ def require_known_names(
     report = build(Report, block)
     columns = [one.column for one in report.hypotheses if one.column is not None]
     problems = [*form_problems(report), *_average_problems(report)]
-    problems += [line for name in columns for line in unknown_column(report, "hypotheses", name)]
+    problems += [f"report.hypotheses: {line}" for name in columns if (line := unknown_column(report, name))]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):
         rows = list(dict.fromkeys(row_name(report, config) for config in configs))

@@ -21,6 +21,8 @@ GROUP = "hydra/sweeper"
 OPTUNA = "optuna"
 _SECTION = "hydra.sweeper"
 _LOGARITHMIC = re.compile(r"tag\([^()]*\blog\b")
+_OTHER_VALIDATION = ("task", "task.data_seed", "task.validation_by", "task.validation_share")
+"""keys whose values have validation data of their own"""
 _NOT_OFFERED = ("ax", "nevergrad")
 _SMALLER_IS_BETTER = ("language_model", "masked_language_model")
 """kinds of task that are selected by a perplexity, the others by a score"""
@@ -119,9 +121,15 @@ def _space_problems(swept: Sequence[Item]) -> list[str]:
             problems.append(f"{item.text}: {low:g} is larger than {high:g}; write the smaller end first")
         elif low <= 0 and _LOGARITHMIC.search(item.text):
             problems.append(f"{item.text}: a logarithmic interval begins above 0")
-    tasks = [item for item in swept if item.key == "task"]
-    advice = "validation metrics of different tasks are not comparable; search each task by itself"
-    return problems + [f"{item.text}: {advice}" for item in tasks]
+    for item in swept:
+        if item.key in _OTHER_VALIDATION:
+            what = "tasks" if item.key == "task" else "validation sets"
+            problems.append(
+                f"{item.text}: validation metrics of different {what} are not comparable; search each alone"
+            )
+        elif item.key == "seed":
+            problems.append(f"{item.text}: the seed is no setting, and the best of several is chance; search with one")
+    return problems
 
 
 def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -15,8 +15,6 @@ from attnlab.run.run_folder import RunFolder
 
 MOST_FOLDERS = 100
 """run folders of a task and model that are read"""
-FEWEST_STEPS = 20
-"""that a run must have trained: first steps take longer"""
 _OF_TRAIN = ("batch_size", "batch_tokens", "bucket_window", "accumulate", "max_tokens", "precision", "tf32")
 """keys of `train` that a step's time depends on"""
 _NOT_OF_TASK = ("data_seed", "from_run")
@@ -63,17 +61,20 @@ class _Row:
 def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
     """The median step of earlier runs with the model and sizes of a job, else of another model with its sizes.
 
-    Of finished runs on one kind of hardware, a GPU if one has been measured; of runs that were trained together, if
-    the job is to be (`packed`) and such runs have been measured, and the reverse; likewise of runs on as many devices.
-    None if nothing was measured.
+    Of finished runs on one kind of hardware, with `trainer.device=auto` a GPU if one has been measured; of runs that
+    were trained together, if the job is to be (`packed`) and such runs have been measured, and the reverse; likewise of
+    runs on as many devices. None if nothing was measured.
     """
     top = Path(job.raw["paths"]["runs"]) / job.label
     sizes, model, name = _sizes(job.raw), unique_text(job.raw["model"]), job.typed.model.name
     folders = sorted(folder for folder in top.glob("*") if folder.is_dir()) if top.is_dir() else []
     rows = [row for folder in folders for row in _measured_below(folder) if row.sizes == sizes]
     alike = [row for row in rows if (row.model, row.name) == (model, name)]
-    found = alike or rows
-    found = [row for row in found if row.is_gpu] or found
+    found, device = alike or rows, job.typed.trainer.device
+    if device == "auto":
+        found = [row for row in found if row.is_gpu] or found
+    else:
+        found = [row for row in found if row.is_gpu == (device != "cpu")]
     found = [row for row in found if (row.together > 1) == packed] or found
     found = [row for row in found if row.devices == _devices(job)] or found
     if not found:
@@ -94,7 +95,7 @@ def _devices(job: JobConfig) -> int | None:
 
 @cache
 def _measured_below(folder: Path) -> Sequence[_Row]:
-    """The finished runs of a model that have trained long enough."""
+    """The finished runs of a model with a measured step."""
     found = []
     for path in sorted(folder.glob("*/seed*/result.json"))[:MOST_FOLDERS]:
         # a damaged folder is named when its run is started or reported
@@ -104,18 +105,15 @@ def _measured_below(folder: Path) -> Sequence[_Row]:
 
 
 def _row(run: RunFolder) -> list[_Row]:
-    # A stopped run does not say how many were trained together.
+    # A stopped run does not say how many were trained together; one of an earlier version has no time of a step.
     status, result = run.status(), run.result() or {}
-    steps, seconds, hardware = status.get("step", 0), status.get("seconds"), status["hardware"]
-    # not known of runs of earlier versions
-    validations = status.get("validation_seconds")
-    if steps < FEWEST_STEPS or not seconds or validations is None or not result:
+    each, hardware = status.get("step_seconds"), status["hardware"]
+    if not each or each < 0 or not result:
         return []
     config, gpu = read_config(run.config_file), hardware["gpu"]
     name = gpu or f"{hardware['cpu']}, threads: {hardware['threads']}"
     model = config["model"]
     together, devices = result.get("packed", {}).get("members", 1), hardware.get("processes", 1)
-    each = (seconds - validations) / steps
     return [_Row(_sizes(config), unique_text(model), model["name"], name, bool(gpu), each, together, devices)]
 
 

@@ -18,7 +18,7 @@ from attnlab.config.message_text import first_line, short_path
 from attnlab.config.search import GROUP, OPTUNA, Search
 from attnlab.launch.hydra_main import hydra_main
 from attnlab.launch.run_job import run_job
-from attnlab.learn.metric_units import lower_is_better, text
+from attnlab.learn.metric_units import lower_is_better, problem, text
 from attnlab.learn.selected_validation import objective
 from attnlab.run.finished_run import is_finished
 from attnlab.run.run_folder import RunFolder
@@ -77,6 +77,9 @@ class SearchJobs:
             told = f"its result has {found[0] if found else 'no validation metric'}, and the search is one to {aim}"
             print(f"{label} failed: {told}", file=sys.stderr, flush=True)
             code, found = FAILED, None
+        if found is not None and (wrong := problem(*found)):
+            print(f"{label} failed: its {found[0]} is {wrong}", file=sys.stderr, flush=True)
+            code, found = FAILED, None
         self.jobs.append(job)
         self.names.append(name)
         self.codes.append(code)
@@ -89,10 +92,13 @@ class SearchJobs:
 
         values = ["" if one is None else f"{one[0]} {text(*one)}" for one in self.found]
         code = print_sweep(self.jobs, self.names, values) if self.jobs else 0
-        found = [(one[1], name, one[0]) for one, name in zip(self.found, self.names, strict=True) if one is not None]
+        # a sampler may choose the same values again
+        found = {name: one for one, name in zip(self.found, self.names, strict=True) if one is not None}
         if found:
-            value, name, metric = (min if self.search.minimize else max)(found)
-            print(f"best of {len(found)}: {name}, {metric} {text(metric, value)}")
+            metric, value = (min if self.search.minimize else max)(found.values(), key=lambda one: one[1])
+            best = [name for name, one in found.items() if one[1] == value]
+            others = f" and {len(best) - 1} others as good" if len(best) > 1 else ""
+            print(f"best of {len(found)}: {best[0]}{others}, {metric} {text(metric, value)}")
             if (record := self.folder / "optimization_results.yaml").is_file():
                 print(f"as Hydra records it: {short_path(record)}")
         return code or max(self.codes, default=0)

@@ -29,8 +29,9 @@ SHORT_RUN = 300
 """steps of a run that measures a step"""
 _SIZES = {
     "backbone": ("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_feed_forward"),
-    "task": ("length", "max_length", "vocabulary_size"),
-    "train": ("batch_size", "batch_tokens", "accumulate", "max_tokens"),
+    "task": ("length", "max_length", "vocabulary_size", "tokens"),
+    "train": ("batch_size", "batch_tokens", "accumulate", "max_tokens", "precision"),
+    "trainer": ("devices", "nodes"),
 }
 """keys for which a guess holds at the values of its task or experiment only"""
 
@@ -215,12 +216,12 @@ def _hours(plans: Sequence[PlannedGroup]) -> list[str]:
         total, what = span(_total(found) or (), is_guess), "GPU-hours" if is_gpu else "hours"
         lines.append(f"{what}: {total} on {hardware}, {how} (no validations or tests)")
     if any(is_guess for _, _, is_guess in parts):
-        lines.append(f"the same command with train.max_steps={SHORT_RUN} measures the steps that were guessed")
+        lines.append(f"a run of each model with train.max_steps={SHORT_RUN} measures the steps that were guessed")
     if unknown := [plan for plan in plans if plan.step is None]:
         names = dict.fromkeys(plan.left[0].typed.model.name for plan in unknown)
         lines.append(
-            f"no hours for {listed(names, most=8)}: no run of this task and these sizes was measured; the same command "
-            f"with train.max_steps={SHORT_RUN} measures them"
+            f"no hours for {listed(names, most=8)}: no run of this task and these sizes was measured; a run of "
+            f"each with train.max_steps={SHORT_RUN} measures them"
         )
     if any(plan.steps is None for plan in plans):
         lines.append("runs with train.max_epochs have no hours: their steps are known after the data is read")

@@ -26,8 +26,8 @@ from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import Command, check_command
 from attnlab.config.train_help import help_text
 from attnlab.launch.process_plan import joblib_problems
+from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.rank_layout import started_layout
-from attnlab.learn.success_threshold import success_problems
 from attnlab.run.warm_start_check import from_run_problems
 
 
@@ -64,7 +64,7 @@ def _unfit(checked: Command, needs_runs: bool = True) -> list[str]:
     Args:
         needs_runs: the runs of `from_run` must be there.
     """
-    problems = success_problems(checked.jobs[0].report) + (from_run_problems(checked.jobs) if needs_runs else [])
+    problems = declaration_problems(checked.jobs[0].report) + (from_run_problems(checked.jobs) if needs_runs else [])
     place = started_layout(os.environ)
     if checked.search is not None and place is not None and place.world > 1:
         problems.append(

@@ -222,26 +222,50 @@ class Checkpoint(Saving[TrainingModule]):
             trainer.save_checkpoint(self.path)
 
 
-class Clock(Callback):
+class Clock(StepCallback[TrainingModule]):
     """Training time in seconds, kept in the checkpoint so that it includes the time before a resume; not a metric."""
+
+    FIRST_STEPS = 20
+    """of each start, which take longer: they compile and plan"""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now, self.before = now, 0.0
         self.started: float | None = None
+        self.first = 0
+        self._settled = (0, 0.0)
+        self._last: float | None = None
 
     @property
     def seconds(self) -> float:
         """Training time so far."""
         return self.before + (0.0 if self.started is None else self.now() - self.started)
 
+    @property
+    def settled(self) -> tuple[int, float]:
+        """Number of the steps after the first ones of each start, and their seconds with validations."""
+        steps, seconds = self._settled
+        return steps, seconds + (0.0 if self._last is None else self.now() - self._last)
+
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.started = self.now()
+        super().on_train_start(trainer, pl_module)
+        self.started, self.first, self._last = self.now(), trainer.global_step, None
+
+    def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
+        if step < self.first + self.FIRST_STEPS:
+            return
+        if self._last is not None:
+            steps, seconds = self.settled
+            self._settled = steps + 1, seconds
+        self._last = self.now()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.before, self.started = self.seconds, None
+        self._settled = self.settled
+        self.before, self.started, self._last = self.seconds, None, None
 
-    def state_dict(self) -> dict[str, float]:
-        return {"seconds": self.seconds}
+    def state_dict(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "settled": list(self.settled)}
 
-    def load_state_dict(self, state_dict: dict[str, float]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.before = state_dict["seconds"]
+        steps, seconds = state_dict.get("settled", (0, 0.0))
+        self._settled = steps, seconds

@@ -30,6 +30,7 @@ class Unit:
     factor:  shown number / recorded number.
     digits:  after the decimal point; none from a thousand on.
     significant: digits that small numbers show at least, with more of them after the decimal point.
+    has_better: whether one direction is better.
     least, most: range of possible values.
     """
 
@@ -39,8 +40,19 @@ class Unit:
     digits: int = 2
     significant: int = 1
     lower_is_better: bool = False
+    has_better: bool = True
     least: float = -LARGEST
     most: float = LARGEST
+
+    @property
+    def worst(self) -> float:
+        """The worst possible number, as shown."""
+        return self.factor * (self.most if self.lower_is_better else self.least)
+
+    @property
+    def best(self) -> float:
+        """The best possible number, as shown."""
+        return self.factor * (self.least if self.lower_is_better else self.most)
 
 
 _TABLE = table_beside(__file__)

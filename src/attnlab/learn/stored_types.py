@@ -58,6 +58,21 @@ class StoredChecksum(Record):
 
 
 @dataclass(frozen=True)
+class StoredData(Record):
+    """The data of a run."""
+
+    hash: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredDebug(Record):
+    """How much of each test subset a run of `debug=...` was evaluated on."""
+
+    sizes: dict
+    eval_batches: Integral
+
+
+@dataclass(frozen=True)
 class Status(Record):
     """status.json."""
 
@@ -71,10 +86,10 @@ class Status(Record):
     commits: list[dict] = field(default_factory=list)
     declared: list[dict] = field(default_factory=list)
     seconds: Real | None = None
-    validation_seconds: Real | None = None
+    step_seconds: Real | None = None
     last_stop: dict = field(default_factory=dict)
     hardware: dict = field(default_factory=dict)
-    data: dict = field(default_factory=dict)
+    data: StoredData = field(default_factory=StoredData)
     log_every: Integral | None = None
     from_run: dict = field(default_factory=dict)
     identity: dict = field(default_factory=dict)
@@ -111,9 +126,10 @@ class Result(Record):
     state_size: Real = 0
     peak_memory_bytes: Real = 0
     versions: dict = field(default_factory=dict)
-    data: dict = field(default_factory=dict)
+    data: StoredData = field(default_factory=StoredData)
     git: Git = field(default_factory=Git)
     hardware: dict = field(default_factory=dict)
+    debug: StoredDebug | None = None
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
 from attnlab.config.report_names import row_name, setting
+from attnlab.config.unique_text import unique_text
 from attnlab.learn.metric_units import same_unit
 from attnlab.report.chosen_value import chosen_cell, require_validation
 from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published, Value
-from attnlab.report.read_runs import FoundRun
+from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics import mean
@@ -56,9 +57,10 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     """Cells of every row and column.
 
     Raises:
-        TableError: one mean would be over runs of different settings.
+        TableError: one mean would be over runs of different settings, or runs are on different data.
     """
     require_validation(report)
+    _require_one_data(runs)
     columns, by_row, varied = columns_of(report), runs_by_row(report, runs), _with_several_data(runs)
     cells: dict[str, dict[str, Cell]] = {row: {} for row in by_row}
     for row, column in product(by_row, columns):
@@ -138,22 +140,21 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
     if len(seeds) < len(runs):
         folders = listed([str(run.folder) for run in runs if seeds[run.data_seed, run.seed] > 1], 4)
         raise TableError(f"row {row}, column {column.name}: the same run twice ({folders}); name each once")
-    for data_seed in {run.data_seed for run in runs}:
-        _require_one_data(row, column, [run for run in runs if run.data_seed == data_seed])
 
 
-def _require_one_data(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
-    """Checks that the runs with one data seed that count were trained and tested on the same data, by its hash."""
-    seeds: dict[str, list[int]] = {}
+def _require_one_data(runs: Sequence[FoundRun]) -> None:
+    """Checks that runs with the same task settings that count were trained and tested on the same data, by its hash."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        if (run.state == "finished" or run.diverged) and (found := run.data.get("hash")):
-            seeds.setdefault(found, []).append(run.seed)
-    if len(seeds) > 1:
-        told = "; ".join(f"data {name}: seed {listed(map(str, numbers), 8)}" for name, numbers in seeds.items())
-        raise TableError(
-            f"row {row}, column {column.name}: runs on different data would meet in one mean ({told}); train them anew "
-            "on one, or name fewer runs (a task whose data changes needs another version)"
-        )
+        if (run.state == "finished" or run.diverged) and (data := run.data.get("hash")):
+            found[unique_text(run.config["task"])][str(data)].append(short_name(run.folder))
+    for by_data in found.values():
+        if len(by_data) > 1:
+            told = "; ".join(f"data {name}: {listed(folders, 4)}" for name, folders in by_data.items())
+            raise TableError(
+                f"runs on different data would meet in a mean or difference ({told}); train them anew on one, or name "
+                "fewer runs (a task whose data changes needs another version)"
+            )
 
 
 def _with_average(
@@ -184,7 +185,8 @@ def _averaged(parts: Sequence[ReportSeed | None]) -> ReportSeed:
         return replace(known[0], value=mean(numbers), state="finished", reason="")
     if diverged := next((part for part in known if part.diverged), None):
         return replace(diverged, value=None)
-    return replace(known[0], value=None, state="missing", reason="a part of the average is missing")
+    lacking = next((part for part in known if part.value is None), None)
+    return lacking or replace(known[0], value=None, state="missing", reason="a part of the average is missing")
 
 
 def _published(published: Published | None, row: str, column: Column) -> Value | None:

@@ -93,7 +93,7 @@ def undecided_text(found: PairedDifference, asked: Hypothesis, claimed: ClaimedR
         share = smallest_share(len(found.ranks.ours), len(found.ranks.theirs), LEVEL / found.tests)
         if share is None:
             return "so few runs show no difference by ranks: more seeds are needed"
-        return f"so many runs show a row that is better in {math.ceil(100 * share)} % of the pairs of runs"
+        return f"with so many runs a verdict needs a row that is better in {math.ceil(100 * share)} % of the pairs"
     # equivalence needs both ends
     power = (1 + POWER) / 2 if asked.within is not None else POWER
     size = smallest_shown(found.differences, found.tests, power)

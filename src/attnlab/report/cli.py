@@ -17,8 +17,8 @@ from attnlab.config.report_block import Picture, TableFigure
 from attnlab.config.rewritten_words import sections
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
+from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.metric_units import headlines
-from attnlab.learn.success_threshold import success_problems
 from attnlab.report import data_seed_section, flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
@@ -208,7 +208,7 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
         report = replace(report, highlight=options.highlight)
     published = published_table(report.published) if report.published else None
     table = make_table(report, selection.runs, published)
-    if wrong := success_problems(report):
+    if wrong := declaration_problems(report):
         raise ConfigError(wrong, "report.py")
     if options.highlight:
         table.require_row(f"highlight={options.highlight}", options.highlight)

@@ -75,13 +75,14 @@ def _by_ranks(
     by_key = [{one.key: one.value for one in row if one.value is not None} for row in rows]
     by_seed = {key: difference(by_key[0][key], by_key[1][key]) for key in by_key[0] if key in by_key[1]}
     unit = unit_of(metric)
-    worst = unit.most if unit.lower_is_better else unit.least
     values = [[one.value for one in row] for row in rows]
-    ranks = RankTest(values[0], values[1], unit.lower_is_better, unit.factor * worst)
+    ranks = RankTest(values[0], values[1], unit.lower_is_better, unit.worst)
     diverged = " and ".join(f"{lost} of {len(row)}" for lost, row in zip(ranks.diverged, rows, strict=True))
     method = f"{diverged} diverged, so that runs are compared by ranks, with these last"
     p = None
-    if len({one.data_seed for row in rows for one in row}) > 1:
+    if not unit.has_better:
+        method += f"; no test, as neither direction is better in {metric}"
+    elif len({one.data_seed for row in rows for one in row}) > 1:
         method += "; no test, as ranks do not compare runs on several data sets"
     elif min(map(len, rows)) >= FEWEST:
         p, method = ranks.p, f"{method} (exact Mann-Whitney test)"

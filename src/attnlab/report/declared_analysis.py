@@ -53,8 +53,20 @@ def declared_hypotheses(table: Table) -> list[Hypothesis]:
 
 def _nearest(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> list[tuple[Report, Mapping[str, Any]]]:
     """The analysis with a hypothesis that each run was begun under; of several, the nearest to the present one."""
-    found = ([one for one in _records(run) if asked in one[0].hypotheses] for run in runs)
+    now = _question(table.report, asked)
+    found = (
+        [one for one in _records(run) if asked in one[0].hypotheses and _question(one[0], asked) == now] for run in runs
+    )
     return [min(records, key=lambda one: len(_changed(one[0], table.report))) for records in found if records]
+
+
+def _question(report: Report, asked: Hypothesis) -> list[Any]:
+    """What a hypothesis is about beside its own words: the numbers behind its column, and the choice of them."""
+    name = report.success.column if asked.fails_less_than and report.success else asked.column
+    success = report.success if asked.fails_less_than else None
+    average = report.average if report.average and report.average.name == name else None
+    columns = [report.columns.get(one) for one in (average.of if average else [str(name)])]
+    return [columns, average, success, report.best_over, report.chosen_by]
 
 
 def _changed(then: Report, now: Report) -> list[str]:

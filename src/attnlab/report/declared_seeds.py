@@ -52,7 +52,7 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report], is_pair
     }
     seeds = {row: {_key(table, one): one for one in members} for row, members in rows.items()}
     known = {row: {key for key, one in members.items() if has_outcome(one)} for row, members in seeds.items()}
-    outside = {row: _finished_outside(table, members) for row, members in rows.items()}
+    outside = {row: _begun_outside(table, members) for row, members in rows.items()}
     in_table, tested = (set().union(*keys.values()) for keys in (seeds, known))
     data = {key[0] for key in in_table}
     declarations = [set(product(_data_seeds(report, data), report.seeds)) for report in declared]
@@ -72,12 +72,13 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report], is_pair
         )
         for row, members in rows.items()
     ]
-    remarks = [*_left_out(tested, set().union(*outside.values()), names), *_remarks(tested, declarations, names)]
+    begun = {key: state for states in outside.values() for key, state in states.items()}
+    remarks = [*_left_out(tested, begun, names), *_remarks(tested, declarations, names)]
     return ComparedSeeds(compared, runs, "; ".join(without), remarks)
 
 
 def left_out(table: Table) -> list[str]:
-    """Sentences on the rows whose runs are only some of the finished ones of their settings: a choice of seeds finds
+    """Sentences on the rows whose runs are only some of the begun ones of their settings: a choice of seeds finds
     differences where there are none."""
     members: dict[str, dict[str, ReportSeed]] = defaultdict(dict)
     for cell in table.each():
@@ -85,8 +86,8 @@ def left_out(table: Table) -> list[str]:
     rows: dict[str, list[str]] = defaultdict(list)
     for row, seeds in members.items():
         tested = {_key(table, one) for one in seeds.values() if has_outcome(one)}
-        outside = _finished_outside(table, list(seeds.values()))
-        for sentence in _left_out(tested, outside, _Names(tested | outside)):
+        outside = _begun_outside(table, list(seeds.values()))
+        for sentence in _left_out(tested, outside, _Names(tested | outside.keys())):
             rows[sentence].append(row)
     return [f"{listed(names, 8)}: {sentence}" for sentence, names in rows.items()]
 
@@ -128,13 +129,14 @@ def _data_seeds(report: Report, in_table: Collection[int | None]) -> Collection[
     return report.data_seeds if report.data_seeds and None not in in_table else in_table
 
 
-def _finished_outside(table: Table, seeds: Sequence[ReportSeed]) -> set[Key]:
-    """The finished or diverged runs with the settings of a row that are not in the table."""
+def _begun_outside(table: Table, seeds: Sequence[ReportSeed]) -> dict[Key, str]:
+    """The begun runs with the settings of a row that are not in the table, and their states; diverged ones finished."""
     settings = [table.by_folder[folder].settings for folder in {str(one.folder) for one in seeds}]
-    return {(run.data_seed, run.seed) for run in table.beside if run.settings in settings}
+    runs = [run for run in table.beside if run.settings in settings]
+    return {(run.data_seed, run.seed): "finished" if run.diverged else run.state for run in runs}
 
 
-def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Collection[Key], names: _Names) -> str:
+def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Mapping[Key, str], names: _Names) -> str:
     """Seeds without an outcome by their states: `5, 6 (missing)`; empty without any."""
     states = defaultdict(list)
     for key in sorted(keys, key=_place):
@@ -143,15 +145,20 @@ def _lacking(keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Co
             # of a failed run the kind of error, as in OutOfMemoryError: ...
             state = (one.reason or "").partition(":")[0] if one.state == "failed" else one.named_state
         else:
-            state = "finished and left out" if key in outside else "not in the table"
+            state = f"{outside[key]} and left out" if key in outside else "not in the table"
         states[state].append(key)
     return ", ".join(f"{names.of(members)} ({state})" for state, members in states.items())
 
 
-def _left_out(tested: Collection[Key], outside: Collection[Key], names: _Names) -> list[str]:
-    """A sentence on finished seeds that were left out."""
-    left = set(outside) - set(tested)
-    return [f"{len(tested)} of {len(tested) + len(left)} finished seeds, without {names.of(left)}"] if left else []
+def _left_out(tested: Collection[Key], outside: Mapping[Key, str], names: _Names) -> list[str]:
+    """Sentences on begun seeds that were left out, finished ones apart."""
+    by_state: dict[str, list[Key]] = defaultdict(list)
+    for key in outside.keys() - set(tested):
+        by_state[outside[key]].append(key)
+    done = by_state.pop("finished", [])
+    found = [f"{len(tested)} of {len(tested) + len(done)} finished seeds, without {names.of(done)}"] if done else []
+    others = ", ".join(f"{names.of(members)} ({state})" for state, members in sorted(by_state.items()))
+    return [*found, f"seeds begun and left out: {others}"] if others else found
 
 
 def _remarks(tested: Collection[Key], declarations: Sequence[Collection[Key]], names: _Names) -> list[str]:

@@ -12,17 +12,19 @@ runs were begun under: also those that have no runs yet, or were removed or chan
 hold at once with 95 %, whatever is read off them, and agree with the p-values. Every form uses the same interval:
 equivalence is two one-sided tests at 2.5 % each, non-inferiority one of them.
 
-A hypothesis is undecided, whatever the numbers, with fewer than five common seeds, or while a declared seed has no
-outcome in a row (`report.declared_seeds`).
+A hypothesis is undecided, whatever the numbers, with fewer than five common seeds, while a declared seed has no outcome
+in a row (`report.declared_seeds`), of runs of `debug=...`, and where the tested numbers choose a value (`best_over`
+without `chosen_by`). That two rows are alike is not supported by rows that have learned nothing: that fail by
+`report.success`, or are no better than a shortcut.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attnlab.config.message_text import counted
+from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import Hypothesis
+from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import number, unit_of
-from attnlab.learn.success_threshold import reaches
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.claimed_ranges import (
     REFUTED,
@@ -33,13 +35,14 @@ from attnlab.report.claimed_ranges import (
     undecided_text,
     verdict,
 )
-from attnlab.report.data_seeds import paired_on_data
+from attnlab.report.data_seeds import by_data_seed, paired_on_data
 from attnlab.report.declared_analysis import declaration, declared_hypotheses, declared_reports
 from attnlab.report.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_tests import fisher
+from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import FEWEST, LEVEL, NORMAL, PairedDifference, bonferroni, p_text
+from attnlab.report.statistics import FEWEST, LEVEL, NORMAL, PairedDifference, bonferroni, interval, mean, p_text
 from attnlab.report.table_types import Column, Table
 
 
@@ -85,15 +88,25 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     if asked.fails_less_than:
         answer = _of_failures(answer, table, seeds, tests)
     else:
-        answer = _of_difference(answer, asked, column, seeds, tests)
+        answer = _of_difference(answer, table, asked, column, seeds, tests)
         mixed = mixed_seeds(table, column.name, rows) if answer.low is not None else ""
-        notes = filter(None, [answer.reason, mixed, _at_an_end(table, column, seeds)])
-        answer = replace(answer, reason="; ".join(notes))
-    if seeds.lacking:
-        answer = replace(answer, verdict=UNDECIDED, reason=f"{seeds.lacking}: no verdict so far; {answer.reason}")
+        answer = replace(answer, reason="; ".join(filter(None, [answer.reason, mixed])))
+    if barred := _barred(table, seeds, runs):
+        answer = replace(answer, verdict=UNDECIDED, reason=f"{barred}: no verdict; {answer.reason}")
+    chosen = [f"{row} has {cell.chosen}" for row, cell in cells.items() if cell and cell.chosen]
     counts = [f"{one.row} {one.started}/{one.diverged}/{one.used}" for one in seeds.runs]
-    told = [answer.reason, *seeds.remarks, f"runs started/diverged/used: {', '.join(counts)}"]
+    told = [answer.reason, *seeds.remarks, *chosen, f"runs started/diverged/used: {', '.join(counts)}"]
     return replace(answer, reason="; ".join(told))
+
+
+def _barred(table: Table, seeds: ComparedSeeds, runs: Sequence[FoundRun]) -> str:
+    """Why runs give no verdict, whatever their numbers, in words; empty where they may."""
+    found = [seeds.lacking] if seeds.lacking else []
+    if debug := {f"debug={run.config['debug']}" for run in runs if run.config.get("debug")}:
+        found.append(f"runs of {listed(sorted(debug))}")
+    if table.report.best_over and table.report.chosen_by is None:
+        found.append(f"values of {listed(table.report.best_over)} are chosen by the tested numbers")
+    return "; ".join(found)
 
 
 def _claim(asked: Hypothesis, column: Column) -> str:
@@ -102,15 +115,15 @@ def _claim(asked: Hypothesis, column: Column) -> str:
     if asked.fails_less_than:
         return f"{row} fails less than {other} in {name}"
     if asked.within is not None:
-        return f"{row} and {other} differ by at most {number(asked.within, column.unit)} in {name}"
+        return f"{row} and {other} differ by at most {asked.within:g} in {name}"
     if asked.not_worse_by is not None:
-        return f"{row} is worse than {other} in {name} by at most {number(asked.not_worse_by, column.unit)}"
-    size = "" if asked.at_least is None else f" by at least {number(asked.at_least, column.unit)}"
+        return f"{row} is not worse than {other} in {name} by more than {asked.not_worse_by:g}"
+    size = "" if asked.at_least is None else f" by at least {asked.at_least:g}"
     return f"{row} is {asked.direction} than {other} in {name}{size}"
 
 
 def _of_difference(
-    answer: HypothesisAnswer, asked: Hypothesis, column: Column, seeds: ComparedSeeds, tests: int
+    answer: HypothesisAnswer, table: Table, asked: Hypothesis, column: Column, seeds: ComparedSeeds, tests: int
 ) -> HypothesisAnswer:
     """The answer to a hypothesis on a column."""
     found = paired_on_data(seeds.rows[asked.row], seeds.rows[asked.other], column.metric, tests)
@@ -129,6 +142,12 @@ def _of_difference(
     told = [answer.reason, *_p_texts(p, tests)]
     if decided == UNDECIDED:
         told.append(undecided_text(found, asked, claimed, unit))
+    if unlearned := _unlearned(table, column, seeds, tests):
+        # rows that have learned nothing are alike, whatever they are
+        decided = UNDECIDED if decided == SUPPORTED and claimed.holds(0.0) else decided
+        told.append(unlearned)
+    if all(one.value == unit_of(column.metric).best for members in seeds.rows.values() for one in members):
+        told.append(f"all runs have {number(unit_of(column.metric).best, unit)}, where rows that differ are alike")
     return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=bonferroni(p, tests))
 
 
@@ -151,16 +170,14 @@ def _p_texts(p: float | None, tests: int) -> list[str]:
 def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, tests: int) -> HypothesisAnswer:
     """The answer to a hypothesis on failures."""
     ours, others = (_failures(table, seeds.rows[row]) for row in (answer.row, answer.than))
-    if not ours[1]:
-        return replace(answer, reason="no common seed")
+    counts = f"failures {ours[0]} of {ours[1]} and {others[0]} of {others[1]}"
+    if len({one.data_seed for members in seeds.rows.values() for one in members}) > 1:
+        return replace(answer, reason=f"{counts}; no test, as runs on one of several data sets are alike")
     p = fisher(ours, others)
     corrected = bonferroni(p, tests) or 0.0
     share, other = ours[0] / ours[1], others[0] / others[1]
     decided = UNDECIDED if corrected > LEVEL or share == other else SUPPORTED if share < other else REFUTED
-    told = [
-        f"failures {ours[0]} of {ours[1]} and {others[0]} of {others[1]} (Fisher's exact test)",
-        *_p_texts(p, tests),
-    ]
+    told = [f"{counts} (Fisher's exact test)", *_p_texts(p, tests)]
     # where all runs fail, no number of runs shows fewer failures
     if decided == UNDECIDED and ours[0] < ours[1]:
         more = (count for count in range(ours[0], others[1] + 1) if fisher(ours, (count, others[1])) * tests <= LEVEL)
@@ -173,16 +190,30 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
     return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=corrected)
 
 
-def _at_an_end(table: Table, column: Column, seeds: ComparedSeeds) -> str:
-    """A sentence where no compared run succeeds, or all have the least or the most that the metric can have: such rows
-    are alike, whatever they would be on an easier or a harder task."""
-    runs = [one for members in seeds.rows.values() for one in members]
+def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -> str:
+    """Why the rows have not been shown to learn anything, in words; empty where one has.
+
+    No run of either row succeeds by `report.success`, or neither row's corrected interval lies above the best shortcut
+    in this column, or above the worst number that there is.
+    """
     success, unit = table.report.success, unit_of(column.metric)
-    for end in (unit.factor * unit.least, unit.factor * unit.most):
-        if runs and all(one.value == end for one in runs):
-            return f"all runs of both rows have {number(end, column.unit)}, an end of the scale"
-    is_counted = runs and success is not None and success.column == column.name
-    return "no run of either row succeeds" if is_counted and _failures(table, runs)[0] == len(runs) else ""
+    if success is not None:
+        known = {row: table.cells[row].get(success.column) for row in seeds.rows}
+        runs = [one for cell in known.values() for one in (cell.seeds if cell else ()) if has_outcome(one)]
+        if runs and _failures(table, runs)[0] == len(runs):
+            return f"no run of either row succeeds in {success.column}"
+    if not unit.has_better:
+        return ""
+    sign = -1 if unit.lower_is_better else 1
+    bounds = [pair for row in seeds.rows for pair in table.cells[row][column.name].shortcuts]
+    name, bound = max([("worst number", unit.worst), *bounds], key=lambda pair: sign * pair[1])
+    for members in seeds.rows.values():
+        values = [mean(list(each.values())) for each in by_data_seed(members).values()]
+        values = [one.value for one in members if one.value is not None] if len(values) == 1 else values
+        ends = interval(values, 1 - LEVEL / tests) if len(values) > 1 else (bound, bound)
+        if min(sign * end for end in ends) > sign * bound:
+            return ""
+    return f"neither row is shown to be better than the {name}, {number(bound, column.unit)}"
 
 
 def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:

@@ -24,6 +24,8 @@ DIVERGED = "NonFiniteLoss:"
 """beginning of the reason in status.json of a run whose loss or weights were not finite"""
 NOT_BEGUN = ("missing", "other settings")
 """states of runs that have not started; a folder with other settings holds another run"""
+OF_NOTHING = (*NOT_BEGUN, "other version", "unreadable")
+"""states of folders that say nothing about a seed of this version"""
 DATA_SEED = "task.data_seed"
 
 
@@ -234,9 +236,9 @@ def run_folders(pattern: str) -> list[Path]:
     return sorted(found)
 
 
-def finished_beside(runs: Sequence[FoundRun]) -> list[FoundRun]:
-    """The finished or diverged runs with the settings of these runs that are not among them: other seeds and data
-    seeds, in the folders of the same task and model."""
+def begun_beside(runs: Sequence[FoundRun]) -> list[FoundRun]:
+    """The begun runs with the settings of these runs that are not among them: other seeds and data seeds, in the
+    folders of the same task and model."""
     shown, settings = {run.folder for run in runs}, defaultdict(list)
     for run in {run.folder.parent: run for run in runs}.values():
         settings[run.folder.parent.parent].append(run.settings)
@@ -247,7 +249,7 @@ def finished_beside(runs: Sequence[FoundRun]) -> list[FoundRun]:
                 run = look(folder)
             except Unreadable:
                 continue
-            if (run.state == "finished" or run.diverged) and run.settings in asked:
+            if run.state not in OF_NOTHING and run.settings in asked:
                 found.append(run)
     return found
 

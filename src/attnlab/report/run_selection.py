@@ -92,7 +92,9 @@ def _changed(report: Report, settings: Sequence[str], asked: Sequence[str]) -> R
     """The report of an experiment of which words change settings, or the report itself."""
     if settings:
         # published numbers hold for the preset's settings only
-        report = replace(report, published=None, protocol=f"not at the preset's settings: {' '.join(settings)}")
+        changed = " ".join(settings)
+        report = replace(report, published=None, protocol=f"not at the preset's settings: {changed}")
+        report = replace(report, title=f"{report.title} ({changed})")
     if asked:
         told = f"the report block is changed on the command line: {' '.join(asked)}"
         report = replace(report, protocol="; ".join(filter(None, [report.protocol, told])))

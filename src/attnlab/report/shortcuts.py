@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from attnlab.config.report_block import Success
+from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import best_first, number, problem, scaled, unit_of
-from attnlab.learn.success_threshold import reaches
 from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportFile
 from attnlab.report.statistics import mean

@@ -94,7 +94,7 @@ def paired(
     Args:
         tests: how many tests are made together. All their intervals contain their differences at once with a
             probability of 95 % or more (Bonferroni), and an interval leaves out a value where the corrected p is at
-            most 0.05. Holm's method would find more, and has no intervals that agree with its p-values.
+            most 0.05.
         units: seeds, or data seeds, each with the mean of its seeds.
     """
     by_seed = {seed: difference(ours[seed], against[seed]) for seed in sorted(ours.keys() & against.keys())}
@@ -160,16 +160,3 @@ def p_number(p: float) -> str:
 def p_text(p: float) -> str:
     """A p-value in words: `p = 0.034`, `p < 0.001`."""
     return f"p {p_number(p)}" if p < 0.001 else f"p = {p_number(p)}"
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values of several tests, corrected by Holm's step-down method, in the given order.
-
-    The chance of one or more false rejections among all tests is at most the level (Holm 1979).
-    """
-    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
-    corrected, largest = list(p_values), 0.0
-    for rank, at in enumerate(order):
-        largest = max(largest, min(1.0, (len(order) - rank) * p_values[at]))
-        corrected[at] = largest
-    return corrected

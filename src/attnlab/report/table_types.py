@@ -18,7 +18,7 @@ from attnlab.report.analysis_record import Comparison
 from attnlab.report.data_seeds import mean_over_data, paired_on_data
 from attnlab.report.length_breakdown import LengthPart, one_length
 from attnlab.report.published_numbers import Published, Value
-from attnlab.report.read_runs import FoundRun, finished_beside
+from attnlab.report.read_runs import FoundRun, begun_beside
 from attnlab.report.report_record import ReportSeed
 from attnlab.report.statistics import sd
 
@@ -151,8 +151,8 @@ class Table:
 
     @cached_property
     def beside(self) -> list[FoundRun]:
-        """The finished or diverged runs of the same settings that are not in the table."""
-        return finished_beside(self.runs)
+        """The begun runs of the same settings that are not in the table."""
+        return begun_beside(self.runs)
 
     def finished(self) -> list[FoundRun]:
         """The finished runs."""

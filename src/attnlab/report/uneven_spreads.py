@@ -3,7 +3,7 @@
 Seeds that fail make a row's numbers fall into two groups. The t interval of a difference assumes normal numbers: where
 10 and 20 % of the seeds of one row end 20 standard deviations lower, it contains the true difference in 61 and 67 % of
 the cases at five seeds, and in 66 and 89 % at ten, as a sample without a failure is far too sure. An experiment
-should then declare `report.success`, so that failures are counted. Where it does not, two rows are named if
+should then declare `report.success`, so that failures are counted. In a column without it, two rows are named if
 
 * both have five numbers or more,
 * the standard deviation of one is at least three times the other's, and
@@ -31,7 +31,7 @@ GAP = 0.5
 """share of the range"""
 LEAST = 0.01
 """standard deviation below which no row is wide, as a share of its largest number"""
-ADVICE = "if some of them failed, declare report.success: a t interval assumes normal numbers"
+ADVICE = "if some of them failed, let report.success count them in this column: a t interval assumes normal numbers"
 
 
 def uneven_spread(one: Cell, other: Cell) -> str:
@@ -54,11 +54,11 @@ def uneven_spread(one: Cell, other: Cell) -> str:
 
 
 def uneven_spreads(table: Table, comparisons: Sequence[Comparison]) -> list[str]:
-    """A sentence for each compared pair of rows with uneven spreads; none where the experiment declares success."""
-    if table.report.success is not None:
-        return []
-    found = []
+    """A sentence for each compared pair of rows with uneven spreads; none in the column of a declared success."""
+    success, found = table.report.success, []
     for pair in comparisons:
+        if success is not None and success.column == pair.column:
+            continue
         cells = (table.cells[row][pair.column] for row in (pair.row, pair.against))
         if sentence := uneven_spread(*cells):
             found.append(f"in {pair.column}, {sentence}")

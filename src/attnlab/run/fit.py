@@ -155,13 +155,14 @@ def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None
     """After a checkpoint is written: record its step, time and hardware and the rows of metrics.csv up to it, and
     remove best weights that it does not name.
     """
-    seconds = sum(callback.seconds for callback in own if isinstance(callback, Clock))
+    clock = next(callback for callback in own if isinstance(callback, Clock))
     validations = sum(callback.seconds for callback in own if isinstance(callback, Validation))
+    steps, seconds = clock.settled
     run.folder.set_status(
         "running",
         step=step,
-        seconds=round(seconds, 3),
-        validation_seconds=round(validations, 3),
+        seconds=round(clock.seconds, 3),
+        step_seconds=round((seconds - validations) / steps, 6) if steps else None,
         hardware=hardware(run.device) | {"processes": run.ranks.world},
         metrics_file=run.sinks.file.checksum(),
     )

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -145,5 +146,7 @@ class Run:
             )
         if lengths is not None and spec.kind != "encoder_decoder":
             raise TypeError(f"predict: lengths belong to tasks from sequence to sequence, not to {spec.kind}")
-        if lengths is not None and (len(lengths) != len(inputs) or min(lengths, default=1) < 1):
-            raise ValueError(f"predict: expected {len(inputs)} lengths of at least 1, found {list(lengths)[:8]}")
+        if lengths is None:
+            return
+        if len(lengths) != len(inputs) or not all(isinstance(one, Integral) and one >= 1 for one in lengths):
+            raise ValueError(f"predict: expected {len(inputs)} whole numbers of at least 1, found {list(lengths)[:8]}")

@@ -163,7 +163,7 @@ def _advice(path: Path) -> str:
 
 def debug_note(result: Mapping[str, Any]) -> str:
     """Note on a result whose evaluations took a few batches only (`train.eval_batches`); else empty."""
-    if "debug" not in result:
+    if not result.get("debug"):
         return ""
     sizes, counts = result["debug"]["sizes"], result["counts"]
     parts = [f"{counts[name]:,} of {sizes[name]:,} examples of {name}" for name in sizes if name in counts]
@@ -269,7 +269,8 @@ def _result_problem(result: Any) -> str | None:
     if problem := record_problem(result, Result):
         return problem
     selected = {key: value for key, value in result.get("selection", {}).items() if key.startswith("val/")}
-    numbers = {**result["metrics"], **selected}
+    numbers = {**result["metrics"], **selected, **result.get("counts", {})}
+    numbers |= (result.get("debug") or {"sizes": {}})["sizes"]
     for key, of in result.get("shortcuts", {}).items():
         numbers |= {f"shortcuts.{key}.{name}": of[name] for name in of} if isinstance(of, dict) else {"shortcuts": None}
     # most are floats, for which the question would take long

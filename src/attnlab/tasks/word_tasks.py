@@ -161,7 +161,8 @@ class SequenceTask(Task):
         whole, mask = subsets["train"], stay()
         if self.validation_by == "length":
             train, val, cut = longest_aside(whole, self.validation_share, self.sizes(whole), mask)
-            how = f"all with more than {cut} {self.size_unit}"
+            kept = "" if mask is None else ", but the ones that make the split what it is"
+            how = f"all with more than {cut} {self.size_unit}{kept}"
         else:
             if may_repeat:
                 mask = repeated(whole) if mask is None else mask | repeated(whole)

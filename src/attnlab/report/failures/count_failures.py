@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Success
+from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import problem, scaled
-from attnlab.learn.success_threshold import reaches
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
@@ -76,13 +76,11 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
 
 def mixed_seeds(table: Table, column: str, rows: Iterable[str]) -> str:
     """A sentence on the rows in which some seeds reach the declared threshold of a column and others do not, so that a
-    t interval says little; empty without such rows. Where no threshold is declared, on the spreads of two rows."""
+    t interval says little; empty without such rows. In a column without a threshold, on the spreads of two rows."""
     success = table.report.success
     cells = [cell for row in rows if (cell := table.cells.get(row, {}).get(column))]
-    if success is None:
+    if success is None or success.column != column:
         return uneven_spread(*cells) if len(cells) == 2 else ""
-    if success.column != column:
-        return ""
     mixed = [cell.row for cell in cells if len({reaches(success, value) for value in cell.values.values()}) > 1]
     said = f"seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
     return said if mixed else ""

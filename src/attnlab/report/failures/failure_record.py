@@ -24,7 +24,7 @@ class RunOutcome(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TestAgainstBase(Record):
-    """Tests between a row and the base row: p alone, and corrected by Holm over the rows of the table."""
+    """Tests between a row and the base row: p alone, and corrected for all rows of the table."""
 
     p: Real
     corrected: Real

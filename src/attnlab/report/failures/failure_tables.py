@@ -33,7 +33,7 @@ def failed(row: RowSuccess | None) -> str:
 def failure_tables(report: SuccessReport) -> list[TextTable]:
     """Failures of every row, and times to success where something was validated."""
     tested = any(row.fisher for row in report.rows)
-    heads = ["", HEAD, *(["Fisher's p (Holm)"] if tested else []), "mean of all", "mean of the successful"]
+    heads = ["", HEAD, *(["Fisher's p (corrected)"] if tested else []), "mean of all", "mean of the successful"]
     rows = [
         [row.row, failed(row), *([_test(report, row, row.fisher)] if tested else []), *_means(report, row)]
         for row in report.rows
@@ -77,7 +77,7 @@ def _means(report: SuccessReport, row: RowSuccess) -> list[str]:
 def _times(report: SuccessReport) -> TextTable:
     """Steps to success of every row."""
     ranked = any(row.log_rank for row in report.rows)
-    heads = ["", "reached", "median [95 %]", *(["log-rank p (Holm)"] if ranked else [])]
+    heads = ["", "reached", "median [95 %]", *(["log-rank p (corrected)"] if ranked else [])]
     rows = [[row.row, *_reached(row), *([_test(report, row, row.log_rank)] if ranked else [])] for row in report.rows]
     return TextTable(f"Steps to the first {success_in_words(report)}", heads, rows)
 

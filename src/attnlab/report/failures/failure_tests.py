@@ -6,7 +6,7 @@ from dataclasses import replace
 from attnlab.config.message_text import counted
 from attnlab.report.failures.failure_record import RowSuccess, SuccessReport, TestAgainstBase
 from attnlab.report.failures.time_to_success import Times, log_rank
-from attnlab.report.statistics import LEVEL, holm
+from attnlab.report.statistics import LEVEL
 
 
 def fisher(ours: tuple[int, int], theirs: tuple[int, int]) -> float:
@@ -49,14 +49,13 @@ def _few(rows: Sequence[str]) -> str:
 
 
 def _corrected(found: Mapping[str, float]) -> dict[str, TestAgainstBase]:
-    """P-values of rows with Holm's correction over them."""
-    corrected = holm(list(found.values()))
-    return {row: TestAgainstBase(p=p, corrected=q) for (row, p), q in zip(found.items(), corrected, strict=True)}
+    """P-values of rows, also corrected for all of them."""
+    return {row: TestAgainstBase(p=p, corrected=min(1.0, p * len(found))) for row, p in found.items()}
 
 
 def _smallest(rows: Sequence[RowSuccess], base: RowSuccess) -> list[str]:
     """A sentence on the smallest p that so many runs can give, where it is above the level."""
-    least = min(holm([fisher((row.n, row.n), (0, base.n)) for row in rows]))
+    least = min(1.0, len(rows) * min(fisher((row.n, row.n), (0, base.n)) for row in rows))
     if least <= LEVEL:
         return []
     counts = sorted({row.n for row in (*rows, base)})

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from attnlab.config.report_block import Picture
-from attnlab.learn.metric_units import SHARE, label, number
+from attnlab.learn.metric_units import label, number
 from attnlab.plots.style import (
     EDGE,
     LINES,
@@ -53,10 +53,10 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     number_of, columns_of = (1, 1) if together else (len(rows), beside(len(rows)))
     height, lines = 3.4 if together else 2.0, legend_lines(note, list(rows) if together else [])
     figure, axes = panels(number_of, columns_of, height, lines, sharex=True, sharey=True)
-    ends = _ends(rows, column)
+    xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
     for axis in axes:
         axis.axline((0, 0), slope=1, color=EDGE, linewidth=0.8, linestyle=LINES[0], zorder=1)
-        axis.set(xlim=ends[0], ylim=ends[1])
+        axis.set(xlim=limits(xs, column), ylim=limits(ys, column))
     _dots(axes, table, rows, columns_of)
     for axis in axes[-columns_of:]:
         axis.tick_params(labelbottom=True)
@@ -104,13 +104,6 @@ def _points(table: Table, column: Column) -> dict[str, Points]:
         if points := [(x, y) for x, y in runs if x is not None and y is not None]:
             found[cell.row] = points
     return found
-
-
-def _ends(rows: Mapping[str, Points], column: Column) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The ends of both axes; pictures of percentages have one scale, so that they can be compared."""
-    whole = (0.0, 100.0) if column.unit == SHARE.name else ()
-    xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
-    return limits((*xs, *whole), column), limits((*ys, *whole), column)
 
 
 def _seen(rows: Mapping[str, Points], unit: str) -> str:

@@ -1,0 +1,95 @@
+"""Checks of a declared analysis by the units of its columns, before the first run: success and hypotheses."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attnlab.config.hypothesis_forms import SIZES
+from attnlab.config.message_text import listed
+from attnlab.config.report_block import Hypothesis, Report, Success
+from attnlab.config.report_names import unknown_column
+from attnlab.config.type_check import build
+from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
+
+SLACK = 1e-9
+"""share of a threshold that rounding may take: a recorded 0.58 is 57.99999999999999 percent"""
+
+
+def reaches(success: Success, value: float) -> bool:
+    """Whether a number in the unit of the column reaches the threshold."""
+    if success.at_least is not None:
+        return value >= success.at_least - SLACK * abs(success.at_least)
+    assert success.at_most is not None, "checked by declaration_problems"
+    return value <= success.at_most + SLACK * abs(success.at_most)
+
+
+def declaration_problems(block: Report | Mapping[str, Any] | None) -> list[str]:
+    """The problems of `report.success` and `report.hypotheses` in a `report:` block; empty without one.
+
+    Success is wrong with another column, a mean of columns, no threshold or two, a threshold on the wrong side or out
+    of range, or a validation in another unit. A hypothesis is wrong on a cost of runs, which depends on the machine, on
+    which of two norms is better, or with a size that no difference has.
+    """
+    report = block if isinstance(block, Report) or block is None else build(Report, block)
+    if report is None:
+        return []
+    found = [f"report.success: {problem}" for problem in _success_problems(report)]
+    for at, asked in enumerate(report.hypotheses):
+        found += [f"report.hypotheses.{at}{problem}" for problem in _hypothesis_problems(asked, report)]
+    return found
+
+
+def _success_problems(report: Report) -> list[str]:
+    """The problem of the threshold of success; empty without one."""
+    if report.success is None:
+        return []
+    success, name = report.success, report.success.column
+    if unknown := unknown_column(report, name):
+        return [unknown]
+    if report.average and name == report.average.name:
+        of = listed(report.average.of)
+        return [f"{name} is a mean of columns, whose runs may differ; name one of them: {of}"]
+    found = _problem(success, metric_of(report, name))
+    return [found] if found else []
+
+
+def _hypothesis_problems(asked: Hypothesis, report: Report) -> Iterator[str]:
+    """What follows the key of a wrong hypothesis in the message."""
+    if asked.column is None or unknown_column(report, asked.column):
+        return
+    metric = metric_of(report, asked.column)
+    unit = unit_of(metric)
+    if metric in OF_RUNS:
+        yield f".column={asked.column}: {metric} depends on the machine and is compared by no hypothesis"
+    if not unit.has_better and asked.direction == "better" and asked.within is None:
+        yield f".direction=better: neither is better in {asked.column} ({metric}); name higher or lower, or within"
+    for key in SIZES:
+        size, most = getattr(asked, key), (unit.most - unit.least) * unit.factor
+        if size is not None and size >= most:
+            yield f".{key}={size:g}: expected less than {most:g}, the range of {asked.column} ({unit.name})"
+
+
+def metric_of(report: Report, column: str) -> str:
+    """The metric of a column; of a mean of columns, the metric of the first one."""
+    if report.average and column == report.average.name:
+        column = report.average.of[0]
+    given = report.columns[column]
+    return given["metric"] if isinstance(given, Mapping) else given
+
+
+def _problem(success: Success, metric: str) -> str:
+    """What is wrong with a threshold of a column's metric; empty if nothing is."""
+    name, validation, unit = success.column, success.validation, unit_of(metric).name
+    threshold = success.at_least if success.at_most is None else success.at_most
+    found = ""
+    if threshold is None or None not in (success.at_least, success.at_most):
+        found = "expected one of at_least and at_most"
+    elif (success.at_most is not None) != lower_is_better(metric):
+        better, key = ("lower", "at_most") if lower_is_better(metric) else ("higher", "at_least")
+        found = f"{better} is better in {name} ({metric}); set {key}"
+    elif unit == SHARE.name and not 1 <= threshold <= 100:
+        found = f"the threshold is in the unit of {name}, percent: expected 1 to 100, found {threshold:g}"
+    elif validation and not validation.startswith("val/"):
+        found = f"validation={validation}: expected a metric of the validation, val/..."
+    elif validation and unit_of(validation).name != unit:
+        found = f"the unit of validation={validation} is {unit_of(validation).name}, the unit of {name} is {unit}"
+    return found
