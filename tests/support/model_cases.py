@@ -118,6 +118,7 @@ def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> 
     return shaken(build_network(backbone_of(name, task, **changes), model, SPECS[task]).double().eval())
 
 
+@cache
 def one_of_each_mechanism(task: str) -> list[str]:
     """The first model with each set of attention classes."""
     models = reversed(models_for(task))
