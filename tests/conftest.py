@@ -1,5 +1,6 @@
 """Set-up of all tests: shape and type checks of the numeric packages, one thread per worker, a fixed seed."""
 
+import gc
 import os
 import shutil
 import signal
@@ -39,6 +40,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     file = collection_path.name
     wanted = file.startswith("test_laws_") and file != "test_laws_coverage.py"
     return True if config.getoption("--model") and collection_path.suffix == ".py" and not wanted else None
+
+
+def pytest_collection_finish() -> None:
+    """What was imported until here stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -117,7 +117,7 @@ WRONG = {
     "optim.lr=1e300": ["optim.lr=1e+300: expected a number > 0; more than"],
     "trainer.workers=100000": ["expected a whole number >= 0; more than 4,096 is taken for a slip"],
     "+model.cross.eps=-1": ["model.cross.eps=-1: expected a number >= 0"],
-    "task=reverse": ["task=reverse: no such choice; task: ", "; docs/extending.md shows how to add one"],
+    "task=sorting": ["task=sorting: no such choice; task: ", "; docs/extending.md shows how to add one"],
     "task=flip_flop task.length=1e30": ["expected a whole number >= 4; more than 10,000,000,000 is taken for a slip"],
     "task=wikitext2 task.vocabulary_size=1e10": ["expected a whole number >= 260; more than 10,000,000"],
     "seed=5000000000": ["seed=5000000000: expected a whole number >= 0 and <= 4,294,967,295"],

@@ -13,7 +13,6 @@ from support.tiny_data import TINY, raw_of, trained
 from support.user_inputs import require_true_predictions
 
 from attnlab import load_run
-from attnlab.config.compose import group_choices
 from attnlab.config.data_rules import declared_subsets
 from attnlab.config.run_identity import run_folder
 from attnlab.config.signatures import read_signature
@@ -44,10 +43,6 @@ PRODUCT = [
     for task in EACH_KIND
     for model in distinct_for(task)
 ]
-
-
-def test_every_task_is_here() -> None:
-    assert sorted(TINY) == group_choices()["task"]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -85,7 +85,7 @@ def test_what_fits_no_pack_runs_as_without_packing(
 
 
 def test_globs_run_what_was_checked(calls: Calls, tmp_path: Path) -> None:
-    words = ["model=glob(*then*)", "task=glob(*,exclude=[f*,g*,l*,m*,p*,w*])"]
+    words = ["model=glob(*then*)", "task=glob(s*)"]
     assert train_main(["-m", "hydra/launcher=basic", *settings(tmp_path, *words)]) == 0
     models = ["linear_then_vanilla", "linear_then_vanilla", "vanilla_then_linear", "vanilla_then_linear"]
     assert calls == [("alone", [(model, 0)]) for model in models]

@@ -15,6 +15,9 @@ from support.model_cases import (
 from torch import Tensor
 from torch.func import functional_call, grad, stack_module_state, vmap
 
+# for packed runs alone
+pytestmark = pytest.mark.slow
+
 
 @ignore_slow_fallback
 @every_network()

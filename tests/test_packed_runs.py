@@ -29,7 +29,7 @@ from attnlab.run.run_context import RunContext
 from attnlab.run.run_folder import MetricsFile, RunFolder
 
 # Fused softmax has no batching rule on the CPU and falls back to a loop there.
-pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:There is a performance drop")]
 
 STEPS = "train.max_steps=12"
 SCAN = (*SMALL_SCAN, STEPS, "backbone.dropout=0", "task.length_cutoff=40", "train.checkpoint_every=5")
@@ -147,7 +147,6 @@ def test_a_pack_on_a_gpu_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest
         torch.testing.assert_close(one["state_dict"], other["state_dict"], rtol=0, atol=0)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("untested")
 def test_either_way_goes_on_where_the_other_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Started alone and finished in a pack, started in a pack and finished alone."""
@@ -342,7 +341,6 @@ def summed_backwards(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     return linear(x.flip(-1), weight.flip(-1), bias)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("untested")
 @pytest.mark.parametrize("model", ["linear_l2_ortho", "vanilla", "transnormer_t2", "cosformer", "universal"])
 def test_two_hundred_steps_stay_together(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from support.small_runs import ROOT, environment
+from support.user_inputs import WRITTEN
 
-from attnlab.config.compose import group_choices
 from attnlab.config.job_config import compose_config
 from attnlab.config.shipped_files import CONF
 from attnlab.data.files.fetch import Folders, OfficialFile
@@ -19,7 +19,7 @@ from attnlab.launch.task_listing import choices, example
 from attnlab.launch.tasks_cli import main
 from attnlab.tasks.base import make_task
 
-SHIPPED = group_choices(CONF)["task"]
+SHIPPED = sorted(WRITTEN)
 NEEDY = '''\
 """Letters (A. Nobody 2024): is the letter
 a vowel?

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,27 @@ def settings(folder: Path, *overrides: str, logger: str = "csv") -> list[str]:
 
 
 def config_of(folder: Path, *overrides: str, logger: str = "csv") -> dict[str, Any]:
-    """The resolved configuration of such a run."""
-    return compose_config(settings(folder, *overrides, logger=logger))
+    """The resolved configuration of such a run, composed once for all folders."""
+    found: dict[str, Any] = _in_folder(_composed(Path.cwd(), *settings(_SOME, *overrides, logger=logger)), folder)
+    return found
+
+
+_SOME = Path("/some/folder/of/a/test")
+
+
+@cache
+def _composed(cwd: Path, *words: str) -> dict[str, Any]:
+    """A configuration; a folder may have a conf/ of its own."""
+    return compose_config(words)
+
+
+def _in_folder(value: Any, folder: Path) -> Any:
+    """A copy with the folder of a test."""
+    if isinstance(value, dict):
+        return {key: _in_folder(one, folder) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_in_folder(one, folder) for one in value]
+    return value.replace(str(_SOME), str(folder)) if isinstance(value, str) else value
 
 
 def checked(raw: dict[str, Any]) -> Config:

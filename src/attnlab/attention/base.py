@@ -82,7 +82,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     Attributes:
         causal_reach: number of positions that a causal query sees, up to its own; None = all of the past.
-        redraw_every: optimiser steps between two calls of `redraw`; None = nothing is ever redrawn.
+        redraw_every: optimiser steps between two calls of `redraw`; null = nothing is ever redrawn.
         ortho_form, ortho_values: as in `orthogonality_loss`; set by the network builder.
         observer: called with an `Observation` at every forward; None (no cost) unless diagnostics set it.
 

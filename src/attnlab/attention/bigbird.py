@@ -52,7 +52,7 @@ class BigBird(Attention):
         window_blocks: blocks of the window, with the block itself in the middle; an odd number.
         global_first, global_last: number of global blocks at the start and at the end of a sample.
         random_blocks: random blocks that a block sees, drawn for each head; fewer in short samples.
-        redraw_every: optimiser steps between two draws of the random blocks; None = never redrawn, as published.
+        redraw_every: optimiser steps between two draws of the random blocks; null = never redrawn, as published.
 
     Raises:
         ValueError: an even number of window blocks.

@@ -47,9 +47,9 @@ class CompositionalAttention(CachedAttention):
 
     Args:
         d_model, n_heads, options: as in Attention.
-        retrievals: value matrices R.
+        retrievals: number of retrievals, each with a value matrix, R.
         scorer: score of a result: dot product, or a linear layer (mlp).
-        retrieval_width: W.
+        retrieval_width: width of the queries and keys of a retrieval, W.
         dropout: on the search weights, in training (the published code has none).
     """
 

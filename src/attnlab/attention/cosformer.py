@@ -52,9 +52,9 @@ class CosFormer(FeatureMapAttention):
         d_model, n_heads, options: as in FeatureMapAttention; features are normalised before re-weighting.
         max_length: M for `length_from=config`.
         train_length: M for `length_from=train`.
-        length_from: config: M is max_length; train: M is train_length; batch: the longer one of queries and keys,
-            padding included.
-        feature_map: phi.
+        length_from: the length M: config = longest of all splits; train = longest in training; batch = the longer one
+            of queries and keys, padding included.
+        feature_map: of queries and keys.
         eps: smallest denominator.
 
     Raises:

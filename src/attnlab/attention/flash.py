@@ -134,7 +134,7 @@ class FlashQuad(GatedAttentionUnit[KeyValueState], CachedAttention):
     Args:
         d_model, options: as in GatedAttentionUnit; n_heads has no effect.
         max_length: distances of the table, and n of `divisor: max_length` (512 in the language models of Qin et al.).
-        divisor: n: max_length, or keys = the number of keys the query sees.
+        divisor: of the squared relu: max_length = the longest sequence; keys = the number of keys the query sees.
     """
 
     def __init__(

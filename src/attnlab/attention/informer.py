@@ -47,11 +47,11 @@ class Informer(Attention):
 
     Args:
         d_model, n_heads, options: as in Attention.
-        factor: c of the paper: sampled keys, and chosen queries, for each unit of ceil(ln n); None = from `budget`.
-        budget: with factor None: factor = ceil(budget / ln(max_length)).
+        factor: c of the paper: sampled keys, and chosen queries, for each unit of ceil(ln n); null = from `budget`.
+        budget: with `factor` null: factor = ceil(budget / ln(max_length)).
         max_length: longest length, for `budget`; networks pass the length of their task's longest sequence.
-        mean_over: the mean in M is over the sample, or over the sequence with 0 for other keys.
-        redraw_every: optimiser steps between two draws of the samples; None = never. At every step by default: the
+        mean_over: the mean in a query's measure M is over the sampled keys, or over the sequence with 0 for other keys.
+        redraw_every: optimiser steps between two draws of the samples; null = never. At every step by default: the
             published code draws even more often, and 32 x factor numbers per head cost almost nothing.
 
     Raises:

@@ -24,8 +24,8 @@ class LinearAttention(FeatureMapAttention):
 
     Args:
         d_model, n_heads, eps, options: as in FeatureMapAttention.
-        feature_map: phi; elu + 1 by default.
-        scale_queries: multiply queries by 1/sqrt(D) before phi.
+        feature_map: of queries and keys; elu + 1 by default.
+        scale_queries: multiply queries by 1/sqrt(D) before the feature map.
     """
 
     cross_equals_self = True

@@ -42,7 +42,7 @@ class Linformer(Attention[KeyValueState]):
         projected_length: rows of E and F, k: the keys that every query sees.
         max_length: columns of E and F, the limit of keys; networks pass the length of their task's longest sequence.
         share_heads: the same E and F for all heads.
-        share_key_value: F is E.
+        share_key_value: values are projected by the keys' map (F is E).
         projections: learned = trained, from the start of the paper's code; fixed = drawn once from N(0, 0.02) and kept,
             a buffer (Skyformer's code).
     """

@@ -50,10 +50,10 @@ class LongShortAttention(Attention[LongShortState]):
     Args:
         d_model, n_heads, options: as in Attention; Wp has no bias: it would cancel in P.
         dropout: on the attention weights, in training.
-        window_size: w.
+        window_size: positions of the window, w.
         rank: r, means of a sequence, or of a segment in the causal form.
-        segment_size: S.
-        normalized_projection: P acts on normalised keys and values.
+        segment_size: positions of a segment in the causal form, S.
+        normalized_projection: keys and values are normalised before they are projected (P).
     """
 
     supports_cross = False

@@ -37,9 +37,9 @@ class Nystromformer(Attention):
 
     Args:
         d_model, n_heads, options: as in Attention.
-        n_landmarks: limit m of segments (published: 64 in pretraining, 32 to 256 on the Long Range Arena).
+        n_landmarks: most segments, m (published: 64 in pretraining, 32 to 256 on the Long Range Arena).
         pinv_iterations: iterations of the inverse.
-        conv_kernel: size of the convolution over values, an odd number; None = no convolution.
+        conv_kernel: size of the convolution over values, an odd number; null = no convolution.
 
     Raises:
         ValueError: an even conv_kernel.

@@ -85,16 +85,16 @@ class Performer(FeatureMapAttention):
     Args:
         d_model, n_heads, options: as in FeatureMapAttention.
         kernel: softmax (features whose products estimate softmax attention's weights) or relu.
-        n_features: rows of W; None = D ln D, rounded down.
-        orthogonal: rows of W orthogonal in blocks of D; false = independent.
-        redraw_every: optimiser steps between two draws of W; None = W is never redrawn.
+        n_features: random features, rows of W; null = D ln D, rounded down.
+        orthogonal: random features (rows of W) orthogonal in blocks of D; false = independent.
+        redraw_every: optimiser steps between two draws of the random features; null = never redrawn.
         key_stabilizer: for the softmax kernel; sequence = keys are shifted by the maximum over features and real
             positions, per sample and head (published).
         detach_stabilizer: for the softmax kernel; shifts of queries and keys are constants to the gradient (published).
             Their gradient is not 0, because eps' and eps are added after the shift.
         scaled_twice: x~ = x / sqrt(D) instead of x / D^(1/4) (code of Chen et al. 2021, Skyformer).
-        feature_eps: eps'; None = the published 1e-4 (softmax) or 1e-3 (relu).
-        key_sum_eps: eps, added to each entry of z.
+        feature_eps: added to every feature (eps'); null = the published 1e-4 (softmax) or 1e-3 (relu).
+        key_sum_eps: added to each entry of z, the sum of the keys' features.
 
     Raises:
         ValueError: key_stabilizer=sequence with the relu kernel, which has no exponents.

@@ -53,11 +53,11 @@ class Reformer(Attention):
     Args:
         d_model, n_heads, options: as in Attention.
         max_length: length of the longest sequence, for the default of n_buckets.
-        n_hashes: rounds R of hashing.
+        n_hashes: rounds of hashing, R.
         chunk_size: tokens a chunk.
-        n_buckets: buckets of a round, even; None = 2 ceil(max_length / chunk_size): a chunk is two buckets long, as in
+        n_buckets: buckets of a round, even; null = 2 ceil(max_length / chunk_size): a chunk is two buckets long, as in
             the paper.
-        redraw_every: optimiser steps between two draws of the rotations; None = never. At every step by default: the
+        redraw_every: optimiser steps between two draws of the rotations; null = never. At every step by default: the
             published code draws even more often, and n_hashes x D x n_buckets / 2 random numbers cost almost nothing.
         dropout: on the attention weights, in training.
 

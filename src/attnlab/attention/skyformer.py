@@ -39,11 +39,11 @@ class Skyformer(Attention):
 
     Args:
         d_model, n_heads, options: as in Attention.
-        n_landmarks: limit m; an even number.
+        n_landmarks: most landmarks, an even number, m.
         inverse_iterations: iterations of the inverse.
         ridge: added to the diagonal of the landmarks' kernel matrix.
-        sampling: uniform or segments.
-        redraw_every: optimiser steps between two draws; None = never redrawn.
+        sampling: of landmarks: uniform = at random positions; segments = one in each of m/2 segments.
+        redraw_every: optimiser steps between two draws; null = never redrawn.
 
     Raises:
         ValueError: n_landmarks is odd.

@@ -73,7 +73,7 @@ class NormAttention(FeatureMapAttention):
     Args:
         d_model, n_heads, options: as in Attention.
         normalization: kind and placement as in FeatureMapAttention; its denominator is ignored.
-        feature_map: phi, which may be negative.
+        feature_map: of queries and keys; features may be negative.
         norm: rms_norm = the norm above; layer_norm = LayerNorm with gain and bias. Either over all heads together.
         lrpe: positional encoding of the features (attnlab.attention.core.score_position).
         chunk_size: as in FeatureMapAttention.

@@ -2,15 +2,13 @@
 
 Meanings are the docstrings below the fields of the schema, and the `Args:` of the classes of tasks and attentions.
 
-    python -m attnlab.config.key_reference                     the page
-    python -m attnlab.config.key_reference optim task=scan     some of its sections
+    python -m attnlab.config.key_reference > docs/configuration.md
 """
 
 import ast
 import re
-import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from omegaconf import OmegaConf
 
 from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import flatten, join
-from attnlab.config.message_text import choice, show
+from attnlab.config.message_text import show
 from attnlab.config.option_parser import field_docstrings
 from attnlab.config.parsed_module import parsed_module
 from attnlab.config.report_block import Report
@@ -28,7 +26,6 @@ from attnlab.config.shipped_files import CONF
 from attnlab.config.signatures import Signature, read_signature
 from attnlab.config.target_validation import attention_nodes, own_arguments
 from attnlab.config.type_check import describe, hints, item_type, section_of
-from attnlab.config.user_error import UserError
 
 _OPEN = "???"
 """default of a key that each task or model sets, as Hydra writes it"""
@@ -41,11 +38,14 @@ _TOP = "run"
 _PAGE = """# Configuration
 
 Every key that can be set on a command line (`key=value`) or in a yaml of `conf/`, made from the schema by
-`python -m attnlab.config.key_reference > docs/configuration.md`. With `optim task=scan` behind it, it prints these
-sections alone. `python train.py ... --cfg job` prints the values of one run. The keys of
-[`report`](reports.md) are an experiment's; `0` is an item of a list. Launchers stand in [Sweeps](sweeps.md).
+`python -m attnlab.config.key_reference > docs/configuration.md`. `python train.py ... --cfg job` prints the values of
+one run. The keys of [`report`](reports.md) are an experiment's; `0` is an item of a list. Launchers stand in
+[Sweeps](sweeps.md).
 
-A default `${...}` is the value of another key; `???` means that each task, or each model, sets the key.
+A default `${...}` is the value of another key; `???` means that each task, or each model, sets the key. Options of an
+attention (`model.encoder.0.attention...`) exist below `model.decoder.0.attention` and `model.cross` too, where a model
+has these. Symbols are those of the equations at the top of the attention's file in `src/attnlab/attention/`; N is the
+number of positions, D the width of a head.
 """
 
 
@@ -78,18 +78,13 @@ def key_lines(conf: Path = CONF) -> dict[str, list[KeyLine]]:
     return found
 
 
-def page(only: Sequence[str] = (), conf: Path = CONF) -> str:
-    """The page with a table for every section, or some of its sections.
-
-    Raises:
-        UserError: no such section, with the nearest one.
-    """
-    sections = key_lines(conf)
-    if unknown := [name for name in only if name not in sections]:
-        raise UserError(f"{unknown[0]}: no such section{choice(unknown[0], sections, 'sections')}")
-    parts = [] if only else [_PAGE]
-    for heading in only or sections:
-        rows = [[f"`{line.key}`", line.kind, f"`{line.default}`", line.meaning] for line in sections[heading]]
+def page(conf: Path = CONF) -> str:
+    """The page with a table for every section that has keys."""
+    parts = [_PAGE]
+    for heading, lines in key_lines(conf).items():
+        if not lines:
+            continue
+        rows = [[f"`{line.key}`", line.kind, f"`{line.default}`", line.meaning] for line in lines]
         table = [["key", "type", "default", "meaning"], ["---"] * 4, *rows]
         # a bar inside a cell would end it
         text = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in table)
@@ -160,7 +155,4 @@ def _dedented(block: re.Match[str] | None) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        print(page(sys.argv[1:]), end="")
-    except UserError as error:
-        sys.exit(str(error))
+    print(page(), end="")

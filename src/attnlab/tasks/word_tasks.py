@@ -51,9 +51,9 @@ class SequenceTask(Task):
 
     Args:
         validation_share: share of the training examples that is set aside as `val`; 0 = none.
-        validation_by: `random`: the share is drawn by `data_seed`; `length`: it is the largest sizes (`size_unit`) that
-            together are at most the share, so that training ends at a smaller size than `val` has, as it does before
-            the tests of longer outputs. For choosing only: a chosen setting is trained on everything.
+        validation_by: `random`: the share is drawn by `data_seed`; `length`: it is the largest sizes (output tokens
+            for most tasks) that together are at most the share, so that training ends at a smaller size than `val` has,
+            as it does before the tests of longer outputs. For choosing only: a chosen setting is trained on everything.
         end_token: false: no loss counts an end token and no output has one, and tests give the length (the -EOS models
             of Newman et al. 2020, "The EOS Decision and Length Extrapolation"); the metrics are the oracle's alone.
     """

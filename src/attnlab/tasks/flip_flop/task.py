@@ -55,7 +55,7 @@ class FlipFlop(Task):
         sparse_probability: probability of i in `test/sparse`.
         dense_probability: probability of i in `test/dense`.
         length: tokens of a training sequence, even.
-        eval_length: tokens of a test sequence, even; None = length.
+        eval_length: tokens of a test sequence, even; null = `length`.
         train_sequences: 1,600,000 in the published data: one epoch of 25,000 steps of 64.
         test_sequences: sequences of `test/iid`; `test/sparse` has ten times as many and `test/dense` a quarter, as in
             the published data, so that each has about half a million bits to read.

@@ -53,7 +53,8 @@ class Pcfg(SequenceTask):
     """PCFG SET.
 
     Args:
-        split: the split, as in the table above.
+        split: the test has other rows (iid, small_10k), unseen pairs of functions (systematicity), more functions
+            (productivity), synonyms of functions (substitutivity), or exceptions to the rules (overgeneralisation).
         substitutivity: the synonyms in training, for `split=substitutivity`: `primitive` (each only as the sole
             function of an input, as in Csordas et al. 2021) or `equally_distributed` (in half of the occurrences).
         overgeneralisation: the number of exceptions in training, for `split=overgeneralisation`, as a share of the
