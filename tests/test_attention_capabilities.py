@@ -12,7 +12,6 @@ from support.tiny_data import raw_of
 
 from attnlab.attention.base import Attention
 from attnlab.attention.core.constructor_arguments import accepted_arguments
-from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.config.capabilities import can
 from attnlab.config.check import check_config
 from attnlab.config.run_identity import run_folder
@@ -31,7 +30,6 @@ MECHANISMS = {name: kind for name, kind in CLASSES.items() if not inspect.isabst
 ATTEND = """
 import torch
 from attnlab.attention.base import Attention
-from attnlab.attention.core.renamed_methods import RENAMED
 from attnlab.attention.linear import LinearAttention
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.attention.core.softmax_core import fused_softmax
@@ -155,10 +153,3 @@ def test_attend_alone_trains_what_needs_no_step(minimal: str, tiny_data: Path, t
     assert check_config(raw) == []
     assert run_job(raw, quiet=True) == 0
     assert json.loads((run_folder(raw) / "result.json").read_text())["state_size"] == 0
-
-
-@pytest.mark.parametrize("former", RENAMED)
-def test_an_override_under_a_former_name_is_refused(former: str) -> None:
-    """It would never be called, and the numbers would be wrong."""
-    with pytest.raises(TypeError, match=f"Mine.{former}: this method is called {RENAMED[former]} now"):
-        type("Mine", (Attention,), {former: lambda self: None})

@@ -208,7 +208,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     outside.write_text("")
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    for name in ("status.json.123.part", "result.json.5.part", "best_unary_step7.pt.part"):
+    for name in ("status.json.123.part", "result.json.5.part", "best_unary_step7.pt.part", "tokenizer.json.7.part"):
         (folder.path / name).write_text("")
     (folder.path / "last.ckpt.part").symlink_to(outside)
     (folder.path / "film.part").write_text("")

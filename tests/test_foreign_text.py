@@ -16,7 +16,7 @@ from attnlab.config.sweep import check_command
 from attnlab.plots.csv_text import csv_cell
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.table_writers import latex, markdown
+from attnlab.report.table_writers import _tex, latex, markdown
 
 FORMULA = "=1+1<script>alert(1)</script>|x\ny![a](http://b/c.png)"
 
@@ -42,6 +42,7 @@ def test_names_and_reasons_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_title_is_one_line() -> None:
     table = make_table(Report(title="two\n\\input{x}", protocol="a\nb", columns={"ood": OOD}), [])
     assert latex(table).startswith("% two \\input{x}; a b\n\\begin{tabular}")
+    assert _tex("a\nb") == "a b"
     assert markdown(table, {"Notes": ["c\nd"]}).startswith("# two \\input{x}\n\nProtocol: a b.\n")
 
 
@@ -64,12 +65,21 @@ BLOCK = {"title": "t", "columns": {"ood": OOD, "iid": "test/iid/sequence_accurac
         ({"name": "mean", "of": ["ood", "mean"]}, "report.average.of: no other column mean; columns: ood, iid"),
         ({"name": "ood", "of": ["ood", "iid"]}, "report.average.of: no other column ood"),
         ({"name": "mean", "of": ["odd"]}, "nearest: ood"),
+        ({"name": "mean", "of": ["ood", "ood"]}, "a column is named twice"),
         ({"name": "mean", "of": []}, "report.average.of=[]: expected some of the columns ood, iid"),
     ],
 )
 def test_an_average_is_of_other_columns(average: dict, said: str) -> None:
     with pytest.raises(ConfigError, match=said.replace("[", r"\[")):
         require_known_names(BLOCK | {"average": average}, [], [])
+
+
+def test_keys_of_rows_that_no_run_has_are_refused() -> None:
+    config = {"model": {"name": "linear"}, "optim": {"lr": 0.1}}
+    for block in ({"rows": ["model", "optim.lrr"]}, {"best_over": ["optim.lrr"]}):
+        with pytest.raises(ConfigError, match=r"no run has the key optim.lrr; nearest: optim.lr"):
+            require_known_names(BLOCK | block, [config], [])
+    require_known_names(BLOCK | {"rows": ["model", "optim.lr"]}, [config], [])
 
 
 def test_lists_nested_too_deep_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

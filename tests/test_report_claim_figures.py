@@ -242,7 +242,7 @@ def test_runs_of_each_row_are_counted(make: Callable[..., Table]) -> None:
         "failed": ["diverged", "missing", "running", *accuracies(0.5)],
     }
     told = flow_line(make(rows))
-    assert told == "runs of each row started/diverged/finished/used: 2/0/2/2 (linear, mine); 3/1/1/1 (failed)"
+    assert told == "runs of each row started/diverged/finished/used: 2/0/2/2 (linear; mine); 3/1/1/1 (failed)"
 
 
 def test_rows_of_uneven_spread_are_named_where_no_success_is_declared(make: Callable[..., Table]) -> None:

@@ -137,19 +137,14 @@ def test_cells_lead_to_their_runs(sample: Path) -> None:
 
 
 def test_pictures_are_named_by_their_runs(tmp_path: Path) -> None:
-    """Pictures hold their captions; older ones, numbered, get the runs of their csv."""
+    """Pictures hold their captions."""
     from attnlab.plots.png_caption import caption_of
 
-    figures = [{"file": "norms_1.png", "caption": "SCAN: norms 1, of the best seed"}]
-    folder = write_report(tmp_path / "measured/x", figures=figures)
-    draw(folder / "norms_1.png")
-    (folder / "norms_1.csv").write_text('run,head\n"linear, seed 0",1\n"linear, seed 2",1\n')
     alone = draw(tmp_path / "reports/diagnosis/values.png", caption="all values nearly parallel.")
     alone.with_suffix(".csv").write_text('run,head\n"linear, seed 0",1\n')
-    assert caption_of(alone) == "all values nearly parallel." and caption_of(folder / "norms_1.png") == ""
+    assert caption_of(alone) == "all values nearly parallel."
     assert make(tmp_path)[0] == 0
     text = outline(tmp_path / "report.html").text
-    assert "SCAN: norms of linear, seed 0, linear, seed 2, of the best seed" in text
     assert "Attentions of linear, seed 0" in text and "all values nearly parallel." in text
 
 

@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from support.small_runs import SMALL_CLEVR, config_of, run_command, run_job, settings
 from support.written_runs import a_run
 
+from attnlab.config.check import ConfigError
 from attnlab.config.command_line_words import Item, read_override
 from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import run_folder
@@ -16,6 +17,7 @@ from attnlab.config.search import Search, read_search, sweeper_problem
 from attnlab.config.shipped_files import CONF
 from attnlab.launch import search_jobs
 from attnlab.learn.selected_validation import objective
+from attnlab.report.run_selection import select_jobs
 from attnlab.run.run_folder import RunFolder
 
 OPTUNA = {"name": "optuna", "n_trials": 5, "sampler": {"seed": None}}
@@ -50,6 +52,8 @@ def test_what_cannot_be_searched_honestly_is_refused() -> None:
     assert "different tasks" in problems_of(read_override("task=scan,glue", CONF))
     assert "not among lists" in problems_of(read_override("optim.betas=[0.9,0.9],[0.8,0.8]", CONF))
     assert "runs its jobs one after the other" in problems_of(RATES, launcher="packed")
+    assert "the best of several is chance" in problems_of(read_override("seed=0,1,2", CONF))
+    assert "different validation sets" in problems_of(read_override("task.validation_by=random,length", CONF))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +118,27 @@ def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
     assert jobs.exit_code() == 2
     said = capsys.readouterr().out
     assert "val/accuracy 62.5 %" in said and "best of 1: optim.lr=0.01" in said and "99.0" not in said
+    assert f"report: python report.py runs={tmp_path / 'runs' / 'sort_of_clevr'}\n" in said
     other = search_jobs.SearchJobs(Search(("optim.lr",), True, 4, ()), ["-m"])
     assert other(OmegaConf.create(raw)) is None and other.codes == [1]
+
+
+def test_a_validation_that_is_not_finite_is_a_failed_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A language model whose training loss is finite and whose validation perplexity is not."""
+    monkeypatch.setattr(search_jobs, "is_finished", lambda job: True)
+    monkeypatch.setattr(search_jobs, "objective", lambda result: ("val/word_perplexity", float("nan")))
+    jobs = search_jobs.SearchJobs(Search(("optim.lr",), True, 4, ()), ["-m"])
+    assert jobs._run(config_of(tmp_path, *SMALL_CLEVR, "model=linear"), "optim.lr=1", "[1/4]") is None
+    assert jobs.codes == [1] and "[1/4] failed: its val/word_perplexity is not finite" in capsys.readouterr().err
+
+
+def test_a_report_of_the_words_of_a_search_asks_for_its_folders() -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    words = ["-m", "hydra/sweeper=optuna", "task=sort_of_clevr", "model=linear", "optim.lr=interval(1e-4,1e-2)"]
+    with pytest.raises(ConfigError, match="name its run folders: runs="):
+        select_jobs(None, words[1:])
 
 
 def test_a_search_goes_on_where_it_stopped(tmp_path: Path) -> None:

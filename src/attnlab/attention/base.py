@@ -27,7 +27,6 @@ from attnlab.attention.core.observation import Observation
 from attnlab.attention.core.orthogonality_loss import loss_of_finite_values
 from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
-from attnlab.attention.core.renamed_methods import refuse_former_names
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.config.schema import OrthoForm, OrthoValues, Width
 from attnlab.config.user_error import UserError
@@ -108,7 +107,6 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.cross_equals_self = vars(cls).get("cross_equals_self", False)
-        refuse_former_names(cls)
         check_when_made(cls)
 
     def __init__(

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnlab.config.check import ConfigError
-from attnlab.config.dotted_keys import MISSING, value_at
+from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.hypothesis_forms import form_problems
 from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import hint, listed, show
-from attnlab.config.nearest_word import nearest
+from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import run_label
 from attnlab.config.type_check import build
@@ -46,6 +46,8 @@ def _average_problems(report: Report) -> list[str]:
     names = [name for name in map(str, report.columns) if name != report.average.name]
     if not report.average.of:
         return [f"report.average.of=[]: expected some of the columns {listed(names)}"]
+    if len(set(report.average.of)) < len(report.average.of):
+        return [f"report.average.of={show(report.average.of)}: a column is named twice"]
     return [
         f"report.average.of: no other column {name}{hint(nearest(name, names))}; columns: {listed(names)}"
         for name in report.average.of
@@ -71,6 +73,13 @@ def require_known_names(
     report = build(Report, block)
     columns = [one.column for one in report.hypotheses if one.column is not None]
     problems = [*form_problems(report), *_average_problems(report)]
+    problems += [
+        f"report.{name}: no run has the key {key}{hint(nearest_key(key, flatten(config)))}"
+        for config in configs[:1]
+        for name in ("rows", "best_over")
+        for key in getattr(report, name)
+        if key not in ("model", "task") and all(value_at(one, key) is MISSING for one in configs)
+    ]
     problems += [f"report.hypotheses: {line}" for name in columns if (line := unknown_column(report, name))]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):

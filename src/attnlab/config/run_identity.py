@@ -23,7 +23,8 @@ from attnlab.config.shipped_files import CONF
 from attnlab.config.unique_text import unique_text
 from attnlab.config.yaml_tables import table_beside
 
-_LONGEST, _KEPT, _DIGITS = 120, 80, 10
+_LONGEST, _DIGITS = 160, 10
+"""characters of a tag, of a file name's 255; digits of a hash"""
 
 _TABLE = table_beside(__file__)
 _RANKS = {key: rank for rank, key in enumerate(_TABLE["order"])}
@@ -116,7 +117,7 @@ def digest(parts: Sequence[str]) -> str:
 
 def _shortened(text: str) -> str:
     """A text, cut at a comma if it is long."""
-    return text if len(text) <= _KEPT else text[:_KEPT].rpartition(",")[0] or text[:_KEPT]
+    return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(",")[0] or text[:_LONGEST]
 
 
 def _importance(key: str) -> tuple[int, str]:

@@ -91,7 +91,8 @@ class SearchJobs:
         from attnlab.launch.console_summary import print_sweep
 
         values = ["" if one is None else f"{one[0]} {text(*one)}" for one in self.found]
-        code = print_sweep(self.jobs, self.names, values) if self.jobs else 0
+        runs = [f"runs={short_path(job.folder.parents[2])}" for job in self.jobs[:1]]
+        code = print_sweep(self.jobs, self.names, values, runs) if self.jobs else 0
         # a sampler may choose the same values again
         found = {name: one for one, name in zip(self.found, self.names, strict=True) if one is not None}
         if found:

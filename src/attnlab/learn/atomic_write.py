@@ -1,5 +1,6 @@
 """Atomic writes: after a failure or a crash a file is the old one or the new one, never a part."""
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,7 +41,8 @@ def save_together(files: Mapping[Path, Callable[[Path], None]]) -> None:
             part.replace(path)
     except (OSError, RuntimeError) as error:
         for part in parts.values():
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink()
         # torch reports a full disk as a RuntimeError of its file writer; other RuntimeErrors are bugs.
         if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in str(error):
             raise

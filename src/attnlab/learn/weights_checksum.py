@@ -26,8 +26,8 @@ def with_checksum(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_edited(saved: Mapping[str, Any]) -> bool:
-    """Whether the content does not fit its checksum; files of earlier versions have none."""
-    return CHECKSUM in saved and saved[CHECKSUM] != content_checksum(saved)
+    """Whether the content does not fit its checksum, or has none."""
+    return saved.get(CHECKSUM) != content_checksum(saved)
 
 
 def _add(digest: Any, value: Any) -> None:

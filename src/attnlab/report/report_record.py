@@ -208,6 +208,8 @@ def read_report(file: Path) -> ReportFile:
     """
     try:
         content = json.loads(read_regular(file, LARGEST))
+        # a lone surrogate, such as \\ud800, cannot be encoded
+        json.dumps(content, ensure_ascii=False).encode()
     except OSError as error:
         raise ReportError(str(error.strerror)) from None
     except (ValueError, RecursionError):

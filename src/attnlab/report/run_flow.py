@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 
-from attnlab.config.message_text import listed
 from attnlab.report.analysis_record import RowRuns
 from attnlab.report.build_table import runs_by_row
 from attnlab.report.read_runs import NOT_BEGUN
 from attnlab.report.table_types import Table
+
+MOST_NAMED = 8
+"""rows with equal counts that are named"""
 
 
 def row_runs(table: Table) -> list[RowRuns]:
@@ -29,5 +31,8 @@ def flow_line(table: Table) -> str:
     rows: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for one in row_runs(table):
         rows[one.started, one.diverged, one.finished, one.used].append(one.row)
-    told = [f"{'/'.join(map(str, counts))} ({listed(names, 8)})" for counts, names in rows.items()]
+    told = []
+    for counts, names in rows.items():
+        shown = "; ".join([*names[:MOST_NAMED], *(["..."] if len(names) > MOST_NAMED else [])])
+        told.append(f"{'/'.join(map(str, counts))} ({shown})")
     return f"runs of each row started/diverged/finished/used: {'; '.join(told)}"

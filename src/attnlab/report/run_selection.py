@@ -61,6 +61,8 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
         command = check_command(["-m", *line])
     except ConfigError as error:
         raise ConfigError(error.problems, "report.py") from None
+    if command.search is not None:
+        raise ConfigError(["a search chooses its jobs as it goes; name its run folders: runs=..."], "report.py")
     jobs, block = command.jobs, command.jobs[0].report
     runs = {job.folder: look(job.folder, job.raw) for job in jobs}
     report = None if block is None else build(Report, block)

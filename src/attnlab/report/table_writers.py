@@ -208,7 +208,7 @@ def latex(table: Table, success: SuccessReport | None = None) -> str:
 
 
 def _tex(text: str) -> str:
-    escaped = text.replace("\\", r"\textbackslash ")
+    escaped = _one_line(text).replace("\\", r"\textbackslash ")
     for sign in "&%$#_{}":
         escaped = escaped.replace(sign, f"\\{sign}")
     # LaTeX reads a bracket at the beginning of a row as an option of the row above

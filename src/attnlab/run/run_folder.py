@@ -175,7 +175,7 @@ class RunFolder:
         """Copy files that the run depends on into the folder, each atomically; existing files are kept."""
         for name, source in files.items():
             if not (self.path / name).exists():
-                part = self.path / f"{name}.part"
+                part = self.path / f"{name}.{os.getpid()}.part"
                 shutil.copyfile(source, part)
                 part.replace(self.path / name)
 

@@ -55,10 +55,3 @@ def runs_in(numbers: Path) -> list[str]:
         return list(dict.fromkeys(line["run"] for line in lines if line.get("run")))
     except (OSError, ValueError, csv.Error):
         return []
-
-
-def older_caption(file: Path, given: str) -> str:
-    """The caption of a picture whose name ends in a number (`norms_1.png`), as older reports have it, with its runs."""
-    quantity, _, number = file.stem.rpartition("_")
-    runs = runs_in(file.with_suffix(".csv")) if number.isdigit() else []
-    return given.replace(f"{quantity} {number}", f"{quantity} of {', '.join(runs)}") if runs else given

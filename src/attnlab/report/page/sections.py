@@ -12,7 +12,7 @@ from markupsafe import Markup
 from attnlab.config.message_text import counted
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.page.markdown import linked, rendered, split_title
-from attnlab.report.page.pictures import PictureError, Pixels, older_caption, read_pixels, runs_in
+from attnlab.report.page.pictures import PictureError, Pixels, read_pixels, runs_in
 from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFile, read_report
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
@@ -129,7 +129,8 @@ class Page:
             try:
                 title, text = split_title(read_regular(folder / "README.md", LARGEST).decode())
             except (OSError, ValueError) as error:
-                self.skipped.append(f"skipped {folder / 'README.md'}: {error}")
+                why = getattr(error, "strerror", None) or error
+                self.skipped.append(f"skipped {folder / 'README.md'}: {why}")
         return report, title, text
 
     def _section(
@@ -170,8 +171,7 @@ class Page:
         else:
             # a report's caption has its title too; other pictures hold their own
             caption = caption or pixels.caption or file.stem.replace("_", " ")
-        caption = older_caption(file, caption or file.name)
-        return Picture(file.name, caption, pixels, self._link(numbers) if numbers.exists() else None)
+        return Picture(file.name, caption or file.name, pixels, self._link(numbers) if numbers.exists() else None)
 
     def _link(self, file: Path) -> Link:
         return file.name, linked(file, self.out)
