@@ -12,8 +12,8 @@ from support.preset_files import presets_with_reports, text_of
 from support.real_data import real_data
 from support.tiny_data import TINY, raw_of
 
+from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Success
-from attnlab.config.sweep import check_command
 from attnlab.config.type_check import build
 from attnlab.data.files.fetch import Folders
 from attnlab.data.labelled_sequences import LabelledSequences
@@ -212,7 +212,7 @@ def test_no_shipped_threshold_is_reached_by_a_shortcut(name: str, official: Fold
     success, column = build(Success, report["success"]), report["columns"][report["success"]["column"]]
     parts = {"metric": column} if isinstance(column, str) else column
     where = [f"{key}={value}" for key, value in parts.get("where", {}).items()]
-    options = check_command([f"experiment={name}", "seed=0", *where]).jobs[0].raw["task"]
+    options = compose_config([f"experiment={name}", *where])["task"]
     kind = next(kind for kind in SMALLER if options["_target_"].endswith(f".{kind.__name__}"))
     scores = scores_of(make_task(options | SMALLER[kind]), official)
     for metric in filter(None, (parts["metric"].replace("test_paper_rule/", "test/"), success.validation)):

@@ -18,7 +18,7 @@ from attnlab.run.build_runtime import prepare, prepared_task
 from attnlab.run.train_run import train_run
 
 SWEEP = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
-AXES = ("model=linear,vanilla", "seed=0,1", "model.ortho.weight=0")
+AXES = ("model=linear,vanilla", "seed=1", "model.ortho.weight=0")
 
 
 def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -28,21 +28,18 @@ def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
     first = run_command("train.py", "-m", *AXES, *settings(tmp_path, *SWEEP))
     assert first.returncode == 1, first.stderr
     assert "cannot create the run folder" in first.stderr
-    assert "3 finished, 1 not" in first.stdout
-    finished = [
-        folder_of(tmp_path, *SWEEP, f"model={model}", f"seed={seed}")
-        for model, seed in (("linear", 0), ("vanilla", 0), ("vanilla", 1))
-    ]
-    written = {folder: (folder / "result.json").stat().st_mtime_ns for folder in finished}
+    assert "1 finished, 1 not" in first.stdout
+    finished = folder_of(tmp_path, *SWEEP, "model=vanilla", "seed=1")
+    written = (finished / "result.json").stat().st_mtime_ns
     files = {".lock", "config.yaml", "metrics.csv", "status.json", "result.json", "last.ckpt"}
-    assert {path.name for path in finished[0].iterdir()} == files, "Hydra writes nothing into run folders"
+    assert {path.name for path in finished.iterdir()} == files, "Hydra writes nothing into run folders"
 
     failing.unlink()
     second = run_command("train.py", "-m", *AXES, *settings(tmp_path, *SWEEP))
     assert second.returncode == 0, second.stderr
-    assert "4 runs" in second.stdout and "finished" in second.stdout
+    assert "2 runs" in second.stdout and "finished" in second.stdout
     assert json.loads((failing / "status.json").read_text())["state"] == "finished"
-    assert written == {folder: (folder / "result.json").stat().st_mtime_ns for folder in finished}
+    assert written == (finished / "result.json").stat().st_mtime_ns
 
 
 @pytest.mark.parametrize(
