@@ -23,39 +23,29 @@ _NOT_OF_TASK = ("data_seed", "from_run")
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """A measured training step.
+    """A measured training step: of one run, or the median of several.
 
-    seconds:  of a step of one run, without validations; of runs that were trained together, each run's share.
+    sizes:    the values that a step's time depends on besides the model, as text.
+    settings: the section `model` of the run, as text.
+    model:    its name.
     hardware: name of the GPU, or of the CPU with the number of threads.
-    model:    name of the model that was measured.
-    alike:    whether it is the whole model of the job, not another one of the same sizes.
-    runs:     number of measured runs, whose median this is.
+    seconds:  of a step of one run, without validations; of runs that were trained together, each run's share.
     together: number of runs that were trained together; 1 = each by itself.
     devices:  number of GPUs, or of processes of a CPU, on which the run was trained.
     """
 
-    seconds: float
-    hardware: str
-    is_gpu: bool
-    model: str
-    alike: bool
-    runs: int
-    together: int
-    devices: int
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A measured run."""
-
     sizes: str
+    settings: str
     model: str
-    name: str
     hardware: str
     is_gpu: bool
     seconds: float
     together: int
     devices: int
+
+    def is_of(self, job: JobConfig) -> bool:
+        """Whether it is of the whole model of a job, not of another one of the same sizes."""
+        return (self.settings, self.model) == (unique_text(job.raw["model"]), job.typed.model.name)
 
 
 def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
@@ -66,11 +56,10 @@ def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
     runs on as many devices. None if nothing was measured.
     """
     top = Path(job.raw["paths"]["runs"]) / job.label
-    sizes, model, name = _sizes(job.raw), unique_text(job.raw["model"]), job.typed.model.name
+    sizes = _sizes(job.raw)
     folders = sorted(folder for folder in top.glob("*") if folder.is_dir()) if top.is_dir() else []
     rows = [row for folder in folders for row in _measured_below(folder) if row.sizes == sizes]
-    alike = [row for row in rows if (row.model, row.name) == (model, name)]
-    found, device = alike or rows, job.typed.trainer.device
+    found, device = [row for row in rows if row.is_of(job)] or rows, job.typed.trainer.device
     if device == "auto":
         found = [row for row in found if row.is_gpu] or found
     else:
@@ -81,10 +70,7 @@ def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
         return None
     first = found[0]
     times = [row.seconds for row in found if replace(row, seconds=first.seconds) == first]
-    median = statistics.median(times)
-    return MeasuredStep(
-        median, first.hardware, first.is_gpu, first.name, bool(alike), len(times), first.together, first.devices
-    )
+    return replace(first, seconds=statistics.median(times))
 
 
 def _devices(job: JobConfig) -> int | None:
@@ -94,17 +80,17 @@ def _devices(job: JobConfig) -> int | None:
 
 
 @cache
-def _measured_below(folder: Path) -> Sequence[_Row]:
+def _measured_below(folder: Path) -> Sequence[MeasuredStep]:
     """The finished runs of a model with a measured step."""
     found = []
     for path in sorted(folder.glob("*/seed*/result.json"))[:MOST_FOLDERS]:
         # a damaged folder is named when its run is started or reported
         with contextlib.suppress(RunError, KeyError, TypeError):
-            found += _row(RunFolder(path.parent))
+            found += _step_of(RunFolder(path.parent))
     return found
 
 
-def _row(run: RunFolder) -> list[_Row]:
+def _step_of(run: RunFolder) -> list[MeasuredStep]:
     # A stopped run does not say how many were trained together; one of an earlier version has no time of a step.
     status, result = run.status(), run.result() or {}
     each, hardware = status.get("step_seconds"), status["hardware"]
@@ -112,13 +98,13 @@ def _row(run: RunFolder) -> list[_Row]:
         return []
     config, gpu = read_config(run.config_file), hardware["gpu"]
     name = gpu or f"{hardware['cpu']}, threads: {hardware['threads']}"
-    model = config["model"]
     together, devices = result.get("packed", {}).get("members", 1), hardware.get("processes", 1)
-    return [_Row(_sizes(config), unique_text(model), model["name"], name, bool(gpu), each, together, devices)]
+    model, sizes = config["model"], _sizes(config)
+    return [MeasuredStep(sizes, unique_text(model), model["name"], name, bool(gpu), each, together, devices)]
 
 
 def _sizes(config: Mapping[str, Any]) -> str:
-    """The values that a step's time depends on besides the model, as text."""
+    """`MeasuredStep.sizes` of a run."""
     train = {key: config["train"].get(key) for key in _OF_TRAIN}
     task = {key: value for key, value in config["task"].items() if key not in _NOT_OF_TASK}
     return unique_text([task, config["backbone"], train, config["trainer"].get("compile", False)])

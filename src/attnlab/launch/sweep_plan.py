@@ -137,7 +137,7 @@ def _step(jobs: Sequence[JobConfig], command: Command) -> PlannedStep | None:
         return PlannedStep(times, f"one {guess.hardware}", "GPU" in guess.hardware, is_guess=True)
     if step is None:
         return None
-    remarks = [] if step.alike else [f"model={step.model}, of the same sizes"]
+    remarks = [] if step.is_of(jobs[0]) else [f"model={step.model}, of the same sizes"]
     remarks += [f"{step.together} runs together"] if step.together > 1 else []
     remarks += [f"a run on {step.devices} devices"] if step.devices > 1 else []
     return PlannedStep((step.seconds,) * 2, step.hardware, step.is_gpu, step.devices, remarks=tuple(remarks))
