@@ -20,8 +20,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from attnlab.data.examples import Examples
+    from attnlab.data.task_spec import TaskSpec
 
 HERE = Path(__file__).resolve().parent
 ROOT, FOUND, README = HERE.parent, HERE / "measured" / "tasks", HERE / "measured" / "README.md"

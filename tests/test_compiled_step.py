@@ -14,7 +14,7 @@ import pytest
 import torch
 from support.gpu import requires_gpu
 from support.model_cases import SPECS, distinct_for, models_for
-from support.small_runs import SMALL_SCAN, config_of, run_job
+from support.small_runs import SMALL_SCAN, config_of, run_command, run_job, settings
 from torch import Tensor, nn
 from torch._inductor.exc import InductorError
 from torch.torch_version import TorchVersion

@@ -184,7 +184,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
             return q, k, v
         return self.queries(x), *self.keys_values(source)
 
-    def no_keys_values(self, batch: int) -> tuple[Float[Tensor, "B H 0 K"], Float[Tensor, "B #H 0 C"]]:
+    def no_keys_values(self, batch: int) -> tuple[Float[Tensor, "B H 0 K"], Float[Tensor, " B #H 0 C"]]:
         """Keys and values of length 0, for the state before the first position."""
         return self.keys_values(next(self.parameters()).new_zeros(batch, 0, self.d_model))
 
@@ -206,7 +206,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     def memory_keys_values(
         self, memory: Memory, mask: KeyMask | None
-    ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, "B #H M C"]]:
+    ) -> tuple[Float[Tensor, "B H M K"], Float[Tensor, " B #H M C"]]:
         """Keys and values of a memory; padding is replaced by zeros, as in `forward`."""
         return self.keys_values(without_padding(memory, mask))
 

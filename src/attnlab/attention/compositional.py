@@ -91,7 +91,7 @@ class CompositionalAttention(CachedAttention):
         self,
         q: Float[Tensor, "B S N D"],
         k: Float[Tensor, "B S M D"],
-        v: Float[Tensor, "B #S M C"],
+        v: Float[Tensor, " B #S M C"],
         mask: KeyMask | None,
         causal: bool,
     ) -> Float[Tensor, "B S N C"]:

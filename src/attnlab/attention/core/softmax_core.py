@@ -81,7 +81,7 @@ class KeyValueState(State):
     """Keys and values of the tokens read so far, or of the memory, with its mask; heads may share values."""
 
     k: Float[Tensor, "B H M K"]
-    v: Float[Tensor, "B #H M C"]
+    v: Float[Tensor, " B #H M C"]
     mask: Bool[Tensor, "B M"] | None
     cross: bool
 
@@ -95,7 +95,7 @@ class CachedAttention(Attention[KeyValueState]):
         self,
         q: Float[Tensor, "B H 1 Q"],
         k: Float[Tensor, "B H M K"],
-        v: Float[Tensor, "B #H M C"],
+        v: Float[Tensor, " B #H M C"],
         mask: KeyMask | None,
         position: int,
     ) -> Float[Tensor, "B H 1 C"]:
