@@ -4,8 +4,10 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+import pytorch_lightning as pl
 from support.preset_costs import headings, preset_cost, presets, tables
 from support.small_runs import ROOT
 from support.written_runs import a_run
@@ -13,6 +15,9 @@ from support.written_runs import a_run
 from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import run_folder
 from attnlab.launch.train_cli import train_main
+from attnlab.learn import callbacks
+from attnlab.learn.callbacks import Clock, EvaluationTime
+from attnlab.learn.training_module import TrainingModule
 from attnlab.tasks.glue.data_sets import DATA_SETS
 
 
@@ -62,6 +67,7 @@ def test_a_guess_holds_for_the_sizes_of_its_task_or_experiment_only(size: str, p
         assert "no hours for linear: no run of this task and these sizes" in text and "GPU-hours" not in text
         assert "GPU-hours: 2.8 to 5.6 on" in planned(*words, size, "cost.ms_a_step=[200,400]")
         assert "22 to 29" in planned(*words, "backbone.d_model=128"), "the value that it has anyway"
+    assert "no hours for linear" in planned("experiment=park2024/table4_scan_small", "task=pcfg", "model=linear")
     assert "no hours for linear" in planned("task=flip_flop", "model=linear", "task.length=16384")
     for words in (["task=scan", "trainer=cpu"], ["experiment=quickstart", "trainer.device=cuda"], ["debug=smoke"]):
         assert "no hours for" in planned(*words), words
@@ -112,3 +118,28 @@ def test_the_page_of_costs_has_the_sums_of_plans(names: str, planned: Callable[.
     runs, hours = re.match(r"(\S+) runs", text), re.search(r"^GPU-hours: (.*) on one", text, re.MULTILINE)
     assert runs and hours
     assert f"| `{names}` | {runs[1]} | {hours[1]} |" in (ROOT / "docs" / "costs.md").read_text()
+
+
+def test_a_step_is_timed_without_the_first_ones_and_without_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 1 s and, after each, a validation of 10 s; stopped after 30 steps and resumed for 25 more."""
+    now = [0.0]
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: now[0])
+
+    def wait(seconds: float) -> dict[str, float]:
+        now[0] += seconds
+        return {}
+
+    state, trainer, module = None, MagicMock(pl.Trainer, global_step=0), MagicMock(TrainingModule)
+    for steps in (30, 25):
+        evaluations = EvaluationTime()
+        clock, validate = Clock(callbacks.time.monotonic, evaluations), evaluations.timed(lambda: wait(10.0))
+        if state is not None:
+            clock.load_state_dict(state)
+        clock.on_train_start(trainer, module)
+        for _ in range(steps):
+            wait(1.0)
+            trainer.global_step += 1
+            clock.on_train_batch_end(trainer, module)
+            validate()
+        state = clock.state_dict()
+    assert state == {"seconds": 55 * 11, "settled": [15, 15.0]}

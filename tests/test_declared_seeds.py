@@ -98,6 +98,10 @@ def test_seeds_that_were_begun_and_left_out_are_named(tmp_path: Path, configs: d
     for seed in (5, 6):
         a_run(tmp_path / f"linear_l2/seed{seed}", configs["linear_l2"] | {"seed": seed}, state="stopped")
     assert "seeds begun and left out: 5, 6 (stopped)" in answer(tmp_path, configs, HALF, HALF).reason
+    # a seed that is finished in the other row is a finished one
+    a_run(tmp_path / "linear/seed5", configs["linear"] | {"seed": 5}, 0.5)
+    reason = answer(tmp_path, configs, HALF, HALF).reason
+    assert "5 of 6 finished seeds, without 5; seeds begun and left out: 6 (stopped)" in reason
 
 
 def test_declared_seeds_alone_are_tested_and_added_ones_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
@@ -196,10 +200,11 @@ def test_swept_data_seeds_belong_to_the_declaration(words: list[str], seeds: lis
     [
         ([], HALF),
         (["seed=2,3"], HALF),
-        (["-m", "seed=0,1,2,3,4,5,6"], HALF),
+        # more than these, all declared before their first step; later ones are named as a changed declaration
+        (["-m", "seed=0,1,2,3,4,5,6"], [*HALF, 5, 6]),
         (["+report.seeds=[1,2]"], [1, 2]),
     ],
 )
-def test_the_seeds_of_an_experiment_are_those_that_it_sweeps(words: list[str], seeds: list[int]) -> None:
+def test_the_declared_seeds_are_those_of_the_experiment_and_of_the_command(words: list[str], seeds: list[int]) -> None:
     jobs = check_command(["experiment=park2024/table4_scan", *words]).jobs
     assert all(job.report is not None and job.report["seeds"] == seeds for job in jobs)

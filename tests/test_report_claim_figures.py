@@ -197,7 +197,8 @@ def test_every_run_is_a_dot_of_iid_over_ood(
     assert [line.get_xydata().tolist() for line in dots] == [[[100, 0]] * 5] * 6
     assert len({line.get_markersize() for line in dots}) == 6
     assert all(line.get_markerfacecolor() == "none" for line in dots)
-    assert "row 0 100.0 and 0.0" in caption
+    assert "row 0 100.0 and 0.0" in caption and "equal numbers" not in caption, "its line is out of sight"
+    assert "dashed: equal numbers" in drawn(make({"row": [(0.9, 0.5, 0.5), (0.6, 0.6, 0.6)]}), "iid_ood")[1]
     assert (axis.get_xlim()[0] > 80, axis.get_ylim()[1] < 20) == (True, True), "the scale is around the numbers"
     many = make(rows | {"row 6": accuracies(0.3)})
     assert [axis.get_title() for axis in drawn(many, "iid_ood")[0].axes if axis.get_visible()][-1] == "row 6"

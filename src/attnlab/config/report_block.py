@@ -122,7 +122,7 @@ class Report:
     hypotheses: list[Hypothesis] = field(default_factory=list)
     """claims that the report answers first, by the names of rows and columns"""
     seeds: list[int] = field(default_factory=list)
-    """seeds of every row, which the hypotheses are about; default: the seeds that the experiment sweeps, else those of
+    """seeds of every row, which the hypotheses are about; default: the seeds that the experiment sweeps, and those of
     the command"""
     data_seeds: list[int] = field(default_factory=list)
     """seeds of the data (`task.data_seed`), each with all `seeds`; default: as for `seeds`, empty for tasks without"""

@@ -21,8 +21,6 @@ GROUP = "hydra/sweeper"
 OPTUNA = "optuna"
 _SECTION = "hydra.sweeper"
 _LOGARITHMIC = re.compile(r"tag\([^()]*\blog\b")
-_OTHER_VALIDATION = ("task", "task.data_seed", "task.validation_by", "task.validation_share")
-"""keys whose values have validation data of their own"""
 _NOT_OFFERED = ("ax", "nevergrad")
 _SMALLER_IS_BETTER = ("language_model", "masked_language_model")
 """kinds of task that are selected by a perplexity, the others by a score"""
@@ -122,11 +120,8 @@ def _space_problems(swept: Sequence[Item]) -> list[str]:
         elif low <= 0 and _LOGARITHMIC.search(item.text):
             problems.append(f"{item.text}: a logarithmic interval begins above 0")
     for item in swept:
-        if item.key in _OTHER_VALIDATION:
-            what = "tasks" if item.key == "task" else "validation sets"
-            problems.append(
-                f"{item.text}: validation metrics of different {what} are not comparable; search each alone"
-            )
+        if item.key.partition(".")[0] in ("task", "experiment"):
+            problems.append(f"{item.text}: validation metrics on different data are not comparable; search each alone")
         elif item.key == "seed":
             problems.append(f"{item.text}: the seed is no setting, and the best of several is chance; search with one")
     return problems

@@ -183,15 +183,15 @@ class Expansion:
         self.problems = [self.words.as_written(problem) for problem in dict.fromkeys(self.problems)]
 
     def declared(self, key: str) -> list[int]:
-        """The values of a seed that the experiment sweeps, else those of the jobs; of an expansion without problems.
+        """The values of a seed that the experiment sweeps and those of the jobs; of an expansion without problems.
 
         Empty where tasks have different values that are not swept.
         """
-        if key not in self.params:
-            values = {value_at(config, key) for config in self.configs} - {MISSING}
-            return sorted(values) if key in self.swept or len(values) == 1 else []
-        items, _ = read_overrides([f"{key}={self.params[key]}"], self.conf)
-        return sorted({value for item in items for value in item.values})
+        values = {value_at(config, key) for config in self.configs} - {MISSING}
+        if key in self.params:
+            items, _ = read_overrides([f"{key}={self.params[key]}"], self.conf)
+            return sorted(values.union(*(item.values for item in items)))
+        return sorted(values) if key in self.swept or len(values) == 1 else []
 
     def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these group choices (None if it does not compose) and Hydra's settings."""

@@ -94,7 +94,7 @@ def _step_of(run: RunFolder) -> list[MeasuredStep]:
     # A stopped run does not say how many were trained together; one of an earlier version has no time of a step.
     status, result = run.status(), run.result() or {}
     each, hardware = status.get("step_seconds"), status["hardware"]
-    if not each or each < 0 or not result:
+    if not each or not result:
         return []
     config, gpu = read_config(run.config_file), hardware["gpu"]
     name = gpu or f"{hardware['cpu']}, threads: {hardware['threads']}"

@@ -3,6 +3,7 @@
 A job has the folder of any other run: repeated, it goes on where it stopped, or shows its result.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,13 +87,18 @@ class SearchJobs:
         self.found.append(found)
         return found
 
+    def _report_words(self) -> list[str]:
+        """Words of report.py for the folder of all jobs, with those of `debug=...`, which it leaves out by itself."""
+        folder = Path(os.path.commonpath([job.folder.parent for job in self.jobs]))
+        is_debug = any(job.raw.get("debug") for job in self.jobs)
+        return [f"runs={short_path(folder)}", *(["include=debug"] if is_debug else [])]
+
     def exit_code(self) -> int:
         """Print a table of the jobs and the best of them; returns 0 if all are finished."""
         from attnlab.launch.console_summary import print_sweep
 
-        values = ["" if one is None else f"{one[0]} {text(*one)}" for one in self.found]
-        runs = [f"runs={short_path(job.folder.parents[2])}" for job in self.jobs[:1]]
-        code = print_sweep(self.jobs, self.names, values, runs) if self.jobs else 0
+        values = ["failed" if one is None else f"{one[0]} {text(*one)}" for one in self.found]
+        code = print_sweep(self.jobs, self.names, values, self._report_words()) if self.jobs else 0
         # a sampler may choose the same values again
         found = {name: one for one, name in zip(self.found, self.names, strict=True) if one is not None}
         if found:

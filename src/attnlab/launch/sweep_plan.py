@@ -153,6 +153,8 @@ def _guess_holds(job: JobConfig, command: Command) -> bool:
         return False
     sizes = {f"{section}.{key}" for section, keys in _SIZES.items() for key in keys} & words.keys()
     preset = [words["experiment"]] if "experiment" in words else []
+    if preset and "task" in words:
+        return False
     return not sizes or not sizes & tag_parts(job.raw, CONF, *preset).keys()
 
 

@@ -5,6 +5,7 @@ records up to its step, and a resumed run repeats the later ones.
 """
 
 import random
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -222,14 +223,38 @@ class Checkpoint(Saving[TrainingModule]):
             trainer.save_checkpoint(self.path)
 
 
+class EvaluationTime:
+    """Seconds of the evaluations between steps, in this process."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def timed(self, measure: Callable[[], Metrics]) -> Callable[[], Metrics]:
+        """An evaluation whose seconds count."""
+
+        def run() -> Metrics:
+            before = time.monotonic()
+            try:
+                return measure()
+            finally:
+                self.seconds += time.monotonic() - before
+
+        return run
+
+
 class Clock(StepCallback[TrainingModule]):
-    """Training time in seconds, kept in the checkpoint so that it includes the time before a resume; not a metric."""
+    """Training time in seconds, kept in the checkpoint so that it includes the time before a resume; not a metric.
+
+    Args:
+        now: seconds of the clock.
+        evaluations: between steps; the time of a step is without them.
+    """
 
     FIRST_STEPS = 20
     """of each start, which take longer: they compile and plan"""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now, self.before = now, 0.0
+    def __init__(self, now: Callable[[], float], evaluations: EvaluationTime) -> None:
+        self.now, self.evaluations, self.before = now, evaluations, 0.0
         self.started: float | None = None
         self.first = 0
         self._settled = (0, 0.0)
@@ -242,9 +267,12 @@ class Clock(StepCallback[TrainingModule]):
 
     @property
     def settled(self) -> tuple[int, float]:
-        """Number of the steps after the first ones of each start, and their seconds with validations."""
+        """Number of the steps after the first ones of each start, and their seconds without evaluations."""
         steps, seconds = self._settled
-        return steps, seconds + (0.0 if self._last is None else self.now() - self._last)
+        return steps, seconds + (0.0 if self._last is None else self._training() - self._last)
+
+    def _training(self) -> float:
+        return self.now() - self.evaluations.seconds
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
@@ -256,7 +284,7 @@ class Clock(StepCallback[TrainingModule]):
         if self._last is not None:
             steps, seconds = self.settled
             self._settled = steps + 1, seconds
-        self._last = self.now()
+        self._last = self._training()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._settled = self.settled

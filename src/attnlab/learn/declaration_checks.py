@@ -60,7 +60,9 @@ def _hypothesis_problems(asked: Hypothesis, report: Report) -> Iterator[str]:
     unit = unit_of(metric)
     if metric in OF_RUNS:
         yield f".column={asked.column}: {metric} depends on the machine and is compared by no hypothesis"
-    if not unit.has_better and asked.direction == "better" and asked.within is None:
+    if not unit.has_better and asked.not_worse_by is not None:
+        yield f".not_worse_by: neither is worse in {asked.column} ({metric}); write within"
+    elif not unit.has_better and asked.direction == "better" and asked.within is None:
         yield f".direction=better: neither is better in {asked.column} ({metric}); name higher or lower, or within"
     for key in SIZES:
         size, most = getattr(asked, key), (unit.most - unit.least) * unit.factor

@@ -1,7 +1,6 @@
 """Validation during training, and the weights of the best validation."""
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +37,6 @@ class Validation(StepCallback[TrainingModule]):
 
     Attributes:
         best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step.
-        seconds: time of all validations, also before a resume.
     """
 
     sink: Sink
@@ -51,21 +49,18 @@ class Validation(StepCallback[TrainingModule]):
     groups: tuple[str, ...] = ()
     writes: bool = True
     best: dict[str, Best] = field(default_factory=dict, init=False)
-    seconds: float = field(default=0.0, init=False)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "seconds": self.seconds}
+        return {"best": self.best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.best, self.seconds = state_dict["best"], state_dict.get("seconds", 0.0)
+        self.best = state_dict["best"]
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every and step != self.max_steps:
             return
         module.require_finite_weights()
-        before = time.monotonic()
         metrics = self.measure()
-        self.seconds += time.monotonic() - before
         self.sink(step, {f"val/{name}": value for name, value in metrics.items()})
         for rule in ("", *self.groups):
             value = metrics[f"{rule}/{self.metric}" if rule else self.metric]

@@ -86,5 +86,6 @@ def _by_ranks(
         method += "; no test, as ranks do not compare runs on several data sets"
     elif min(map(len, rows)) >= FEWEST:
         p, method = ranks.p, f"{method} (exact Mann-Whitney test)"
-    method = f"better in {100 * ranks.ahead:.0f} % of the pairs of runs; {method}"
+    if unit.has_better:
+        method = f"better in {100 * ranks.ahead:.0f} % of the pairs of runs; {method}"
     return PairedDifference(cast(dict[int, float], by_seed), None, None, None, p, method, ranks, tests)

@@ -61,12 +61,14 @@ def _nearest(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> list[
 
 
 def _question(report: Report, asked: Hypothesis) -> list[Any]:
-    """What a hypothesis is about beside its own words: the numbers behind its column, and the choice of them."""
+    """What a hypothesis is about beside its own words: the runs behind its rows, the numbers behind its column, and the
+    choice of them."""
     name = report.success.column if asked.fails_less_than and report.success else asked.column
     success = report.success if asked.fails_less_than else None
     average = report.average if report.average and report.average.name == name else None
     columns = [report.columns.get(one) for one in (average.of if average else [str(name)])]
-    return [columns, average, success, report.best_over, report.chosen_by]
+    rows = {values: name for values, name in report.row_names.items() if name in (asked.row, asked.other)}
+    return [report.rows, rows, columns, average, success, report.best_over, report.chosen_by]
 
 
 def _changed(then: Report, now: Report) -> list[str]:

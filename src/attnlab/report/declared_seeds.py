@@ -72,7 +72,9 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report], is_pair
         )
         for row, members in rows.items()
     ]
-    begun = {key: state for states in outside.values() for key, state in states.items()}
+    states = [pair for row in outside.values() for pair in row.items()]
+    # a seed that is finished in one row is a finished one
+    begun = dict(sorted(states, key=lambda pair: pair[1] == "finished"))
     remarks = [*_left_out(tested, begun, names), *_remarks(tested, declarations, names)]
     return ComparedSeeds(compared, runs, "; ".join(without), remarks)
 

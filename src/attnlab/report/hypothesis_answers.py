@@ -14,11 +14,11 @@ equivalence is two one-sided tests at 2.5 % each, non-inferiority one of them.
 
 A hypothesis is undecided, whatever the numbers, with fewer than five common seeds, while a declared seed has no outcome
 in a row (`report.declared_seeds`), of runs of `debug=...`, and where the tested numbers choose a value (`best_over`
-without `chosen_by`). That two rows are alike is not supported by rows that have learned nothing: that fail by
-`report.success`, or are no better than a shortcut.
+without `chosen_by`). Rows that have learned nothing are alike, so that they support no parity and refute no difference
+(`_is_of_equal_rows`): rows of which most runs fail by `report.success`, or that are no better than a shortcut.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from attnlab.config.message_text import counted, listed
@@ -30,6 +30,7 @@ from attnlab.report.claimed_ranges import (
     REFUTED,
     SUPPORTED,
     UNDECIDED,
+    ClaimedRange,
     claimed_range,
     p_value,
     undecided_text,
@@ -95,7 +96,7 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
         answer = replace(answer, verdict=UNDECIDED, reason=f"{barred}: no verdict; {answer.reason}")
     chosen = [f"{row} has {cell.chosen}" for row, cell in cells.items() if cell and cell.chosen]
     counts = [f"{one.row} {one.started}/{one.diverged}/{one.used}" for one in seeds.runs]
-    told = [answer.reason, *seeds.remarks, *chosen, f"runs started/diverged/used: {', '.join(counts)}"]
+    told = [answer.reason, *seeds.remarks, *chosen, f"runs started/diverged/tested: {', '.join(counts)}"]
     return replace(answer, reason="; ".join(told))
 
 
@@ -142,10 +143,11 @@ def _of_difference(
     told = [answer.reason, *_p_texts(p, tests)]
     if decided == UNDECIDED:
         told.append(undecided_text(found, asked, claimed, unit))
-    if unlearned := _unlearned(table, column, seeds, tests):
-        # rows that have learned nothing are alike, whatever they are
-        decided = UNDECIDED if decided == SUPPORTED and claimed.holds(0.0) else decided
-        told.append(unlearned)
+    unlearned = _unlearned(table, column, seeds, tests)
+    says_nothing = _is_of_equal_rows(decided, asked, claimed, unlearned)
+    if says_nothing or len(unlearned) == len(seeds.rows):
+        told.append("; ".join(unlearned.values()) + (": no verdict" if says_nothing else ""))
+        decided = UNDECIDED if says_nothing else decided
     if all(one.value == unit_of(column.metric).best for members in seeds.rows.values() for one in members):
         told.append(f"all runs have {number(unit_of(column.metric).best, unit)}, where rows that differ are alike")
     return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=bonferroni(p, tests))
@@ -171,7 +173,8 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
     """The answer to a hypothesis on failures."""
     ours, others = (_failures(table, seeds.rows[row]) for row in (answer.row, answer.than))
     counts = f"failures {ours[0]} of {ours[1]} and {others[0]} of {others[1]}"
-    if len({one.data_seed for members in seeds.rows.values() for one in members}) > 1:
+    data = {row: [one.data_seed for one in members] for row, members in seeds.rows.items()}
+    if len(set().union(*data.values())) > 1 and any(len(row) > len(set(row)) for row in data.values()):
         return replace(answer, reason=f"{counts}; no test, as runs on one of several data sets are alike")
     p = fisher(ours, others)
     corrected = bonferroni(p, tests) or 0.0
@@ -190,30 +193,38 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
     return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=corrected)
 
 
-def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -> str:
-    """Why the rows have not been shown to learn anything, in words; empty where one has.
+def _is_of_equal_rows(decided: str, asked: Hypothesis, claimed: ClaimedRange, unlearned: Collection[str]) -> bool:
+    """Whether a verdict is one that equal rows have, of rows that have learned nothing: these are equal, whatever they
+    are. Not worse than others is said of one row; the other may have learned nothing."""
+    if decided == UNDECIDED or (decided == SUPPORTED) != claimed.holds(0.0):
+        return False
+    if decided == REFUTED:
+        return asked.row in unlearned and asked.other in unlearned
+    return asked.row in unlearned or (asked.not_worse_by is None and asked.other in unlearned)
 
-    No run of either row succeeds by `report.success`, or neither row's corrected interval lies above the best shortcut
-    in this column, or above the worst number that there is.
+
+def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -> dict[str, str]:
+    """The rows that have not been shown to learn anything, and why, in words.
+
+    At most half of a row's runs succeed by `report.success`, or its corrected interval does not lie above the best
+    shortcut in this column and the worst number that there is.
     """
-    success, unit = table.report.success, unit_of(column.metric)
-    if success is not None:
-        known = {row: table.cells[row].get(success.column) for row in seeds.rows}
-        runs = [one for cell in known.values() for one in (cell.seeds if cell else ()) if has_outcome(one)]
-        if runs and _failures(table, runs)[0] == len(runs):
-            return f"no run of either row succeeds in {success.column}"
-    if not unit.has_better:
-        return ""
+    success, unit, found = table.report.success, unit_of(column.metric), {}
     sign = -1 if unit.lower_is_better else 1
     bounds = [pair for row in seeds.rows for pair in table.cells[row][column.name].shortcuts]
     name, bound = max([("worst number", unit.worst), *bounds], key=lambda pair: sign * pair[1])
-    for members in seeds.rows.values():
+    for row, members in seeds.rows.items():
+        known = table.cells[row].get(success.column) if success else None
+        failed, runs = _failures(table, [one for one in known.seeds if has_outcome(one)]) if known else (0, 0)
+        if success and runs and 2 * failed >= runs:
+            found[row] = f"{row}: {runs - failed} of {counted(runs, 'run')} succeed in {success.column}"
+            continue
         values = [mean(list(each.values())) for each in by_data_seed(members).values()]
         values = [one.value for one in members if one.value is not None] if len(values) == 1 else values
         ends = interval(values, 1 - LEVEL / tests) if len(values) > 1 else (bound, bound)
-        if min(sign * end for end in ends) > sign * bound:
-            return ""
-    return f"neither row is shown to be better than the {name}, {number(bound, column.unit)}"
+        if unit.has_better and min(sign * end for end in ends) <= sign * bound:
+            found[row] = f"{row} is not shown to be better than the {name}, {number(bound, column.unit)}"
+    return found
 
 
 def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:

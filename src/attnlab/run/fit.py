@@ -1,7 +1,7 @@
 """Training of a run: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from attnlab.config.training_steps import steps_of
 from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
-from attnlab.learn.callbacks import Checkpoint, Clock, Curve, Metrics, RandomState, TrainMetrics
+from attnlab.learn.callbacks import Checkpoint, Clock, Curve, EvaluationTime, Metrics, RandomState, TrainMetrics
 from attnlab.learn.compiled_step import compiler_failed
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
@@ -80,7 +80,7 @@ def fit(run: RunContext) -> None:
     order = batch_order(run.config, run.prepared)
     module = TrainingModule(run.config, run.network, run.prepared.spec, run.ranks)
     max_steps = steps_of(run.config.train)
-    own = [Clock(time.monotonic), *own_callbacks(run, order)]
+    own = own_callbacks(run, order, time.monotonic)
     save = Checkpoint(
         run.config.train.checkpoint_every,
         max_steps,
@@ -156,13 +156,12 @@ def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None
     remove best weights that it does not name.
     """
     clock = next(callback for callback in own if isinstance(callback, Clock))
-    validations = sum(callback.seconds for callback in own if isinstance(callback, Validation))
     steps, seconds = clock.settled
     run.folder.set_status(
         "running",
         step=step,
         seconds=round(clock.seconds, 3),
-        step_seconds=round((seconds - validations) / steps, 6) if steps else None,
+        step_seconds=round(seconds / steps, 6) if steps else None,
         hardware=hardware(run.device) | {"processes": run.ranks.world},
         metrics_file=run.sinks.file.checksum(),
     )
@@ -171,11 +170,15 @@ def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None
             callback.drop_former()
 
 
-def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
-    """Callbacks of a run, also if others are trained together with it, in the order in which they act."""
+def own_callbacks(run: RunContext, order: BatchOrder, now: Callable[[], float]) -> list[pl.Callback]:
+    """Callbacks of a run, also if others are trained together with it, in the order in which they act.
+
+    Args:
+        now: seconds of the clock that the run is timed by.
+    """
     config, options, evaluator = run.config, run.config.train, run.evaluator
-    max_steps = steps_of(options)
-    chosen: list[pl.Callback] = []
+    max_steps, evaluations = steps_of(options), EvaluationTime()
+    chosen: list[pl.Callback] = [Clock(now, evaluations)]
     if run.ranks.is_first:
         chosen.append(TrainMetrics(run.sinks.log, options.log_every, max_steps))
     if redrawn_modules(run.network):
@@ -187,7 +190,7 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
             run.sinks.log,
             every,
             max_steps,
-            lambda: evaluator.subset("val")[0],
+            evaluations.timed(lambda: evaluator.subset("val")[0]),
             evaluator.metric,
             run.folder.path,
             run.identity,
@@ -196,9 +199,11 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
         )
         chosen.append(validation)
     if options.test_curve_every is not None:
-        chosen.append(Curve(run.sinks.log, options.test_curve_every, lambda: _curve_metrics(evaluator)))
+        curve = evaluations.timed(lambda: _curve_metrics(evaluator))
+        chosen.append(Curve(run.sinks.log, options.test_curve_every, curve))
     if options.diagnose_every is not None and run.ranks.is_first:
-        chosen.append(Curve(run.sinks.log, options.diagnose_every, lambda: diagnosed(evaluator)))
+        diagnosis = evaluations.timed(lambda: diagnosed(evaluator))
+        chosen.append(Curve(run.sinks.log, options.diagnose_every, diagnosis))
     if config.logger.figures_every is not None and run.ranks.is_first:
         data = (run.task, run.prepared)
         chosen.append(Figures(run.folder.path, config, data, run.reporter.say, run.sinks.pictures))

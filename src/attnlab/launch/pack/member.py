@@ -9,7 +9,6 @@ import pytorch_lightning as pl
 
 from attnlab.launch.device_errors import needs_less_at_once
 from attnlab.launch.pack.pending_run import PendingRun
-from attnlab.learn.callbacks import Clock
 from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.training_progress import Reporter
 from attnlab.run.fit import TrainingOver, batch_order, own_callbacks
@@ -50,7 +49,7 @@ class PackMember:
         self.error: Exception | None = None
         self.module = TrainingModule(run.config, run.network, run.prepared.spec)
         self.order = batch_order(run.config, run.prepared)
-        self.callbacks: list[pl.Callback] = [Clock(clock), *own_callbacks(run, self.order)]
+        self.callbacks = own_callbacks(run, self.order, clock)
 
     @property
     def active(self) -> bool:

@@ -80,8 +80,8 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
     units = list(dict.fromkeys(line.unit for line in lines.values() if line.answer.difference is not None))
     handles = _handles(lines.values())
     note = (
-        "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside, if "
-        "every declared seed has an outcome"
+        "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside; "
+        "undecided also where the answer says why there is no verdict"
     )
     figure, axes, names = row_panels(list(lines), len(units), note, [str(one.get_label()) for one in handles])
     for axis, unit in zip(axes, units, strict=True):
@@ -120,7 +120,8 @@ def _is_range(answer: HypothesisAnswer) -> bool:
 def _handles(lines: Collection[Line]) -> list[Any]:
     """The entries of the legend: marks that the picture has."""
     drawn = [line.answer for line in lines if line.answer.difference is not None]
-    found: list[Any] = [Line2D([], [], color="black", **INTERVAL)] if not all(map(_is_range, drawn)) else []
+    found: list[Any] = []
+    found += [Line2D([], [], color="black", **INTERVAL)] if any(answer.p is not None for answer in drawn) else []
     found += [Line2D([], [], color="black", **RANGE)] if any(map(_is_range, drawn)) else []
     found += [Patch(**CLAIMED)]
     known = any(line.published is not None for line in lines)

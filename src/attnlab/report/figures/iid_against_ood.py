@@ -30,6 +30,8 @@ SMALLEST, STEP = 4.0, 2.5
 """size of the rings of the first row in points, and how much larger the rings of each further row are"""
 MOST_NAMED = 4
 """rows that a caption names"""
+LEAST_LINE = 0.1
+"""share of the shorter axis on which the line of equal numbers is seen"""
 Points = list[tuple[float, float]]
 """in and out of distribution, of each run"""
 
@@ -48,15 +50,18 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     together = len(rows) <= ROWS_TOGETHER
     name = column.metric.split("/", 2)[2]
     what = "ring, each row's of another size" if together else "dot"
-    note = f"{what}: {name} of a run; equal runs of a row are one; dashed: equal numbers"
-    note += "" if together else f", grey: the other rows{interest(table)}"
+    xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
+    ends = limits(xs, column), limits(ys, column)
+    has_line = _overlap(*ends) > LEAST_LINE
+    note = f"{what}: {name} of a run; equal runs of a row are one{'; dashed: equal numbers' if has_line else ''}"
+    note += "" if together else f"; grey: the other rows{interest(table)}"
     number_of, columns_of = (1, 1) if together else (len(rows), beside(len(rows)))
     height, lines = 3.4 if together else 2.0, legend_lines(note, list(rows) if together else [])
     figure, axes = panels(number_of, columns_of, height, lines, sharex=True, sharey=True)
-    xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
     for axis in axes:
-        axis.axline((0, 0), slope=1, color=EDGE, linewidth=0.8, linestyle=LINES[0], zorder=1)
-        axis.set(xlim=limits(xs, column), ylim=limits(ys, column))
+        if has_line:
+            axis.axline((0, 0), slope=1, color=EDGE, linewidth=0.8, linestyle=LINES[0], zorder=1)
+        axis.set(xlim=ends[0], ylim=ends[1])
     _dots(axes, table, rows, columns_of)
     for axis in axes[-columns_of:]:
         axis.tick_params(labelbottom=True)
@@ -65,6 +70,12 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     legend_below(figure, note, handles=None if together else ())
     parts = [f"out of distribution over in distribution; {note}", _seen(rows, column.unit)]
     return finished(figure, path, table, parts)
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """The length that two ranges share, as a share of the shorter one."""
+    shared = min(one[1], other[1]) - max(one[0], other[0])
+    return shared / min(one[1] - one[0], other[1] - other[0])
 
 
 def _dots(axes: Sequence[Axes], table: Table, rows: Mapping[str, Points], columns: int) -> None:
