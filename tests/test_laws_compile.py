@@ -11,19 +11,20 @@ from support.model_cases import (
     distinct_for,
     models_for,
     network_of,
+    one_of_each_mechanism,
 )
 
 
-def test_no_sequence_network_has_a_graph_break() -> None:
+def test_no_mechanism_has_a_graph_break() -> None:
     """The image network of a single model that has no sequence network."""
     task = "scan" if models_for("scan") else "sort_of_clevr"
-    check_tracing(task, distinct_for(task))
+    check_tracing(task, one_of_each_mechanism(task))
 
 
 @pytest.mark.slow
-def test_no_image_network_has_a_graph_break() -> None:
-    """Image networks have the layers of sequence networks, without a mask."""
-    check_tracing("sort_of_clevr", distinct_for("sort_of_clevr"))
+@pytest.mark.parametrize("task", ["scan", "sort_of_clevr"])
+def test_no_network_has_a_graph_break(task: str) -> None:
+    check_tracing(task, distinct_for(task))
 
 
 def check_tracing(task: str, models: Sequence[str]) -> None:
