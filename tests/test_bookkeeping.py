@@ -8,9 +8,19 @@ import pytest
 import torch
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job, stop_after
 
-from attnlab.config.find_run_folder import find_run_folder, former_run_folder
+from attnlab.config.find_run_folder import find_run_folder
 from attnlab.config.job_config import job_config
-from attnlab.config.run_identity import comparable, former_identity, identity, run_folder, run_tag
+from attnlab.config.run_identity import (
+    comparable,
+    cut_tag,
+    digest,
+    folder_with,
+    former_identity,
+    identity,
+    run_folder,
+    run_tag,
+    tag_parts,
+)
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.weights_checksum import with_checksum
 from attnlab.report.read_runs import look
@@ -28,6 +38,11 @@ def config(folder: Path, task: str, *words: str) -> dict[str, Any]:
     """A small run; of two words with the same key the later one counts."""
     chosen = {word.partition("=")[0]: word for word in (*SMALL[task], EVERY, *words)}
     return config_of(folder, *chosen.values())
+
+
+def former_run_folder(raw: dict[str, Any]) -> Path:
+    """The run folder by the name with all differences in the order of the alphabet."""
+    return folder_with(cut_tag(sorted(tag_parts(raw).values())), raw)
 
 
 def test_bookkeeping_is_no_part_of_a_run(tmp_path: Path) -> None:
@@ -91,3 +106,13 @@ def test_a_run_that_has_its_name_is_taken_before_a_former_one(tmp_path: Path) ->
         folder.mkdir(parents=True)
         (folder / "config.yaml").touch()
         assert find_run_folder(raw) == folder
+
+
+def test_a_former_name_that_was_cut_at_80_characters_is_found(tmp_path: Path) -> None:
+    raw = config(tmp_path, "scan")
+    parts = sorted(tag_parts(raw).values())
+    former = folder_with(f"{','.join(parts)[:80].rpartition(',')[0]},{digest(parts)}", raw)
+    assert former != former_run_folder(raw)
+    former.mkdir(parents=True)
+    (former / "config.yaml").touch()
+    assert find_run_folder(raw) == former

@@ -1,7 +1,8 @@
 """Finds the folder of a run: by its name, or by another name of the same configuration.
 
 One configuration has a name of its own under each preset that it was asked for by, and former names: earlier versions
-had the differences in the order of the alphabet, bookkeeping included, or in a name without the preset.
+had the differences in the order of the alphabet, bookkeeping included, or in a name without the preset, and cut long
+names elsewhere.
 """
 
 from collections.abc import Mapping
@@ -21,19 +22,11 @@ def find_run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
     (`RunFolder.open_config`).
     """
     parts = tag_parts(config, conf)
-    named, plain = folder_with(tag_of(parts, config, conf), config), ordered(parts, config)
+    named = folder_with(tag_of(parts, config, conf), config)
     if (named / _CONFIG_FILE).exists() or not named.parents[1].is_dir():
         return named
-    folders = [named, folder_with(cut_tag(plain), config), _former(parts, config)]
-    folders += sorted(tag / named.name for tag in named.parents[1].glob(f"*,{digest(plain)}"))
+    orders = ordered(parts, config), sorted(parts.values())
+    folders = [named, *(folder_with(cut_tag(order), config) for order in orders)]
+    folders += [tag / named.name for order in orders for tag in sorted(named.parents[1].glob(f"*,{digest(order)}"))]
     with_run = (folder for folder in folders if (folder / _CONFIG_FILE).exists())
     return next(with_run, None) or next((folder for folder in folders if folder.parent.is_dir()), named)
-
-
-def former_run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
-    """The run folder by the name with all differences in the order of the alphabet, the present one for many runs."""
-    return _former(tag_parts(config, conf), config)
-
-
-def _former(parts: Mapping[str, str], config: Mapping[str, Any]) -> Path:
-    return folder_with(cut_tag(sorted(parts.values())), config)
