@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.gpu import requires_gpu
 from support.small_runs import checked, run_job
 from support.tiny_data import TINY, raw_of
 
@@ -20,7 +21,7 @@ from attnlab.run.build_runtime import place_data, prepare
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.base import Prepared, make_task
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+DEVICES = ["cpu", pytest.param("cuda", marks=requires_gpu)]
 FROM_HOST = {("wikitext103_masked", "val"), ("wikitext103_masked", "test")}
 """tokens are hidden row by row, on the host"""
 
@@ -66,7 +67,7 @@ def test_every_width_of_integers_comes_back(largest: int, device: str) -> None:
         assert_equal(there.batch(np.array(numbers, dtype=np.int64)), host.batch(np.array(numbers)), device)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@requires_gpu
 def test_a_batch_waits_for_nothing() -> None:
     rows = [[3] * n for n in range(1, 50)]
     there = resident({"train": SequencePairs.of(rows, rows, 0)}, torch.device("cuda"))["train"]

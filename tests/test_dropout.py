@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from support.gpu import requires_gpu
 from support.small_runs import environment
 from torch import Tensor
 from torch.func import vmap
@@ -138,7 +139,7 @@ def test_the_operator_of_compiled_steps_draws_for_each_member() -> None:
         vmap(lambda x: operator(x, 0.3), randomness="same")(x)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@requires_gpu
 def test_on_a_gpu_dropout_is_the_fused_one_of_torch() -> None:
     x = torch.ones(SHAPE, device="cuda")
     torch.manual_seed(0)

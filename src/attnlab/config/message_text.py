@@ -68,15 +68,16 @@ def counted(number: int | None, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(words: Iterable[str], most: int = 60, number: int | None = None) -> str:
+def listed(words: Iterable[str], most: int = 60, number: int | None = None, separator: str = ", ") -> str:
     """Words joined by commas; a long list is cut.
 
     Args:
         number: of all words, where only the first are given.
+        separator: instead of commas, between words that hold some.
     """
     words = list(words)
-    number, shown = len(words) if number is None else number, ", ".join(words[:most])
-    return f"{shown}, ... ({number} in all)" if number > most else shown or "nothing"
+    number, shown = len(words) if number is None else number, separator.join(words[:most])
+    return f"{shown}{separator}... ({number} in all)" if number > most else shown or "nothing"
 
 
 def braced(words: Iterable[str]) -> list[str]:

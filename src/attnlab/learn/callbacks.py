@@ -234,10 +234,9 @@ class EvaluationTime:
 
         def run() -> Metrics:
             before = time.monotonic()
-            try:
-                return measure()
-            finally:
-                self.seconds += time.monotonic() - before
+            metrics = measure()
+            self.seconds += time.monotonic() - before
+            return metrics
 
         return run
 

@@ -2,13 +2,11 @@
 
 from collections import defaultdict
 
+from attnlab.config.message_text import listed
 from attnlab.report.analysis_record import RowRuns
 from attnlab.report.build_table import runs_by_row
 from attnlab.report.read_runs import NOT_BEGUN
 from attnlab.report.table_types import Table
-
-MOST_NAMED = 8
-"""rows with equal counts that are named"""
 
 
 def row_runs(table: Table) -> list[RowRuns]:
@@ -31,8 +29,6 @@ def flow_line(table: Table) -> str:
     rows: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for one in row_runs(table):
         rows[one.started, one.diverged, one.finished, one.used].append(one.row)
-    told = []
-    for counts, names in rows.items():
-        shown = "; ".join([*names[:MOST_NAMED], *(["..."] if len(names) > MOST_NAMED else [])])
-        told.append(f"{'/'.join(map(str, counts))} ({shown})")
+    # names of rows hold commas where several keys make a row
+    told = [f"{'/'.join(map(str, counts))} ({listed(names, 8, separator='; ')})" for counts, names in rows.items()]
     return f"runs of each row started/diverged/finished/used: {'; '.join(told)}"
