@@ -131,6 +131,17 @@ def test_the_prepared_task_has_its_subsets_and_spec(tmp_path: Path) -> None:
     assert len(prepare(tmp_path, test_sequences=1).subsets["test/dense"]) == 1
 
 
+def test_longer_tests_add_subsets_and_change_no_other(tmp_path: Path) -> None:
+    plain, longer = prepare(tmp_path), prepare(tmp_path, longer_tests=True)
+    added = {"test/twice": (8, 32), "test/four_times": (8, 64)}
+    assert {name: longer.subsets[name].codes.shape for name in added} == {k: (n, m // 2) for k, (n, m) in added.items()}
+    assert tuple(longer.subsets) == FlipFlop.subsets_with["longer_tests"][True]
+    for name, subset in plain.subsets.items():
+        assert np.array_equal(subset.codes, longer.subsets[name].codes)
+    assert longer.spec.max_input_length == 63, "positions and cosFormer's M reach the longest test"
+    assert "test/twice" not in longer.about, "no sequence of twice the length is in training"
+
+
 def test_each_subset_has_its_probability(tmp_path: Path) -> None:
     subsets = prepare(tmp_path, length=256, test_sequences=40).subsets
     ignored = {name: np.mean([text.count("i") / 128 for text in texts(subset)]) for name, subset in subsets.items()}
@@ -157,7 +168,7 @@ def test_more_sequences_leave_the_first_ones_as_they_are(tmp_path: Path) -> None
 
 def test_subsets_have_streams_of_their_own() -> None:
     found = {name: set(drawn(name, 300, 64, 0.8).identities()) for name in STREAMS}
-    assert len(set.union(*found.values())) == 4 * 300
+    assert len(set.union(*found.values())) == len(STREAMS) * 300
 
 
 def test_identities_are_those_of_the_sequences() -> None:

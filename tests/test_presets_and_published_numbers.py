@@ -143,7 +143,7 @@ def measured_metrics(task: str) -> set[str]:
 
 def metric_exists(metric: str, task: str) -> bool:
     """Whether a run of the task has it: tested, validated, a column of metrics.csv, or what every run has."""
-    logged = re.fullmatch(r"relative_sd\(train/(loss|ortho|gradient_norm|lr)\)", metric)
+    logged = re.fullmatch(r"(relative_sd|max)\(train/(loss|ortho|gradient_norm|lr)\)", metric)
     of_attentions = re.fullmatch(r"val/layer_\d+/(key_norm|value_cosine)", metric)
     if metric in OF_EVERY_RUN or logged or of_attentions or metric in measured_metrics(task):
         return True

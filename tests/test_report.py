@@ -180,7 +180,8 @@ def test_numbers_beside_the_metrics(made: Make) -> None:
     assert run.value("parameters") == 2.5
     assert run.value("val/accuracy") == 25.0
     assert run.value("relative_sd(train/gradient_norm)") == 0.5
-    assert run.value("relative_sd(train/nothing)") is None
+    assert run.value("max(train/gradient_norm)") == 3.0
+    assert run.value("relative_sd(train/nothing)") is None and run.value("max(train/nothing)") is None
     assert run.value("test/nothing") is None
     assert unit_of(OOD).name == "percent" and lower_is_better("test/word_perplexity") and not lower_is_better(OOD)
 

@@ -61,13 +61,13 @@ SHARE, RATIO = _KINDS["share"], _KINDS["ratio"]
 OF_RUNS = {name: Unit(**fields) for name, fields in _TABLE["of_runs"].items()}
 """numbers in result.json other than metrics"""
 _NAMED = {unit.name: unit for unit in (*_KINDS.values(), *OF_RUNS.values())}
-_SPREAD = re.compile(r"relative_sd\((?P<name>[\w/.]+)\)")
+_SUMMARY = re.compile(r"(?P<function>relative_sd|max)\((?P<name>[\w/.]+)\)")
 
 
-def spread_of(metric: str) -> str | None:
-    """The name inside `relative_sd(train/gradient_norm)`, else None."""
-    found = _SPREAD.fullmatch(metric)
-    return found["name"] if found else None
+def summary_of(metric: str) -> tuple[str, str] | None:
+    """Function and name of a summary of logged values, `relative_sd(train/gradient_norm)` or `max(...)`; else None."""
+    found = _SUMMARY.fullmatch(metric)
+    return (found["function"], found["name"]) if found else None
 
 
 @lru_cache(maxsize=2**12)
@@ -78,8 +78,8 @@ def unit_of(metric: str) -> Unit:
     """
     if metric in OF_RUNS:
         return OF_RUNS[metric]
-    if spread_of(metric):
-        return RATIO
+    if summary := summary_of(metric):
+        return RATIO if summary[0] == "relative_sd" else unit_of(summary[1])
     last = metric.rpartition("/")[2]
     kind = next((_TABLE["words"][word] for word in last.split("_") if word in _TABLE["words"]), None)
     found = Unit("") if kind is None else _KINDS[kind]

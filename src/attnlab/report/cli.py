@@ -29,6 +29,7 @@ from attnlab.report.page.cli import page_main
 from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
+from attnlab.report.run_archives import unpacked_archives
 from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_glob, select_jobs
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import comparison_lines, latex, markdown, record
@@ -52,8 +53,8 @@ class ReportOptions(CommandOptions):
     """the cells of an experiment and the published numbers, such as experiment=park2024/table4_scan; words of train.py
     narrow it (model=linear seed=0,1,2)"""
     runs: str | None = None
-    """any run folders, or folders that hold some, by a glob: runs='experiments/runs/scan*'; settings narrow them
-    (model=linear,vanilla optim.lr=0.001)"""
+    """any run folders, folders that hold some, or archives of some (.tar.xz), by a glob: runs='experiments/runs/scan*';
+    settings narrow them (model=linear,vanilla optim.lr=0.001)"""
     include: str | None = None
     """include=debug, with runs=: also the runs of debug=..., which are left out otherwise"""
     rows: list[str] = field(default_factory=list)
@@ -133,10 +134,15 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
 
 @command(lambda: HELP, prefix="report.py")
 def _report(argv: Sequence[str]) -> int:
-    """Makes the report: prints it, writes its files, logs it."""
+    """Selects the runs, unpacked from archives where these are named, and makes the report; returns the exit code."""
     line = _options(argv)
     options = line.complete()
-    selection = _selection(options, line.others)
+    with unpacked_archives(options.runs) as unpacked:
+        return _make(line, options, _selection(options, line.others, unpacked))
+
+
+def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: RunSelection) -> int:
+    """Prints the report, writes its files, logs it."""
     table = _table(selection, options)
     comparisons, success = table.comparisons(options.against), count_failures(table, options.against)
     out = options.out or REPORTS / _folder(selection, options.experiment)
@@ -192,11 +198,15 @@ def _sentences(report: records.ReportFile, table: Table) -> dict[str, list[str]]
     }
 
 
-def _selection(options: ReportOptions, words: Sequence[str]) -> RunSelection:
-    """The runs of the report, at least one of them finished."""
+def _selection(options: ReportOptions, words: Sequence[str], unpacked: Path | None) -> RunSelection:
+    """The runs of the report, at least one of them finished.
+
+    Args:
+        unpacked: the folder of the runs of archives, if there are any.
+    """
     if options.runs is None:
         return require_runs(select_jobs(options.experiment, words))
-    return require_runs(select_glob(options.runs, words, options.include is not None))
+    return require_runs(select_glob(options.runs, words, options.include is not None, unpacked))
 
 
 def _table(selection: RunSelection, options: ReportOptions) -> Table:

@@ -17,7 +17,7 @@ from attnlab.config.message_text import counted
 from attnlab.config.run_identity import comparable, differences
 from attnlab.data.task_spec import ORACLE_END
 from attnlab.learn.live_process import is_alive
-from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, spread_of
+from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 
 DIVERGED = "NonFiniteLoss:"
@@ -36,7 +36,7 @@ class FoundRun:
     config: of the run; of a missing run, the expected one.
     state:  finished, or, for a run without numbers: missing, running, interrupted, failed, stopped, unreadable, other
         version, other settings.
-    log_every: steps between the gradient norms that a spread is taken over; 0 = as they were logged.
+    log_every: steps between the logged values that a summary is taken over; 0 = as they were logged.
     damaged: the part of metrics.csv that was left out when it was read, in words.
     data: version and hash of the data that it was trained on.
     declared: analyses that the run was trained under, each with the step and commit of its first record.
@@ -88,14 +88,14 @@ class FoundRun:
 
     def lacking(self, metric: str) -> str:
         """The reason why a finished run has no such number."""
-        if metric.startswith("val/") or spread_of(metric):
+        if metric.startswith("val/") or summary_of(metric):
             try:
                 read_rows(self.folder / "metrics.csv")
             except Unreadable as error:
                 return error.short
         found = self._recorded(metric)
-        if found is None and spread_of(metric):
-            return f"its gradient norms were logged every {self._logged_every} steps, not every {self.log_every}"
+        if found is None and summary_of(metric):
+            return f"its values were logged every {self._logged_every} steps, not every {self.log_every}"
         if found is None:
             ends = self.config["task"].get("end_token", True) or metric.endswith(ORACLE_END)
             return f"its result has no {metric}" + ("" if ends else ": it was trained without end tokens")
@@ -108,11 +108,12 @@ class FoundRun:
     def _recorded(self, metric: str) -> float | None:
         if metric in OF_RUNS:
             return self.result.get(metric)
-        if name := spread_of(metric):
+        if summary := summary_of(metric):
             if self.log_every and self.log_every % self._logged_every:
                 return None
-            every = self.log_every or 1
-            return relative_sd([value for step, _, value in self.logged((name,)) if not step % every])
+            function, name = summary
+            values = [value for step, _, value in self.logged((name,)) if not step % (self.log_every or 1)]
+            return relative_sd(values) if function == "relative_sd" else max(values, default=None)
         if metric.startswith("val/") and metric not in self.result.get("metrics", {}):
             selection = self.result.get("selection", {})
             if metric in selection:

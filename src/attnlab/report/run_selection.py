@@ -108,17 +108,20 @@ def _changes_numbers(key: str) -> bool:
     return key.split(".", maxsplit=1)[0].split("/", maxsplit=1)[0] not in (*NOT_IDENTITY, "hydra")
 
 
-def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = False) -> RunSelection:
+def select_glob(
+    pattern: str, words: Sequence[str] = (), with_debug: bool = False, unpacked: Path | None = None
+) -> RunSelection:
     """The run folders at or below the paths that a glob matches; runs of debug=... only if asked for.
 
     Args:
         words: `key=value` or `key=value,value`: only runs with one of these values.
+        unpacked: a folder with the runs of archives that the glob matches (`run_archives.unpacked_archives`).
 
     Raises:
         ConfigError: a word that no run meets.
     """
     runs, skipped = [], []
-    for folder in run_folders(pattern):
+    for folder in [*run_folders(pattern), *(run_folders(str(unpacked)) if unpacked else ())]:
         try:
             runs.append(look(folder))
         except Unreadable as error:
@@ -131,7 +134,7 @@ def select_glob(pattern: str, words: Sequence[str] = (), with_debug: bool = Fals
     kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
     for word in words if kept else ():
         kept = _narrowed(kept, word)
-    root = Path(pattern)
+    root = unpacked or Path(pattern)
     while glob.has_magic(str(root)) and not root.exists():
         root = root.parent
     return RunSelection(pattern, None, kept, root, skipped, words=words, left_out=left_out)

@@ -28,7 +28,7 @@ TOKENS = np.array([(instruction, bit) for instruction in INSTRUCTIONS for bit in
 """[6, 2]: the two tokens of each code; a code is 2 * (index in INSTRUCTIONS) + bit"""
 FIRST_READ = 2 * INSTRUCTIONS.index(READ)
 """code of r with bit 0"""
-STREAMS = {"train": 0, "test/iid": 1, "test/sparse": 2, "test/dense": 3}
+STREAMS = {"train": 0, "test/iid": 1, "test/sparse": 2, "test/dense": 3, "test/twice": 4, "test/four_times": 5}
 CHUNK = 1024
 """sequences drawn together from one random stream"""
 

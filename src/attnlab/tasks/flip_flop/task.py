@@ -10,7 +10,8 @@ number 7 of `train` at length 32 and data_seed 0:
 FFL(p): the first instruction is w, the last one r; the others are drawn independently, i with probability p, w and r
 with (1 - p) / 2 each; bits after w and i are fair coins (section 3.1). Training is on FFL(0.8); tests are on FFL(0.8)
 (`test/iid`), FFL(0.98) (`test/sparse`: the bit was written long before) and FFL(0.1) (`test/dense`: many writes and
-reads, few ignored bits), at the training length or at `eval_length`.
+reads, few ignored bits), at the training length or at `eval_length`. With `longer_tests` also on FFL(0.8) at twice
+(`test/twice`) and four times the training length (`test/four_times`).
 
 The published sequences (huggingface.co/datasets/synthseq/flipflop) have the same distribution and are not needed: the
 same number is drawn here. There is no validation set: Opper et al. 2025, whose settings are the defaults, train for one
@@ -21,7 +22,7 @@ set (99.7 % of `test/iid` at 16 tokens and the default number of sequences, none
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -36,7 +37,6 @@ from attnlab.tasks.flip_flop.sequences import (
     CHUNK,
     END,
     PAD,
-    STREAMS,
     SYMBOLS,
     WORDS,
     FlipFlopSequences,
@@ -56,6 +56,7 @@ class FlipFlop(Task):
         dense_probability: probability of i in `test/dense`.
         length: tokens of a training sequence, even.
         eval_length: tokens of a test sequence, even; null = `length`.
+        longer_tests: also `test/twice` and `test/four_times`, of as many sequences as `test/iid`.
         train_sequences: 1,600,000 in the published data: one epoch of 25,000 steps of 64.
         test_sequences: sequences of `test/iid`; `test/sparse` has ten times as many and `test/dense` a quarter, as in
             the published data, so that each has about half a million bits to read.
@@ -66,6 +67,9 @@ class FlipFlop(Task):
     modality = "tokens"
     version = 1
     subsets = ("train", "test/iid", "test/sparse", "test/dense")
+    subsets_with: ClassVar = {
+        "longer_tests": {True: ("train", "test/iid", "test/sparse", "test/dense", "test/twice", "test/four_times")}
+    }
     published = "sequences of 512 tokens: train 1,600,000, test/iid 16,000, test/sparse 160,000, test/dense 4,000"
 
     def __init__(
@@ -75,23 +79,24 @@ class FlipFlop(Task):
         dense_probability: Annotated[float, "[0, 1]"] = 0.1,
         length: Annotated[int, "[4, inf)"] = 512,
         eval_length: Annotated[int, "[4, inf)"] | None = None,
+        longer_tests: bool = False,
         train_sequences: Annotated[int, "[1, inf)"] = 1600000,
         test_sequences: Annotated[int, "[1, inf)"] = 16000,
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
         self.length, self.eval_length = length, eval_length or length
-        self.probabilities = {
-            "train": ignore_probability,
-            "test/iid": ignore_probability,
-            "test/sparse": sparse_probability,
-            "test/dense": dense_probability,
-        }
+        self.probabilities = {"test/sparse": sparse_probability, "test/dense": dense_probability}
+        self.ignore_probability = ignore_probability
         self.sequences = {
             "train": train_sequences,
             "test/iid": test_sequences,
             "test/sparse": 10 * test_sequences,
             "test/dense": max(1, test_sequences // 4),
         }
+        self.lengths = {"train": length}
+        if longer_tests:
+            self.sequences |= {"test/twice": test_sequences, "test/four_times": test_sequences}
+            self.lengths |= {"test/twice": 2 * length, "test/four_times": 4 * length}
         self.data_seed = data_seed
 
     def example(self, prepared: Prepared[FlipFlopSequences], subset: str, number: int) -> str:
@@ -116,19 +121,21 @@ class FlipFlop(Task):
 
     def prepare(self, folders: Folders) -> Prepared[FlipFlopSequences]:
         _require_even(length=self.length, eval_length=self.eval_length)
+        longest = max(self.lengths.values())
         spec = self.task_spec(
             input_vocabulary=len(WORDS),
             output_vocabulary=len(WORDS),
             pad_id=PAD,
             end_id=END,
             never_targets=(PAD, END),
-            # the training length, so that an evaluation at another length builds the same network
-            max_input_length=self.length - 1,
-            max_output_length=self.length - 1,
+            # eval_length is left out, so that an evaluation at another length builds the same network
+            max_input_length=longest - 1,
+            max_output_length=longest - 1,
             metrics=("accuracy", "sequence_accuracy"),
         )
         subsets = {
-            subset: FlipFlopSequences(load_arrays(self._build(subset, folders.cache))["codes"]) for subset in STREAMS
+            subset: FlipFlopSequences(load_arrays(self._build(subset, folders.cache))["codes"])
+            for subset in self.sequences
         }
         about = (
             f"sequences of {self.eval_length} tokens (trained at {self.length}), "
@@ -139,12 +146,13 @@ class FlipFlop(Task):
         return Prepared(spec=spec, subsets=subsets, about=about)
 
     def _shared(self, subsets: Mapping[str, FlipFlopSequences], cache: Path) -> str:
-        """Text about the share of each test set in the training set; counted once per options."""
-        options = {subset: self._options(subset) for subset in STREAMS}
+        """Text about the share of each test set of this length in the training set; counted once per options."""
+        alike = [subset for subset in subsets if self._length(subset) == self.length]
+        options = {subset: self._options(subset) for subset in alike}
 
         def build(folder: Path) -> None:
             keys = row_keys(subsets["train"].codes)
-            shared = {name: count_shared(subsets[name].codes, keys) for name in STREAMS if name != "train"}
+            shared = {name: count_shared(subsets[name].codes, keys) for name in alike if name != "train"}
             (folder / "shared.json").write_text(json.dumps(shared))
 
         folder = self.cached(cache, "flip_flop_overlap", options, build)
@@ -156,19 +164,22 @@ class FlipFlop(Task):
         return {
             "sequences": self.sequences[subset],
             "length": self._length(subset),
-            "ignore_probability": float(self.probabilities[subset]),
+            "ignore_probability": float(self._probability(subset)),
             "data_seed": self.data_seed,
         }
 
     def _length(self, subset: str) -> int:
-        return self.length if subset == "train" else self.eval_length
+        return self.lengths.get(subset, self.eval_length)
+
+    def _probability(self, subset: str) -> float:
+        return self.probabilities.get(subset, self.ignore_probability)
 
     def _build(self, subset: str, cache: Path) -> Path:
         def build(folder: Path) -> None:
             with (folder / "codes.npy").open("wb") as file:
                 shape = self.sequences[subset], self._length(subset) // 2
                 write_header(file, np.dtype(np.uint8), shape)
-                probability = float(self.probabilities[subset])
+                probability = float(self._probability(subset))
                 chunks = generate(subset, self.sequences[subset], self._length(subset), probability, self.data_seed)
                 for codes in track(chunks, f"drawing flip-flop {subset}", -(-shape[0] // CHUNK)):
                     file.write(codes.data)

@@ -1,0 +1,69 @@
+"""Archives of run folders without weights (.tar.xz), as `experiments/campaign.py` writes them."""
+
+import glob
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from attnlab.data.files.archive_limits import Header, members, reading
+from attnlab.data.files.fetch import DataError
+from attnlab.run.read_run_files import LARGEST
+
+SUFFIX = ".tar.xz"
+
+
+@contextmanager
+def unpacked_archives(pattern: str | None) -> Iterator[Path | None]:
+    """A temporary folder with the runs of all archives at or below the paths that a glob matches; None without any.
+
+    Raises:
+        DataError: as `unpack`.
+    """
+    archives = find_archives(pattern) if pattern else []
+    if not archives:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="attnlab-runs-") as folder:
+        for archive in archives:
+            unpack(archive, Path(folder))
+        yield Path(folder)
+
+
+def find_archives(pattern: str) -> list[Path]:
+    """Archives at or below the paths that a glob matches, each once, in order of their names."""
+    found: set[Path] = set()
+    for path in [Path(pattern)] if Path(pattern).exists() else map(Path, glob.glob(pattern, recursive=True)):
+        found |= set(path.rglob(f"*{SUFFIX}")) if path.is_dir() else {path} if path.name.endswith(SUFFIX) else set()
+    return sorted(found)
+
+
+def unpack(archive: Path, into: Path) -> int:
+    """Unpacks the run folders that do not exist yet; returns their number. No folder is ever there in part.
+
+    Raises:
+        DataError: it is damaged, or holds anything but the files of run folders.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=into) as part:
+        with reading(archive), tarfile.open(archive, tarinfo=Header) as tar:
+            for member in members(tar):
+                name = PurePosixPath(member.name)
+                if not member.isreg() or member.issparse() or name.is_absolute() or ".." in name.parts:
+                    raise DataError(f"{archive}: {name} is no file of a run folder.")
+                if len(name.parts) < 2 or member.size > LARGEST.get(name.name, -1):
+                    raise DataError(f"{archive}: {name} is no file of a run folder, or has far more than a run writes.")
+                file = Path(part, name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                opened = tar.extractfile(member)
+                file.write_bytes(b"" if opened is None else opened.read())
+        count = 0
+        for config in sorted(Path(part).rglob("config.yaml")):
+            folder = into / config.parent.relative_to(part)
+            if not folder.exists():
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                os.rename(config.parent, folder)
+                count += 1
+    return count

@@ -1,0 +1,203 @@
+"""experiments/campaign.py: the queue of claims, archives, and real runs that are killed, paused and resumed."""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from support.small_runs import ROOT
+from support.written_runs import a_run
+
+from attnlab.config.job_config import compose_config
+from attnlab.data.files.fetch import DataError
+from attnlab.report.cli import report_main
+from attnlab.report.run_archives import unpack
+
+PRESET = """# @package _global_
+# Claim: none; for a test
+defaults:
+  - override /task: scan
+  - override /model: linear
+backbone: {d_model: 16, n_heads: 2, n_layers: 1, d_feed_forward: 16, dropout: 0.1}
+train: {max_steps: 120, batch_size: 16, checkpoint_every: 10, log_every: 10}
+trainer: {device: cpu, threads: 1}
+hydra:
+  mode: MULTIRUN
+  sweeper: {params: {model: "linear,linear_l2", seed: "3,4"}}
+report:
+  title: a test
+  columns: {ood: test/ood/sequence_accuracy}
+  hypotheses:
+    - {row: linear_l2, than: linear, column: ood}
+"""
+WORDS = ("experiment=claims/brief", "logger=csv")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository with this package and one claim of four runs."""
+    found = tmp_path / "checkout"
+    for name in ("src", "conf", "experiments/campaign.py", "experiments/published", "train.py", "report.py"):
+        target = found / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, target)
+    shutil.copy(ROOT / ".gitignore", found)
+    (found / "conf/experiment/claims/brief.yaml").write_text(PRESET)
+    git(found, "init", "--quiet")
+    commit(found)
+    return found
+
+
+def git(checkout: Path, *words: str) -> None:
+    author = ("-c", "user.name=attnlab", "-c", "user.email=attnlab@localhost")
+    subprocess.run(["git", *author, *words], cwd=checkout, check=True, capture_output=True)
+
+
+def commit(checkout: Path) -> None:
+    git(checkout, "add", "--all")
+    git(checkout, "commit", "--quiet", "--message", "a claim")
+
+
+def campaign_of(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module of a checkout, with the folders of that checkout."""
+    spec = importlib.util.spec_from_file_location("campaign", checkout / "experiments/campaign.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "campaign", module)
+    spec.loader.exec_module(module)
+    monkeypatch.chdir(checkout)
+    return module
+
+
+def command(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "experiments/campaign.py", *words]
+    return subprocess.run(line, cwd=checkout, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_queue_archives_and_reports(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    campaign = campaign_of(checkout, monkeypatch)
+    with pytest.raises(campaign.CampaignError, match=r"other: no .*other\.yaml at commit"):
+        campaign.declare(["other"], "HEAD")
+    campaign.declare(["brief"], "HEAD")
+    cells = campaign.cells(campaign.read_queue())
+    assert [(cell.seed, cell.model) for cell in cells] == [
+        (seed, model) for seed in (3, 4) for model in ("linear", "linear_l2")
+    ]
+    preset = checkout / "conf/experiment/claims/brief.yaml"
+    preset.write_text(PRESET.replace("120", "130"))
+    campaign.require_unchanged(campaign.read_queue())  # nothing has begun
+    preset.write_text(PRESET)
+
+    # both runs of seed 3, one of them diverged, and one of seed 4
+    for cell in cells[:3]:
+        raw = compose_config([*WORDS, *cell.words, "paths.runs=experiments/runs"], checkout / "conf")
+        raw.pop("report")
+        diverged = cell.model == "linear_l2"
+        more = {"status": {"reason": "NonFiniteLoss: at step 7"}} if diverged else {}
+        a_run(campaign.RUNS / cell.folder, raw, state="failed" if diverged else "finished", **more)
+    assert [cell.outcome() for cell in cells] == ["finished", "diverged", "finished", None]
+    reported = []
+    monkeypatch.setattr(campaign, "make_report", lambda *claim: reported.append(claim[0]))
+    monkeypatch.setattr(campaign, "log", lambda sentence: None)
+    campaign.WORK.mkdir(exist_ok=True)
+    campaign.archive_seeds()
+    (archive,) = campaign.MEASURED.rglob("*.tar.xz")
+    assert archive.parts[-2:] == ("brief", "seed3.tar.xz") and reported == ["brief"]
+    assert archive.read_bytes() == campaign.packed(sorted(cell.folder for cell in cells[:2]))
+    with tarfile.open(archive) as tar:
+        statuses = [json.load(tar.extractfile(name)) for name in tar.getnames() if name.endswith("status.json")]
+    assert len(statuses) == 2 and not any({"pid", "host"} & set(status) for status in statuses)
+
+    preset.write_text(PRESET + "# measured: a lot\n")
+    campaign.require_unchanged(campaign.read_queue())
+    preset.write_text(PRESET.replace("120", "130"))
+    with pytest.raises(campaign.CampaignError, match="new name"):
+        campaign.require_unchanged(campaign.read_queue())
+    commit(checkout)
+    with pytest.raises(campaign.CampaignError, match="new name"):
+        campaign.declare(["brief"], "HEAD")
+    preset.write_text(PRESET)
+
+    # the same table from the archive, from the folders, and from the restored folders
+    tables = []
+    for runs in ("experiments/measured/claims", "experiments/measured/claims/*/seed3.tar.xz", "experiments/runs"):
+        assert report_main([f"runs={runs}", "seed=3", "out=out"]) == 0
+        tables.append((checkout / "out/seeds.csv").read_text())
+    shutil.rmtree(campaign.RUNS)
+    assert campaign.restore() == 2 and campaign.restore() == 0
+    assert [cell.outcome() for cell in cells] == ["finished", "diverged", None, None]
+    assert report_main(["runs=experiments/runs", "out=out"]) == 0
+    tables.append((checkout / "out/seeds.csv").read_text())
+    assert len(set(tables)) == 1 and "50.0" in tables[0]
+    assert not list(campaign.RUNS.glob(".unpacked-*"))
+
+
+@pytest.mark.parametrize("name", ["../up/config.yaml", "/tmp/x/config.yaml", "run/last.ckpt", "config.yaml"])
+def test_an_archive_of_anything_else_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("seed: 0")
+    with tarfile.open(tmp_path / "a.tar.xz", "w:xz") as tar:
+        tar.addfile(
+            tar.gettarinfo(str(tmp_path / "file"), arcname=name) if name[0] != "/" else _named(tar, tmp_path, name)
+        )
+    with pytest.raises(DataError, match="no file of a run folder"):
+        unpack(tmp_path / "a.tar.xz", tmp_path / "into")
+    assert not list((tmp_path / "into").iterdir())
+
+
+def _named(tar: tarfile.TarFile, folder: Path, name: str) -> tarfile.TarInfo:
+    """A member with an absolute name, which tarfile itself makes relative."""
+    found = tar.gettarinfo(str(folder / "file"))
+    found.name = name
+    return found
+
+
+@pytest.mark.slow
+def test_killed_and_paused_runs_end_as_uninterrupted_ones(checkout: Path, tmp_path: Path) -> None:
+    runs = checkout / "experiments/runs"
+    begun = command(checkout, "start", "brief")
+    assert begun.returncode == 0 and "4 runs left, running in the background" in begun.stdout, begun.stderr
+    waited(lambda: len(list(runs.rglob("last.ckpt"))) == min(2, len(os.sched_getaffinity(0))))
+    os.kill(int((checkout / "experiments/.campaign/lock").read_text()), signal.SIGKILL)
+    assert "running in the background" in command(checkout, "start").stdout
+    waited(lambda: any(runs.rglob("result.json")))
+    assert "paused" in command(checkout, "pause").stdout
+    assert "not running" in command(checkout, "status").stdout
+    states = [json.loads(file.read_text())["state"] for file in runs.rglob("status.json")]
+    assert "running" not in states and not (checkout / "experiments/measured/claims/brief/seed4.tar.xz").exists()
+    assert command(checkout, "start").returncode == 0
+    waited(lambda: "ended, 0 runs failed" in (checkout / "experiments/.campaign/log.txt").read_text())
+    shown = command(checkout, "status").stdout
+    assert "4/4" in shown and "2/2" in shown and "not running" in shown
+    assert "a test" in (checkout / "experiments/reports/claims/brief/table.md").read_text()
+
+    plain = [
+        sys.executable,
+        "train.py",
+        *WORDS,
+        f"paths.runs={tmp_path / 'plain'}",
+        f"paths.cache={tmp_path / 'cache'}",
+    ]
+    environment = os.environ | {"PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
+    subprocess.run(plain, cwd=checkout, check=True, capture_output=True, env=environment)
+    expected = sorted((tmp_path / "plain").rglob("metrics.csv"))
+    assert len(expected) == 4
+    for file in expected:
+        assert (runs / file.relative_to(tmp_path / "plain")).read_bytes() == file.read_bytes(), file
+
+
+def waited(condition: Callable[[], bool], seconds: float = 240) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.1)
