@@ -131,6 +131,12 @@ def measured_metrics(task: str) -> set[str]:
     if any(metric.endswith(SEQUENCE_METRICS) for metric in found):
         # what sequences are judged by was not always all of these
         found |= {f"{metric.rpartition('/')[0]}/{name}" for metric in found for name in SEQUENCE_METRICS}
+    if task == "scan":
+        # its official splits have one test
+        found |= {f"test/{name}" for name in SEQUENCE_METRICS}
+    if task == "flip_flop":
+        # with longer_tests
+        found |= {metric.replace("/iid/", f"/{part}/") for metric in found for part in ("twice", "four_times")}
     if task == "sort_of_clevr":
         # its splits with held-out combinations (tests/test_held_out_combinations.py runs them)
         found |= {metric.replace("/", f"/{part}/", 1) for metric in found for part in ("iid", "ood")}
@@ -223,7 +229,8 @@ def check_figures(name: str) -> None:
                 assert figure["quantity"] in get_args(Quantity)
                 assert figure.get("metric") in (None, *columns(name))
             case "training":
-                assert figure.get("metric", "train/loss").startswith(("train/", "val/"))
+                curve = ("test_curve/",) if first_job(name).typed.train.test_curve_every else ()
+                assert figure.get("metric", "train/loss").startswith(("train/", "val/", *curve))
             case "time_to_success":
                 assert report["success"]["validation"].startswith("val/")
             case kind:
