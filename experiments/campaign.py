@@ -202,7 +202,9 @@ def cells(queue: Mapping[str, str]) -> list[Cell]:
         tree, command = worktree(commit), [sys.executable, "experiments/campaign.py", "cells", *names]
         done = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, text=True, check=False)
         if done.returncode:
-            raise CampaignError(f"commit {commit[:10]}: {done.stderr.strip() or done.stdout.strip()}")
+            raise CampaignError(
+                f"commit {commit[:10]}: {done.stderr.strip().splitlines()[-1]}; {sys.executable} ran it"
+            )
         members = [Cell(**entry | {"words": tuple(entry["words"])}) for entry in json.loads(done.stdout)]
         for name in names:
             of_claim = [cell for cell in members if cell.claim == name]
@@ -246,7 +248,7 @@ def pending() -> Iterator[Cell]:
 
 
 def begin(cell: Cell, lock: TextIO) -> subprocess.Popen[bytes]:
-    """Start a run at the lowest priority. It holds the lock too, and is stopped when this process ends."""
+    """Start a run. It holds the lock too, and is stopped when this process ends."""
     tree = worktree(read_queue()[cell.claim])
     command = [sys.executable, "train.py", f"experiment=claims/{cell.claim}", *cell.words, *PLACES]
     with OUTPUT.open("ab") as output:
@@ -258,14 +260,19 @@ def begin(cell: Cell, lock: TextIO) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=[lock.fileno()],
-            preexec_fn=_in_background,  # noqa: PLW1509  this process has one thread
-            start_new_session=True,
+            preexec_fn=_stopped_with_parent,  # noqa: PLW1509  this process has one thread
         )
 
 
-def _in_background() -> None:
-    """Give this process the lowest priority; ask Linux to send it SIGTERM when its parent ends, also by SIGKILL."""
+def take_lowest_priority() -> None:
+    """Give this process and its runs the lowest priority, also where Linux shares processors among sessions."""
     os.nice(19)
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text("19")
+
+
+def _stopped_with_parent() -> None:
+    """Ask Linux to send SIGTERM to this process when its parent ends, also by SIGKILL."""
     if sys.platform == "linux":
         import ctypes
 
@@ -278,6 +285,7 @@ def run() -> int:
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
     lock.flush()
+    take_lowest_priority()
     stopping: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, frame: stopping.append(number))

@@ -168,7 +168,10 @@ def test_killed_and_paused_runs_end_as_uninterrupted_ones(checkout: Path, tmp_pa
     begun = command(checkout, "start", "brief")
     assert begun.returncode == 0 and "4 runs left, running in the background" in begun.stdout, begun.stderr
     waited(lambda: len(list(runs.rglob("last.ckpt"))) == min(2, len(os.sched_getaffinity(0))))
-    os.kill(int((checkout / "experiments/.campaign/lock").read_text()), signal.SIGKILL)
+    pid = int((checkout / "experiments/.campaign/lock").read_text())
+    priority = Path(f"/proc/{pid}/autogroup")
+    assert os.getpriority(os.PRIO_PROCESS, pid) == 19 and (not priority.exists() or "nice 19" in priority.read_text())
+    os.kill(pid, signal.SIGKILL)
     assert "running in the background" in command(checkout, "start").stdout
     waited(lambda: any(runs.rglob("result.json")))
     assert "paused" in command(checkout, "pause").stdout
