@@ -3,7 +3,7 @@
     python experiments/campaign.py start [CLAIM ...] [--commit C]   begin or go on; CLAIMs are added to the queue
     python experiments/campaign.py status                           what is done, what is left, hours left
     python experiments/campaign.py pause                            stop after the present step of each run
-    python experiments/campaign.py restore                          unpack all archives into experiments/runs
+    python experiments/campaign.py restore                          unpack all archives into experiments/runs/claims
 
 A claim is declared at a commit, the present one unless --commit names another. Its runs are trained from a worktree of
 that commit, below experiments/.campaign, by `train.py experiment=claims/<claim>`: one thread a run, as many runs as
@@ -25,26 +25,24 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
 
 HERE = Path(__file__).resolve().parent
-ROOT, RUNS, WORK = HERE.parent, HERE / "runs", HERE / ".campaign"
-MEASURED, REPORTS = HERE / "measured" / "claims", HERE / "reports" / "claims"
+ROOT, RUNS, WORK = HERE.parent, HERE / "runs" / "claims", HERE / ".campaign"
+MEASURED = HERE / "measured" / "claims"
 QUEUE, LOCK, LOG, OUTPUT = MEASURED / "queue.json", WORK / "lock", WORK / "log.txt", WORK / "output.txt"
 PRESETS = "conf/experiment/claims"
 FILES = ("config.yaml", "metrics.csv", "result.json", "status.json")
 """files of a run folder that an archive holds"""
 DIVERGED = "NonFiniteLoss:"
 """beginning of the reason of a run that diverged, which is an outcome"""
-PLACES = ("paths.runs=../../runs", "paths.data=../data", "paths.cache=../cache", "logger=csv", "trainer.progress=none")
-"""words of every command; paths are relative, so that no archive names a folder of this machine"""
 LONGEST_STOP = 600
-"""seconds that a step with its checkpoint may take after a stop signal"""
+"""seconds that the present steps of all runs, with their checkpoints, may take after a stop signal"""
 
 
 class CampaignError(Exception):
@@ -55,17 +53,20 @@ class CampaignError(Exception):
 class Cell:
     """One run of a claim.
 
+    commit: that declares the claim.
     words:  of the command line, beside the experiment.
     folder: below `RUNS`.
-    hours:  of training, from the guessed time of a step; None = no guess.
+    step:   seconds, guessed (`cost.ms_a_step`); None = no guess.
     """
 
     claim: str
+    commit: str
     words: tuple[str, ...]
     seed: int
     model: str
     folder: str
-    hours: float | None
+    steps: int
+    step: float | None
 
     @property
     def name(self) -> str:
@@ -97,37 +98,42 @@ def declare(claims: Sequence[str], commit: str) -> None:
     """Add claims to the queue. A claim without runs may move to another commit.
 
     Raises:
-        CampaignError: no such preset at that commit, or a claim with runs whose preset differs there.
+        CampaignError: no such preset at that commit, one that does not compose, or a claim with runs whose preset
+            differs there.
     """
-    queue, full = read_queue(), git("rev-parse", "--verify", f"{commit}^{{commit}}")
-    for claim in claims:
-        if preset_at(full, claim) is None:
-            raise CampaignError(f"{claim}: no {PRESETS}/{claim}.yaml at commit {full[:10]}; commit it first")
-        if claim not in queue or not has_begun(claim, queue[claim]):
-            queue[claim] = full
-        elif preset_at(queue[claim], claim) != preset_at(full, claim):
-            raise CampaignError(changed_preset(claim, queue[claim]))
-    MEASURED.mkdir(parents=True, exist_ok=True)
-    replace(QUEUE, json.dumps(queue, indent=1).encode() + b"\n")
+    full = git("rev-parse", "--verify", f"{commit}^{{commit}}")
+    with locked(WORK / "queue.lock", LONGEST_STOP):
+        queue = read_queue()
+        for claim in claims:
+            if preset_at(full, claim) is None or claim.startswith("_"):
+                raise CampaignError(f"{claim}: no {PRESETS}/{claim}.yaml at commit {full[:10]}; commit it first")
+            if claim not in queue or not has_begun(claim):
+                queue[claim] = full
+            elif preset_at(queue[claim], claim) != preset_at(full, claim):
+                raise CampaignError(changed_preset(claim, queue[claim]))
+        cells(queue)
+        MEASURED.mkdir(parents=True, exist_ok=True)
+        replace(QUEUE, json.dumps(queue, indent=1).encode() + b"\n")
 
 
 def require_unchanged(queue: Mapping[str, str]) -> None:
     """Compare the presets of this checkout with the declared ones; comments may differ.
 
     Raises:
-        CampaignError: a claim with runs has another preset here.
+        CampaignError: a claim has another preset here, or its commit is not in this repository.
     """
     for claim, commit in queue.items():
-        if preset_at(None, claim) != preset_at(commit, claim) and has_begun(claim, commit):
+        git("cat-file", "-e", f"{commit}^{{commit}}")
+        if preset_at(None, claim) != preset_at(commit, claim):
             raise CampaignError(changed_preset(claim, commit))
 
 
 def changed_preset(claim: str, commit: str) -> str:
-    """The sentence on a preset that has changed after its first run."""
-    return (
-        f"{claim}: {PRESETS}/{claim}.yaml differs from commit {commit[:10]}, under which its runs were begun; "
-        "restore it, and give the changed one a new name with a note why"
-    )
+    """The sentence on a preset that differs from its declaration."""
+    advice = f"commit it, then: python experiments/campaign.py start {claim}"
+    if has_begun(claim):
+        advice = "its runs were begun: restore it, and give the changed one a new name with a note why"
+    return f"{claim}: {PRESETS}/{claim}.yaml differs from commit {commit[:10]}, which declares it; {advice}"
 
 
 def preset_at(commit: str | None, claim: str) -> list[Any] | None:
@@ -136,9 +142,8 @@ def preset_at(commit: str | None, claim: str) -> list[Any] | None:
     if commit is None:
         text = (ROOT / file).read_text() if (ROOT / file).is_file() else None
     else:
-        done = subprocess.run(
-            ["git", "show", f"{commit}:{file}"], cwd=ROOT, capture_output=True, text=True, check=False
-        )
+        words = ["git", "show", f"{commit}:{file}"]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         text = None if done.returncode else done.stdout
     if text is None:
         return None
@@ -147,14 +152,12 @@ def preset_at(commit: str | None, claim: str) -> list[Any] | None:
     return [preset, *(preset_at(commit, each) for each in included)]
 
 
-def has_begun(claim: str, commit: str) -> bool:
+def has_begun(claim: str) -> bool:
     """Whether a claim has an archive, or a run folder here."""
-    if any((MEASURED / claim).glob("seed*.tar.xz")):
-        return True
-    return any((RUNS / cell.folder).exists() for cell in cells({claim: commit}))
+    return any((MEASURED / claim).glob("seed*.tar.xz")) or any((RUNS / claim).rglob("config.yaml"))
 
 
-# Runs
+# The worktrees and their runs
 
 
 def git(*words: str) -> str:
@@ -170,50 +173,57 @@ def git(*words: str) -> str:
 
 
 def worktree(commit: str) -> Path:
-    """The worktree of a commit, made if missing.
+    """The worktree of a commit, made if missing; run folders and reports of its commands lie in this checkout.
 
     Raises:
-        CampaignError: files of it were edited.
+        CampaignError: files of it were edited, or it is no worktree of that commit.
     """
     tree = WORK / commit[:12]
     if not tree.exists():
         git("worktree", "prune")
         git("worktree", "add", "--detach", str(tree), commit)
-    if changes := git("-C", str(tree), "status", "--porcelain"):
-        raise CampaignError(f"{tree} was edited ({changes.splitlines()[0].strip()}): git -C {tree} checkout .")
+    if git("-C", str(tree), "rev-parse", "HEAD") != commit or git("-C", str(tree), "status", "--porcelain", "-uno"):
+        raise CampaignError(
+            f"{tree} is not as committed in {commit[:10]}; remove it: git worktree remove --force {tree}"
+        )
+    for name in ("runs", "reports"):
+        (HERE / name).mkdir(exist_ok=True)
+        link = tree / "experiments" / name
+        if not link.exists():
+            link.symlink_to(HERE / name)
     return tree
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """Environment of the commands of a worktree: its own package, one thread."""
-    return os.environ | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
-
-
-_CELLS: dict[tuple[str, str], list[Cell]] = {}
-"""runs by claim and commit, which take seconds to compose"""
+    """Environment of the commands of a worktree: its own package, one thread, and data by relative paths, so that no
+    archive names a folder of this machine."""
+    places = {"ATTNLAB_DATA": "../data", "ATTNLAB_CACHE": "../cache"}
+    return os.environ | places | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
 
 
 def cells(queue: Mapping[str, str]) -> list[Cell]:
-    """The runs of claims, by claim and seed; the code of their commits names them."""
-    for commit in dict.fromkeys(queue.values()):
-        names = [claim for claim in queue if queue[claim] == commit and (claim, commit) not in _CELLS]
-        if not names:
-            continue
-        tree, command = worktree(commit), [sys.executable, "experiments/campaign.py", "cells", *names]
-        done = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise CampaignError(
-                f"commit {commit[:10]}: {done.stderr.strip().splitlines()[-1]}; {sys.executable} ran it"
-            )
-        members = [Cell(**entry | {"words": tuple(entry["words"])}) for entry in json.loads(done.stdout)]
-        for name in names:
-            of_claim = [cell for cell in members if cell.claim == name]
-            _CELLS[name, commit] = sorted(of_claim, key=lambda cell: cell.seed)
-    return [cell for claim, commit in queue.items() for cell in _CELLS[claim, commit]]
+    """The runs of claims, by claim and seed, as the code of their commits names them; composed once, then read.
+
+    Raises:
+        CampaignError: a claim does not compose.
+    """
+    found: list[Cell] = []
+    for claim, commit in queue.items():
+        composed = WORK / f"{commit[:12]}-{claim}.json"
+        if not composed.exists():
+            tree = worktree(commit)
+            command = [sys.executable, "experiments/campaign.py", "cells", claim]
+            done = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise CampaignError(f"{claim} at commit {commit[:10]}: {done.stderr.strip() or done.returncode}")
+            replace(composed, done.stdout.encode())
+        members = [Cell(**entry | {"words": tuple(entry["words"])}) for entry in json.loads(composed.read_text())]
+        found += sorted(members, key=lambda cell: cell.seed)
+    return found
 
 
-def print_cells(claims: Sequence[str]) -> None:
-    """Print the runs of claims as JSON, by the package of this worktree."""
+def print_cells(claim: str) -> None:
+    """Print the runs of a claim as JSON, by the package of this worktree."""
     import itertools
 
     from attnlab.config.command_line_words import as_text, read_overrides
@@ -221,39 +231,41 @@ def print_cells(claims: Sequence[str]) -> None:
     from attnlab.config.shipped_files import CONF
     from attnlab.config.sweep import check_command
 
+    experiment = f"experiment=claims/{claim}"
+    params = compose_with_hydra([experiment])[1]["params"]
+    items, _ = read_overrides([f"{key}={value}" for key, value in params.items()], CONF)
+    lines = itertools.product(*([as_text(item, value) for value in item.values] for item in items))
     found = []
-    for claim in claims:
-        experiment = f"experiment=claims/{claim}"
-        params = compose_with_hydra([experiment])[1]["params"]
-        items, _ = read_overrides([f"{key}={value}" for key, value in params.items()], CONF)
-        words = [
-            [as_text(item, value) for item, value in zip(items, values, strict=True)]
-            for values in itertools.product(*(item.values for item in items))
-        ]
-        jobs = check_command(["-m", experiment, *PLACES]).jobs
-        for job, line in zip(jobs, words, strict=True):
-            guess = job.raw["cost"]["ms_a_step"] if job.raw.get("cost") else None
-            hours = sum(guess) / len(guess) * job.raw["train"]["max_steps"] / 3.6e6 if guess else None
-            entry = {"claim": claim, "words": line, "seed": job.raw["seed"], "model": job.raw["model"]["name"]}
-            found.append(entry | {"folder": str(job.folder.relative_to("../../runs")), "hours": hours})
+    for job, words in zip(check_command(["-m", experiment]).jobs, lines, strict=True):
+        guess, runs = job.typed.cost.ms_a_step, Path("experiments/runs/claims")
+        cell = Cell(
+            claim=claim,
+            commit=git("rev-parse", "HEAD"),
+            words=words,
+            seed=job.typed.seed,
+            model=job.typed.model.name,
+            folder=str(job.folder.relative_to(runs)),
+            steps=job.typed.train.max_steps or 0,
+            step=sum(guess) / len(guess) / 1000 if guess else None,
+        )
+        if Path(cell.folder).parts[0] != claim:
+            raise CampaignError(f"{claim}: its preset needs paths: {{runs: {runs / claim}}}")
+        found.append(asdict(cell))
     print(json.dumps(found))
-
-
-def pending() -> Iterator[Cell]:
-    """Runs without an outcome, in order; claims that are added meanwhile come at the end."""
-    seen: set[str] = set()
-    while claim := next((each for each in read_queue() if each not in seen), None):
-        seen.add(claim)
-        yield from (cell for cell in cells({claim: read_queue()[claim]}) if cell.outcome() is None)
 
 
 def begin(cell: Cell, lock: TextIO) -> subprocess.Popen[bytes]:
     """Start a run. It holds the lock too, and is stopped when this process ends."""
-    tree = worktree(read_queue()[cell.claim])
-    command = [sys.executable, "train.py", f"experiment=claims/{cell.claim}", *cell.words, *PLACES]
+    words = ("train.py", f"experiment=claims/{cell.claim}", *cell.words, "logger=csv", "trainer.progress=none")
+    return child(cell.commit, words, lock)
+
+
+def child(commit: str, words: Sequence[str], lock: TextIO) -> subprocess.Popen[bytes]:
+    """Start a command in the worktree of a commit."""
+    tree = worktree(commit)
     with OUTPUT.open("ab") as output:
         return subprocess.Popen(
-            command,
+            [sys.executable, *words],
             cwd=tree,
             env=environment(tree),
             stdin=subprocess.DEVNULL,
@@ -264,13 +276,6 @@ def begin(cell: Cell, lock: TextIO) -> subprocess.Popen[bytes]:
         )
 
 
-def take_lowest_priority() -> None:
-    """Give this process and its runs the lowest priority, also where Linux shares processors among sessions."""
-    os.nice(19)
-    with suppress(OSError):
-        Path("/proc/self/autogroup").write_text("19")
-
-
 def _stopped_with_parent() -> None:
     """Ask Linux to send SIGTERM to this process when its parent ends, also by SIGKILL."""
     if sys.platform == "linux":
@@ -279,42 +284,66 @@ def _stopped_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
-def run() -> int:
-    """Train all pending runs, as many at once as cores; returns the exit code."""
-    lock = acquire(LONGEST_STOP)
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
+def take_lowest_priority() -> None:
+    """Give this process and its runs the lowest priority, also where Linux shares processors among sessions."""
+    os.nice(19)
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text("19")
+
+
+# The loop
+
+
+def run(lock: TextIO) -> int:
+    """Train all runs without an outcome, as many at once as cores; returns the exit code.
+
+    Args:
+        lock: the open lock file, which this process holds.
+    """
+    write_pid(lock, os.getpid())
     take_lowest_priority()
     stopping: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, frame: stopping.append(number))
-    todo = pending()
     running: dict[subprocess.Popen[bytes], Cell] = {}
-    failed: list[Cell] = []
-    archive_seeds()
-    is_last = False
-    while not stopping and (running or not is_last):
-        while not stopping and not is_last and len(running) < len(os.sched_getaffinity(0)):
-            if (cell := next(todo, None)) is None:
-                is_last = True
-            else:
+    reports: list[subprocess.Popen[bytes]] = []
+    tried: set[Cell] = set()
+    try:
+        reports += archive_seeds(cells(read_queue()), lock)
+        while not stopping:
+            while len(running) < len(os.sched_getaffinity(0)) and (cell := next_cell(tried)):
+                tried.add(cell)
                 running[begin(cell, lock)] = cell
                 log(f"begun: {cell.name}")
-        for process in [each for each in running if each.poll() is not None]:
-            cell = running.pop(process)
-            outcome = cell.outcome()
-            if outcome is None:
-                failed.append(cell)
-            log(f"{outcome or f'failed with exit code {process.returncode}, see {OUTPUT.name}'}: {cell.name}")
-            archive_seeds(cell)
-        time.sleep(0.5)
-    for process in running:
-        process.terminate()
-    for process in running:
-        process.wait()
-    log(f"stopped by {signal.Signals(stopping[0]).name}" if stopping else f"ended, {len(failed)} runs failed")
+            if not running:
+                break
+            for process in [each for each in running if each.poll() is not None]:
+                cell = running.pop(process)
+                failure = f"failed with exit code {process.returncode}, see {OUTPUT.name}"
+                log(f"{cell.outcome() or failure}: {cell.name}")
+                seed = [each for each in cells({cell.claim: cell.commit}) if each.seed == cell.seed]
+                reports += archive_seeds(seed, lock)
+            reports = [each for each in reports if each.poll() is None]
+            time.sleep(0.5)
+        for report in reports if not stopping else ():
+            report.wait()
+    except Exception as error:
+        log(f"ended by an error: {error}")
+        raise
+    finally:
+        write_pid(lock, None)
+        for process in (*running, *reports):
+            process.terminate()
+        for process in (*running, *reports):
+            process.wait()
+    failed = sum(cell.outcome() is None for cell in tried)
+    log(f"stopped by {signal.Signals(stopping[0]).name}" if stopping else f"ended; failed runs: {failed}")
     return 128 + stopping[0] if stopping else int(bool(failed))
+
+
+def next_cell(tried: set[Cell]) -> Cell | None:
+    """The first run of the queue that has no outcome and was not tried yet."""
+    return next((cell for cell in cells(read_queue()) if cell not in tried and cell.outcome() is None), None)
 
 
 def log(sentence: str) -> None:
@@ -323,28 +352,50 @@ def log(sentence: str) -> None:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {sentence}\n")
 
 
-def acquire(seconds: float) -> TextIO:
-    """The lock of the campaign, which its runs hold too.
+# The lock of the campaign, which its runs hold too; it contains the process of the campaign until this stops.
+
+
+@contextmanager
+def locked(path: Path, seconds: float) -> Iterator[TextIO]:
+    """A locked file, waited for if another process holds it.
 
     Raises:
-        CampaignError: another process still holds it after some seconds.
+        CampaignError: it is still held after some seconds.
     """
-    WORK.mkdir(parents=True, exist_ok=True)
-    lock, end = LOCK.open("a+"), time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return lock
-        except BlockingIOError:
-            if time.monotonic() > end:
-                lock.close()
-                raise CampaignError("the campaign is running") from None
-            time.sleep(0.2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + seconds
+    with path.open("a+") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise CampaignError(f"{path} is still held by another process") from None
+                time.sleep(0.2)
+        yield lock
+
+
+def write_pid(lock: TextIO, pid: int | None) -> None:
+    """Write the process of the campaign into its lock; None = it stops, and its runs are being saved."""
+    lock.seek(0)
+    lock.truncate()
+    lock.write("" if pid is None else f"{pid}\n")
+    lock.flush()
+
+
+def campaign_process() -> int | None:
+    """The process of the running campaign; None where none runs, also while runs of a stopped one are being saved."""
+    with suppress(OSError, ValueError):
+        pid = int(LOCK.read_text())
+        os.kill(pid, 0)
+        return pid
+    return None
 
 
 def replace(path: Path, content: bytes) -> None:
     """Write a file atomically."""
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_bytes(content)
     part.replace(path)
 
@@ -352,21 +403,20 @@ def replace(path: Path, content: bytes) -> None:
 # Archives
 
 
-def archive_seeds(cell: Cell | None = None) -> None:
-    """Write the archive of every seed that is complete and has none, of all claims or of the seed of a run."""
-    queue = read_queue()
-    for claim in queue if cell is None else [cell.claim]:
-        by_seed: dict[int, list[Cell]] = {}
-        for each in cells({claim: queue[claim]}):
-            if cell is None or cell.seed == each.seed:
-                by_seed.setdefault(each.seed, []).append(each)
-        for seed, members in by_seed.items():
-            archive = MEASURED / claim / f"seed{seed}.tar.xz"
-            if not archive.exists() and all(member.outcome() for member in members):
-                archive.parent.mkdir(parents=True, exist_ok=True)
-                replace(archive, packed(sorted(member.folder for member in members)))
-                log(f"written: {archive.relative_to(ROOT)}, {archive.stat().st_size:,} bytes")
-                make_report(claim, queue[claim])
+def archive_seeds(members: Sequence[Cell], lock: TextIO) -> list[subprocess.Popen[bytes]]:
+    """Write the archive of every seed that is complete and has none; starts the reports of these claims."""
+    by_seed: dict[tuple[str, str, int], list[Cell]] = {}
+    for cell in members:
+        by_seed.setdefault((cell.claim, cell.commit, cell.seed), []).append(cell)
+    written = {}
+    for (claim, commit, seed), of_seed in by_seed.items():
+        archive = MEASURED / claim / f"seed{seed}.tar.xz"
+        if not archive.exists() and all(cell.outcome() for cell in of_seed):
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            replace(archive, packed(sorted(cell.folder for cell in of_seed)))
+            log(f"written: {archive.relative_to(ROOT)}, {archive.stat().st_size:,} bytes")
+            written[claim] = commit
+    return [child(commit, ("report.py", f"experiment=claims/{claim}"), lock) for claim, commit in written.items()]
 
 
 def packed(folders: Sequence[str]) -> bytes:
@@ -385,23 +435,19 @@ def packed(folders: Sequence[str]) -> bytes:
     return content.getvalue()
 
 
-def make_report(claim: str, commit: str) -> None:
-    """Write the report of a claim as it stands into `REPORTS`."""
-    tree = worktree(commit)
-    command = [sys.executable, "report.py", f"experiment=claims/{claim}", *PLACES[:3], f"out={REPORTS / claim}"]
-    with OUTPUT.open("ab") as output:
-        done = subprocess.run(
-            command, cwd=tree, env=environment(tree), stdout=output, stderr=subprocess.STDOUT, check=False
-        )
-    if done.returncode:
-        log(f"no report of {claim}: exit code {done.returncode}, see {OUTPUT.name}")
-
-
 def restore() -> int:
-    """Unpack the run folders of all archives that are not in `RUNS`; returns their number."""
+    """Unpack the run folders of all archives that are not in `RUNS`; returns their number.
+
+    Raises:
+        CampaignError: an archive is damaged.
+    """
+    from attnlab.data.files.fetch import DataError
     from attnlab.report.run_archives import unpack
 
-    return sum(unpack(archive, RUNS) for archive in sorted(MEASURED.glob("*/seed*.tar.xz")))
+    try:
+        return sum(unpack(archive, RUNS) for archive in sorted(MEASURED.glob("*/seed*.tar.xz")))
+    except DataError as error:
+        raise CampaignError(str(error)) from error
 
 
 # Commands
@@ -411,7 +457,7 @@ def start(claims: Sequence[str], commit: str | None) -> None:
     """Declare claims, unpack archives, and start or go on in the background.
 
     Raises:
-        CampaignError: no claims, or a preset that has changed after its first run.
+        CampaignError: no claims, or a preset that differs from its declaration.
     """
     if claims:
         declare(claims, commit or "HEAD")
@@ -421,29 +467,36 @@ def start(claims: Sequence[str], commit: str | None) -> None:
         raise CampaignError(f"the queue is empty: start with names of {PRESETS}")
     require_unchanged(queue)
     restore()
-    link = WORK / "data"
-    WORK.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(Path(os.environ.get("ATTNLAB_DATA", ROOT / "data")).resolve())
     left = sum(cell.outcome() is None for cell in cells(queue))
-    if is_running():
-        print(f"the campaign is running, {left} runs left; added claims come at the end")
+    if campaign_process():
+        print(f"the campaign is running; runs left: {left}")
         return
+    link_data()
     command = [sys.executable, str(HERE / "campaign.py"), "run"]
-    with OUTPUT.open("ab") as output:
-        subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+    with locked(LOCK, LONGEST_STOP) as lock, OUTPUT.open("ab") as output:
+        if campaign_process():
+            print(f"the campaign is running; runs left: {left}")
+            return
+        process = subprocess.Popen(
+            [*command, str(lock.fileno())],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[lock.fileno()],
+            start_new_session=True,
         )
-    print(f"{left} runs left, running in the background; log: {LOG.relative_to(ROOT)}")
+        write_pid(lock, process.pid)
+    print(f"running in the background; runs left: {left}; log: {LOG.relative_to(ROOT)}")
 
 
-def is_running() -> bool:
-    """Whether a campaign runs here, or a run of a killed one is still being saved."""
-    try:
-        acquire(0).close()
-    except CampaignError:
-        return True
-    return False
+def link_data() -> None:
+    """Link the folder of the official files: ATTNLAB_DATA, else that of an earlier start, else data/."""
+    link, named = WORK / "data", os.environ.get("ATTNLAB_DATA")
+    if named or not link.exists():
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path(named or ROOT / "data").resolve())
+    print(f"data: {link.resolve()}")
 
 
 def pause() -> None:
@@ -452,65 +505,74 @@ def pause() -> None:
     Raises:
         CampaignError: they did not end in time.
     """
-    if not is_running():
-        print("the campaign is not running")
-        return
-    with suppress(ProcessLookupError, ValueError):
-        os.kill(int(LOCK.read_text()), signal.SIGTERM)
-    acquire(LONGEST_STOP).close()
-    print("paused: every run is saved; `start` goes on")
+    pid = campaign_process()
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+    with locked(LOCK, LONGEST_STOP):
+        print("the campaign was not running" if pid is None else "paused: every run is saved; `start` goes on")
 
 
 def status() -> None:
     """Print what is done of each claim, runs left and hours of training left."""
+    restore()
     queue = read_queue()
     members = cells(queue)
-    print(f"{'running' if is_running() else 'not running'}\n")
+    print(f"{'not running' if campaign_process() is None else 'running'}\n")
     print(f"{'claim':32}{'commit':12}{'done':>10}{'diverged':>10}{'seeds archived':>16}{'core-hours left':>17}")
-    total = [0, 0, 0.0]
+    hours: list[float | None] = []
     for claim, commit in queue.items():
         of_claim = [cell for cell in members if cell.claim == claim]
         outcomes = [cell.outcome() for cell in of_claim]
-        done, hours = sum(map(bool, outcomes)), hours_left(of_claim)
+        hours.append(hours_left(of_claim))
         archived = f"{len(list((MEASURED / claim).glob('seed*.tar.xz')))}/{len({cell.seed for cell in of_claim})}"
-        left = "unknown" if hours is None else f"{hours:.1f}"
-        shares = f"{f'{done}/{len(of_claim)}':>10}{outcomes.count('diverged'):>10}{archived:>16}{left:>17}"
-        print(f"{claim:32}{commit[:10]:12}{shares}")
-        total = [total[0] + done, total[1] + len(of_claim), total[2] + (hours or 0)]
-    print(f"{'all':44}{f'{total[0]}/{total[1]}':>10}{'':26}{total[2]:>17.1f}")
+        left = "unknown" if hours[-1] is None else f"{hours[-1]:.1f}"
+        done = f"{sum(map(bool, outcomes))}/{len(of_claim)}"
+        print(f"{claim:32}{commit[:10]:12}{done:>10}{outcomes.count('diverged'):>10}{archived:>16}{left:>17}")
+    done = f"{sum(cell.outcome() is not None for cell in members)}/{len(members)}"
+    unknown = " and unknown ones" if None in hours else ""
+    print(f"{'all':44}{done:>10}{'':26}{sum(filter(None, hours)):>17.1f}{unknown}")
     for cell in members:
-        if cell.outcome() is None and cell.status().get("state") == "running" and is_running():
-            print(f"now: {cell.name}, last checkpoint at step {cell.status().get('step', 0):,}")
+        record = cell.status() if cell.outcome() is None else {}
+        if record.get("state") == "running" and is_alive(record.get("pid", 0)):
+            print(f"now: {cell.name}, last checkpoint at step {record.get('step', 0):,} of {cell.steps:,}")
+        elif record.get("state") == "failed":
+            print(f"failed: {cell.name}: {record.get('reason')}")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine exists."""
+    return Path(f"/proc/{pid}").exists()
 
 
 def hours_left(members: Sequence[Cell]) -> float | None:
-    """Hours of training of the runs without an outcome: mean of the finished runs of their model, else of the claim,
-    else by the guess of the preset, less what unfinished ones have had; None = unknown."""
-    seconds: dict[str, list[float]] = {}
+    """Hours of training of the runs without an outcome: by the mean step of the finished runs of their model, else of
+    all of the claim, else by the guess of the preset; None = unknown. Validations and tests come on top."""
+    steps: dict[str, list[float]] = {}
     for cell in members:
-        if cell.outcome() == "finished":
-            taken = json.loads((RUNS / cell.folder / "result.json").read_text())["seconds"]
+        if measured := cell.status().get("step_seconds"):
             for key in (cell.model, ""):
-                seconds.setdefault(key, []).append(taken)
+                steps.setdefault(key, []).append(measured)
     hours = 0.0
     for cell in members:
         if cell.outcome() is None:
-            known = seconds.get(cell.model) or seconds.get("")
-            expected = sum(known) / len(known) / 3600 if known else cell.hours
-            if expected is None:
+            known = steps.get(cell.model) or steps.get("") or ([cell.step] if cell.step else [])
+            if not known:
                 return None
-            hours += max(expected - cell.status().get("seconds", 0) / 3600, 0)
+            hours += sum(known) / len(known) * (cell.steps - cell.status().get("step", 0)) / 3600
     return hours
 
 
 def main(argv: Sequence[str]) -> int:
     """Command line; returns the exit code."""
-    parser = argparse.ArgumentParser(usage=(__doc__ or "").split("\n\n")[1], description=__doc__.split("\n\n", 2)[2])
-    parser.add_argument("command", choices=("start", "status", "pause", "restore", "run", "cells"))
-    parser.add_argument("claims", nargs="*")
-    parser.add_argument("--commit")
+    commands = "start", "status", "pause", "restore", "run", "cells"
+    parser = argparse.ArgumentParser(
+        description=__doc__, usage=argparse.SUPPRESS, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=commands, metavar="start | status | pause | restore")
+    parser.add_argument("claims", nargs="*", metavar="CLAIM", help="a name of conf/experiment/claims")
+    parser.add_argument("--commit", metavar="C", help="the commit that declares the claims (default: HEAD)")
     options = parser.parse_args(argv)
-    if options.command not in ("start", "cells") and (options.claims or options.commit):
+    if options.command in ("status", "pause", "restore") and (options.claims or options.commit):
         parser.error(f"{options.command} takes no other words")
     try:
         match options.command:
@@ -521,11 +583,16 @@ def main(argv: Sequence[str]) -> int:
             case "pause":
                 pause()
             case "restore":
-                print(f"{restore()} run folders unpacked into {RUNS.relative_to(ROOT)}")
+                print(f"run folders unpacked into {RUNS.relative_to(ROOT)}: {restore()}")
+            case "run" if options.claims:
+                # begun by `start`, which has locked this file
+                with open(int(options.claims[0]), "r+", closefd=True) as lock:
+                    return run(lock)
             case "run":
-                return run()
+                with locked(LOCK, LONGEST_STOP) as lock:
+                    return run(lock)
             case "cells":
-                print_cells(options.claims)
+                print_cells(options.claims[0])
     except CampaignError as error:
         print(f"campaign.py: {error}", file=sys.stderr)
         return 2

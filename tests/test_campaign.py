@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from support.small_runs import ROOT
@@ -27,6 +28,7 @@ PRESET = """# @package _global_
 defaults:
   - override /task: scan
   - override /model: linear
+paths: {runs: experiments/runs/claims/brief}
 backbone: {d_model: 16, n_heads: 2, n_layers: 1, d_feed_forward: 16, dropout: 0.1}
 train: {max_steps: 120, batch_size: 16, checkpoint_every: 10, log_every: 10}
 trainer: {device: cpu, threads: 1}
@@ -83,56 +85,72 @@ def command(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, cwd=checkout, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_queue_archives_and_reports(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+def test_a_claim_is_declared_once_it_composes_and_never_changed_after_its_first_run(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = campaign_of(checkout, monkeypatch)
-    with pytest.raises(campaign.CampaignError, match=r"other: no .*other\.yaml at commit"):
-        campaign.declare(["other"], "HEAD")
+    presets = checkout / "conf/experiment/claims"
+    others = {"bad": PRESET.replace("linear_l2", "linaer"), "elsewhere": PRESET, "brief": PRESET.replace("120", "130")}
+    for name, text in others.items():
+        (presets / f"{name}.yaml").write_text(text)
+    commit(checkout)
+    for name, sentence in {"other": "commit it first", "bad": "linaer", "elsewhere": "its preset needs paths"}.items():
+        with pytest.raises(campaign.CampaignError, match=sentence):
+            campaign.declare([name], "HEAD")
+    assert not campaign.read_queue()
+    campaign.declare(["brief"], "HEAD")
+    assert campaign.cells(campaign.read_queue())[0].steps == 130
+    (presets / "brief.yaml").write_text(PRESET)
+    with pytest.raises(campaign.CampaignError, match="commit it, then"):
+        campaign.require_unchanged(campaign.read_queue())
+    commit(checkout)
     campaign.declare(["brief"], "HEAD")
     cells = campaign.cells(campaign.read_queue())
-    assert [(cell.seed, cell.model) for cell in cells] == [
-        (seed, model) for seed in (3, 4) for model in ("linear", "linear_l2")
+    assert [(cell.seed, cell.model, cell.steps) for cell in cells] == [
+        (seed, model, 120) for seed in (3, 4) for model in ("linear", "linear_l2")
     ]
-    preset = checkout / "conf/experiment/claims/brief.yaml"
-    preset.write_text(PRESET.replace("120", "130"))
-    campaign.require_unchanged(campaign.read_queue())  # nothing has begun
-    preset.write_text(PRESET)
-
-    # both runs of seed 3, one of them diverged, and one of seed 4
-    for cell in cells[:3]:
-        raw = compose_config([*WORDS, *cell.words, "paths.runs=experiments/runs"], checkout / "conf")
-        raw.pop("report")
-        diverged = cell.model == "linear_l2"
-        more = {"status": {"reason": "NonFiniteLoss: at step 7"}} if diverged else {}
-        a_run(campaign.RUNS / cell.folder, raw, state="failed" if diverged else "finished", **more)
-    assert [cell.outcome() for cell in cells] == ["finished", "diverged", "finished", None]
-    reported = []
-    monkeypatch.setattr(campaign, "make_report", lambda *claim: reported.append(claim[0]))
-    monkeypatch.setattr(campaign, "log", lambda sentence: None)
-    campaign.WORK.mkdir(exist_ok=True)
-    campaign.archive_seeds()
-    (archive,) = campaign.MEASURED.rglob("*.tar.xz")
-    assert archive.parts[-2:] == ("brief", "seed3.tar.xz") and reported == ["brief"]
-    assert archive.read_bytes() == campaign.packed(sorted(cell.folder for cell in cells[:2]))
-    with tarfile.open(archive) as tar:
-        statuses = [json.load(tar.extractfile(name)) for name in tar.getnames() if name.endswith("status.json")]
-    assert len(statuses) == 2 and not any({"pid", "host"} & set(status) for status in statuses)
-
-    preset.write_text(PRESET + "# measured: a lot\n")
+    write_run(campaign, checkout, cells[0])
+    (presets / "brief.yaml").write_text(PRESET + "# measured: a lot\n")
     campaign.require_unchanged(campaign.read_queue())
-    preset.write_text(PRESET.replace("120", "130"))
+    (presets / "brief.yaml").write_text(PRESET.replace("120", "130"))
     with pytest.raises(campaign.CampaignError, match="new name"):
         campaign.require_unchanged(campaign.read_queue())
     commit(checkout)
     with pytest.raises(campaign.CampaignError, match="new name"):
         campaign.declare(["brief"], "HEAD")
-    preset.write_text(PRESET)
 
-    # the same table from the archive, from the folders, and from the restored folders
+
+def write_run(campaign: ModuleType, checkout: Path, cell: Any, diverged: bool = False) -> None:
+    """The folder of a run of a claim, without training."""
+    raw = compose_config([*WORDS, *cell.words], checkout / "conf")
+    raw.pop("report")
+    more = {"status": {"reason": "NonFiniteLoss: at step 7"}} if diverged else {}
+    a_run(campaign.RUNS / cell.folder, raw, state="failed" if diverged else "finished", **more)
+
+
+def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = campaign_of(checkout, monkeypatch)
+    campaign.declare(["brief"], "HEAD")
+    cells = campaign.cells(campaign.read_queue())
+    # both runs of seed 3, one of them diverged, and one of seed 4
+    for cell, diverged in zip(cells, (False, True, False), strict=False):
+        write_run(campaign, checkout, cell, diverged)
+    assert [cell.outcome() for cell in cells] == ["finished", "diverged", "finished", None]
+    reported = []
+    monkeypatch.setattr(campaign, "child", lambda commit, words, lock: reported.append(words))
+    campaign.archive_seeds(cells, None)
+    campaign.archive_seeds(cells, None)
+    (archive,) = campaign.MEASURED.rglob("*.tar.xz")
+    assert archive.parts[-2:] == ("brief", "seed3.tar.xz") and reported == [("report.py", "experiment=claims/brief")]
+    assert archive.read_bytes() == campaign.packed(sorted(cell.folder for cell in cells[:2]))
+    with tarfile.open(archive) as tar:
+        statuses = [json.load(tar.extractfile(name)) for name in tar.getnames() if name.endswith("status.json")]
+    assert len(statuses) == 2 and not any({"pid", "host"} & set(status) for status in statuses)
+
+    # the same table from the archive, from the folders, from both, and from the restored folders
     tables = []
-    for runs in ("experiments/measured/claims", "experiments/measured/claims/*/seed3.tar.xz", "experiments/runs"):
-        assert report_main([f"runs={runs}", "seed=3", "out=out"]) == 0
+    for place in ("measured/claims", "measured/claims/*/seed3.tar.xz", "runs", "*"):
+        assert report_main([f"runs=experiments/{place}", "seed=3", "out=out"]) == 0
         tables.append((checkout / "out/seeds.csv").read_text())
     shutil.rmtree(campaign.RUNS)
     assert campaign.restore() == 2 and campaign.restore() == 0
@@ -141,6 +159,10 @@ def test_queue_archives_and_reports(
     tables.append((checkout / "out/seeds.csv").read_text())
     assert len(set(tables)) == 1 and "50.0" in tables[0]
     assert not list(campaign.RUNS.glob(".unpacked-*"))
+    archive.write_bytes(archive.read_bytes()[:-100])
+    shutil.rmtree(campaign.RUNS)
+    with pytest.raises(campaign.CampaignError, match="cut short"):
+        campaign.restore()
 
 
 @pytest.mark.parametrize("name", ["../up/config.yaml", "/tmp/x/config.yaml", "run/last.ckpt", "config.yaml"])
@@ -164,22 +186,23 @@ def _named(tar: tarfile.TarFile, folder: Path, name: str) -> tarfile.TarInfo:
 
 @pytest.mark.slow
 def test_killed_and_paused_runs_end_as_uninterrupted_ones(checkout: Path, tmp_path: Path) -> None:
-    runs = checkout / "experiments/runs"
+    runs = checkout / "experiments/runs/claims/brief"
     begun = command(checkout, "start", "brief")
-    assert begun.returncode == 0 and "4 runs left, running in the background" in begun.stdout, begun.stderr
+    assert begun.returncode == 0 and "running in the background; runs left: 4" in begun.stdout, begun.stderr
     waited(lambda: len(list(runs.rglob("last.ckpt"))) == min(2, len(os.sched_getaffinity(0))))
     pid = int((checkout / "experiments/.campaign/lock").read_text())
     priority = Path(f"/proc/{pid}/autogroup")
     assert os.getpriority(os.PRIO_PROCESS, pid) == 19 and (not priority.exists() or "nice 19" in priority.read_text())
     os.kill(pid, signal.SIGKILL)
     assert "running in the background" in command(checkout, "start").stdout
+    assert "the campaign is running" in command(checkout, "start").stdout
     waited(lambda: any(runs.rglob("result.json")))
     assert "paused" in command(checkout, "pause").stdout
     assert "not running" in command(checkout, "status").stdout
     states = [json.loads(file.read_text())["state"] for file in runs.rglob("status.json")]
     assert "running" not in states and not (checkout / "experiments/measured/claims/brief/seed4.tar.xz").exists()
     assert command(checkout, "start").returncode == 0
-    waited(lambda: "ended, 0 runs failed" in (checkout / "experiments/.campaign/log.txt").read_text())
+    waited(lambda: "ended; failed runs: 0" in (checkout / "experiments/.campaign/log.txt").read_text())
     shown = command(checkout, "status").stdout
     assert "4/4" in shown and "2/2" in shown and "not running" in shown
     assert "a test" in (checkout / "experiments/reports/claims/brief/table.md").read_text()

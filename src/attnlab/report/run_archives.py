@@ -13,6 +13,8 @@ from attnlab.data.files.fetch import DataError
 from attnlab.run.read_run_files import LARGEST
 
 SUFFIX = ".tar.xz"
+BELOW = f"seed*{SUFFIX}"
+"""archives that are looked for in a folder; others are read where they are named"""
 
 
 @contextmanager
@@ -33,10 +35,10 @@ def unpacked_archives(pattern: str | None) -> Iterator[Path | None]:
 
 
 def find_archives(pattern: str) -> list[Path]:
-    """Archives at or below the paths that a glob matches, each once, in order of their names."""
+    """Archives that a glob matches, and archives of seeds below folders that it matches, in order of their names."""
     found: set[Path] = set()
     for path in [Path(pattern)] if Path(pattern).exists() else map(Path, glob.glob(pattern, recursive=True)):
-        found |= set(path.rglob(f"*{SUFFIX}")) if path.is_dir() else {path} if path.name.endswith(SUFFIX) else set()
+        found |= set(path.rglob(BELOW)) if path.is_dir() else {path} if path.name.endswith(SUFFIX) else set()
     return sorted(found)
 
 

@@ -17,7 +17,7 @@ from attnlab.config.sweep import NO_SETTINGS, check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import meets, value_of
-from attnlab.report.read_runs import DATA_SEED, FoundRun, Unreadable, look, run_folders
+from attnlab.report.read_runs import DATA_SEED, FoundRun, Unreadable, look, run_folders, short_name
 from attnlab.report.table_types import TableError
 from attnlab.run.named_runs import folder_like
 
@@ -121,7 +121,10 @@ def select_glob(
         ConfigError: a word that no run meets.
     """
     runs, skipped = [], []
-    for folder in [*run_folders(pattern), *(run_folders(str(unpacked)) if unpacked else ())]:
+    folders = run_folders(pattern)
+    there = {short_name(folder) for folder in folders}
+    archived = run_folders(str(unpacked)) if unpacked else []
+    for folder in [*folders, *(each for each in archived if short_name(each) not in there)]:
         try:
             runs.append(look(folder))
         except Unreadable as error:
