@@ -386,11 +386,22 @@ def write_pid(lock: TextIO, pid: int | None) -> None:
 
 def campaign_process() -> int | None:
     """The process of the running campaign; None where none runs, also while runs of a stopped one are being saved."""
-    with suppress(OSError, ValueError):
-        pid = int(LOCK.read_text())
+    with suppress(CampaignError), locked(LOCK, 0):
+        return None
+    text = LOCK.read_text().strip()
+    return int(text) if text and is_alive(int(text)) else None
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine runs; one that was killed may be listed until its parent asks for it."""
+    try:
         os.kill(pid, 0)
-        return pid
-    return None
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -533,15 +544,10 @@ def status() -> None:
     print(f"{'all':44}{done:>10}{'':26}{sum(filter(None, hours)):>17.1f}{unknown}")
     for cell in members:
         record = cell.status() if cell.outcome() is None else {}
-        if record.get("state") == "running" and is_alive(record.get("pid", 0)):
+        if record.get("state") == "running" and is_alive(record["pid"]):
             print(f"now: {cell.name}, last checkpoint at step {record.get('step', 0):,} of {cell.steps:,}")
         elif record.get("state") == "failed":
             print(f"failed: {cell.name}: {record.get('reason')}")
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process of this machine exists."""
-    return Path(f"/proc/{pid}").exists()
 
 
 def hours_left(members: Sequence[Cell]) -> float | None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,8 +45,8 @@ WORDS = ("experiment=claims/brief", "logger=csv")
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A repository with this package and one claim of four runs."""
+def checkout(tmp_path: Path) -> Iterator[Path]:
+    """A repository with this package and one claim of four runs; a campaign that still runs there is stopped."""
     found = tmp_path / "checkout"
     for name in ("src", "conf", "experiments/campaign.py", "experiments/published", "train.py", "report.py"):
         target = found / name
@@ -57,7 +57,9 @@ def checkout(tmp_path: Path) -> Path:
     (found / "conf/experiment/claims/brief.yaml").write_text(PRESET)
     git(found, "init", "--quiet")
     commit(found)
-    return found
+    yield found
+    if (found / "experiments/.campaign/lock").exists():
+        command(found, "pause")
 
 
 def git(checkout: Path, *words: str) -> None:
@@ -165,6 +167,19 @@ def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.Monk
         campaign.restore()
 
 
+def test_the_campaign_has_the_lowest_priority(checkout: Path) -> None:
+    code = """
+import campaign, os, pathlib
+campaign.take_lowest_priority()
+print(os.getpriority(os.PRIO_PROCESS, 0))
+group = pathlib.Path("/proc/self/autogroup")
+print(group.read_text() if group.exists() else "nice 19")
+"""
+    line, environment = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": str(checkout / "experiments")}
+    done = subprocess.run(line, capture_output=True, text=True, check=True, env=environment, start_new_session=True)
+    assert done.stdout.startswith("19\n") and "nice 19" in done.stdout
+
+
 @pytest.mark.parametrize("name", ["../up/config.yaml", "/tmp/x/config.yaml", "run/last.ckpt", "config.yaml"])
 def test_an_archive_of_anything_else_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("seed: 0")
@@ -186,14 +201,14 @@ def _named(tar: tarfile.TarFile, folder: Path, name: str) -> tarfile.TarInfo:
 
 @pytest.mark.slow
 def test_killed_and_paused_runs_end_as_uninterrupted_ones(checkout: Path, tmp_path: Path) -> None:
-    runs = checkout / "experiments/runs/claims/brief"
+    """At the priority of other tests, beside which it would wait for minutes."""
+    script, runs = checkout / "experiments/campaign.py", checkout / "experiments/runs/claims/brief"
+    script.write_text(script.read_text().replace("    take_lowest_priority()\n", ""))
+    commit(checkout)
     begun = command(checkout, "start", "brief")
     assert begun.returncode == 0 and "running in the background; runs left: 4" in begun.stdout, begun.stderr
     waited(lambda: len(list(runs.rglob("last.ckpt"))) == min(2, len(os.sched_getaffinity(0))))
-    pid = int((checkout / "experiments/.campaign/lock").read_text())
-    priority = Path(f"/proc/{pid}/autogroup")
-    assert os.getpriority(os.PRIO_PROCESS, pid) == 19 and (not priority.exists() or "nice 19" in priority.read_text())
-    os.kill(pid, signal.SIGKILL)
+    os.kill(int((checkout / "experiments/.campaign/lock").read_text()), signal.SIGKILL)
     assert "running in the background" in command(checkout, "start").stdout
     assert "the campaign is running" in command(checkout, "start").stdout
     waited(lambda: any(runs.rglob("result.json")))
