@@ -44,10 +44,11 @@ def scores_of(task: Task, folders: Folders) -> Scores:
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory: pytest.TempPathFactory) -> Folders:
-    """Folders with the official Mathematics and PCFG files that this machine has."""
+    """Folders with the official Mathematics, PCFG and SCAN files that this machine has."""
     folder = tmp_path_factory.mktemp("official")
     mathematics.write_layout(real_data("mathematics/mathematics_dataset-subset-seed1.tar.gz"), folder / "data")
     pcfg.write_layout(real_data("pcfg_set/pcfg_set.tar.gz"), folder / "data")
+    (folder / "data/scan").symlink_to(real_data("scan/SCAN.tar.gz").parent)
     return Folders(data=folder / "data", cache=folder / "cache")
 
 
