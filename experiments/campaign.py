@@ -28,6 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, TextIO
 
 import yaml
@@ -551,11 +552,11 @@ def status() -> None:
 
 
 def hours_left(members: Sequence[Cell]) -> float | None:
-    """Hours of training of the runs without an outcome: by the mean step of the finished runs of their model, else of
+    """Hours of training of the runs without an outcome: by the median step of the finished runs of their model, else of
     all of the claim, else by the guess of the preset; None = unknown. Validations and tests come on top."""
     steps: dict[str, list[float]] = {}
     for cell in members:
-        if measured := cell.status().get("step_seconds"):
+        if cell.outcome() == "finished" and (measured := cell.status().get("step_seconds")):
             for key in (cell.model, ""):
                 steps.setdefault(key, []).append(measured)
     hours = 0.0
@@ -564,7 +565,7 @@ def hours_left(members: Sequence[Cell]) -> float | None:
             known = steps.get(cell.model) or steps.get("") or ([cell.step] if cell.step else [])
             if not known:
                 return None
-            hours += sum(known) / len(known) * (cell.steps - cell.status().get("step", 0)) / 3600
+            hours += median(known) * (cell.steps - cell.status().get("step", 0)) / 3600
     return hours
 
 
