@@ -223,14 +223,18 @@ def declared_by(target: str, name: str) -> Any:
         return None
 
 
+def matched_paths(pattern: str) -> list[Path]:
+    """The paths that a glob matches. The name of an existing path is no glob, as it may hold brackets."""
+    return [Path(pattern)] if Path(pattern).exists() else [Path(path) for path in glob.glob(pattern, recursive=True)]
+
+
 def run_folders(pattern: str) -> list[Path]:
     """Run folders at or below the paths that a glob matches, each once, in order of their names.
 
-    The name of an existing folder is no glob, as it may hold brackets. A run that has lost its config.yaml is known by
-    its status.json, so that it is named and not left out.
+    A run that has lost its config.yaml is known by its status.json, so that it is named and not left out.
     """
     found: set[Path] = set()
-    for path in [Path(pattern)] if Path(pattern).is_dir() else map(Path, glob.glob(pattern, recursive=True)):
+    for path in matched_paths(pattern):
         for name in ("config.yaml", "status.json"):
             inside = [path / name] if (path / "config.yaml").exists() else path.rglob(name)
             found.update(file.parent for file in inside)

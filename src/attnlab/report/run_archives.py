@@ -1,6 +1,5 @@
 """Archives of run folders without weights (.tar.xz), as `experiments/campaign.py` writes them."""
 
-import glob
 import os
 import tarfile
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from attnlab.data.files.archive_limits import Header, members, reading
 from attnlab.data.files.fetch import DataError
+from attnlab.report.read_runs import matched_paths
 from attnlab.run.read_run_files import LARGEST
 
 SUFFIX = ".tar.xz"
@@ -37,7 +37,7 @@ def unpacked_archives(pattern: str | None) -> Iterator[Path | None]:
 def find_archives(pattern: str) -> list[Path]:
     """Archives that a glob matches, and archives of seeds below folders that it matches, in order of their names."""
     found: set[Path] = set()
-    for path in [Path(pattern)] if Path(pattern).exists() else map(Path, glob.glob(pattern, recursive=True)):
+    for path in matched_paths(pattern):
         found |= set(path.rglob(BELOW)) if path.is_dir() else {path} if path.name.endswith(SUFFIX) else set()
     return sorted(found)
 
@@ -53,9 +53,9 @@ def unpack(archive: Path, into: Path) -> int:
         with reading(archive), tarfile.open(archive, tarinfo=Header) as tar:
             for member in members(tar):
                 name = PurePosixPath(member.name)
-                if not member.isreg() or member.issparse() or name.is_absolute() or ".." in name.parts:
-                    raise DataError(f"{archive}: {name} is no file of a run folder.")
-                if len(name.parts) < 2 or member.size > LARGEST.get(name.name, -1):
+                is_inside = len(name.parts) > 1 and not name.is_absolute() and ".." not in name.parts
+                is_plain = member.isreg() and not member.issparse() and member.size <= LARGEST.get(name.name, -1)
+                if not (is_inside and is_plain):
                     raise DataError(f"{archive}: {name} is no file of a run folder, or has far more than a run writes.")
                 file = Path(part, name)
                 file.parent.mkdir(parents=True, exist_ok=True)

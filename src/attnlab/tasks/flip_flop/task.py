@@ -164,7 +164,7 @@ class FlipFlop(Task):
         return {
             "sequences": self.sequences[subset],
             "length": self._length(subset),
-            "ignore_probability": float(self._probability(subset)),
+            "ignore_probability": self._probability(subset),
             "data_seed": self.data_seed,
         }
 
@@ -172,14 +172,14 @@ class FlipFlop(Task):
         return self.lengths.get(subset, self.eval_length)
 
     def _probability(self, subset: str) -> float:
-        return self.probabilities.get(subset, self.ignore_probability)
+        return float(self.probabilities.get(subset, self.ignore_probability))
 
     def _build(self, subset: str, cache: Path) -> Path:
         def build(folder: Path) -> None:
             with (folder / "codes.npy").open("wb") as file:
                 shape = self.sequences[subset], self._length(subset) // 2
                 write_header(file, np.dtype(np.uint8), shape)
-                probability = float(self._probability(subset))
+                probability = self._probability(subset)
                 chunks = generate(subset, self.sequences[subset], self._length(subset), probability, self.data_seed)
                 for codes in track(chunks, f"drawing flip-flop {subset}", -(-shape[0] // CHUNK)):
                     file.write(codes.data)
