@@ -24,7 +24,8 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,8 +43,10 @@ FILES = ("config.yaml", "metrics.csv", "result.json", "status.json")
 """files of a run folder that an archive holds"""
 DIVERGED = "NonFiniteLoss:"
 """beginning of the reason of a run that diverged, which is an outcome"""
-LONGEST_STOP = 600
-"""seconds that the present steps of all runs, with their checkpoints, may take after a stop signal"""
+LONGEST_STOP = 1800
+"""seconds that the present steps of all runs, with their checkpoints, may take after a stop signal, beside other work"""
+MOST_FAILURES = 2
+"""failed runs of a claim after which its other runs wait for the next `start`"""
 
 
 class CampaignError(Exception):
@@ -75,10 +78,11 @@ class Cell:
         return " ".join((self.claim, *self.words))
 
     def outcome(self) -> str | None:
-        """finished, diverged, or None."""
+        """finished, diverged, or None; a run whose process still writes its end has none yet."""
+        status = self.status()
         if (RUNS / self.folder / "result.json").exists():
-            return "finished"
-        return "diverged" if str(self.status().get("reason", "")).startswith(DIVERGED) else None
+            return None if status.get("state") == "running" and is_alive(status.get("pid", 0)) else "finished"
+        return "diverged" if str(status.get("reason", "")).startswith(DIVERGED) else None
 
     def status(self) -> dict[str, Any]:
         """Content of status.json; empty where there is none yet."""
@@ -106,7 +110,9 @@ def declare(claims: Sequence[str], commit: str) -> None:
     with locked(WORK / "queue.lock", LONGEST_STOP):
         queue = read_queue()
         for claim in claims:
-            if preset_at(full, claim) is None or claim.startswith("_"):
+            if claim.startswith("_"):
+                raise CampaignError(f"{claim}: no claim, but settings that claims include")
+            if preset_at(full, claim) is None:
                 raise CampaignError(f"{claim}: no {PRESETS}/{claim}.yaml at commit {full[:10]}; commit it first")
             if claim not in queue or not has_begun(claim):
                 queue[claim] = full
@@ -124,7 +130,7 @@ def require_unchanged(queue: Mapping[str, str]) -> None:
         CampaignError: a claim has another preset here, or its commit is not in this repository.
     """
     for claim, commit in queue.items():
-        git("cat-file", "-e", f"{commit}^{{commit}}")
+        require_commit(commit)
         if preset_at(None, claim) != preset_at(commit, claim):
             raise CampaignError(changed_preset(claim, commit))
 
@@ -173,6 +179,20 @@ def git(*words: str) -> str:
     return done.stdout.strip()
 
 
+def require_commit(commit: str) -> None:
+    """Check that a commit is in this repository.
+
+    Raises:
+        CampaignError: it is not, as in a shallow clone.
+    """
+    try:
+        git("cat-file", "-e", f"{commit}^{{commit}}")
+    except CampaignError:
+        raise CampaignError(
+            f"commit {commit[:10]}, which declares a claim, is not in this clone: git fetch --unshallow"
+        ) from None
+
+
 def worktree(commit: str) -> Path:
     """The worktree of a commit, made if missing; run folders and reports of its commands lie in this checkout.
 
@@ -181,6 +201,7 @@ def worktree(commit: str) -> Path:
     """
     tree = WORK / commit[:12]
     if not tree.exists():
+        require_commit(commit)
         git("worktree", "prune")
         git("worktree", "add", "--detach", str(tree), commit)
     if git("-C", str(tree), "rev-parse", "HEAD") != commit or git("-C", str(tree), "status", "--porcelain", "-uno"):
@@ -312,7 +333,7 @@ def run(lock: TextIO) -> int:
     try:
         reports += archive_seeds(cells(read_queue()), lock)
         while not stopping:
-            while len(running) < len(os.sched_getaffinity(0)) and (cell := next_cell(tried)):
+            while len(running) < len(os.sched_getaffinity(0)) and (cell := next_cell(tried, running.values())):
                 tried.add(cell)
                 running[begin(cell, lock)] = cell
                 log(f"begun: {cell.name}")
@@ -342,9 +363,12 @@ def run(lock: TextIO) -> int:
     return 128 + stopping[0] if stopping else int(bool(failed))
 
 
-def next_cell(tried: set[Cell]) -> Cell | None:
-    """The first run of the queue that has no outcome and was not tried yet."""
-    return next((cell for cell in cells(read_queue()) if cell not in tried and cell.outcome() is None), None)
+def next_cell(tried: set[Cell], running: Collection[Cell]) -> Cell | None:
+    """The first run of the queue that has no outcome and was not tried yet; none of a claim of which `MOST_FAILURES` runs
+    have failed."""
+    failures = Counter(cell.claim for cell in tried if cell not in running and cell.outcome() is None)
+    left = (cell for cell in cells(read_queue()) if cell not in tried and failures[cell.claim] < MOST_FAILURES)
+    return next((cell for cell in left if cell.outcome() is None), None)
 
 
 def log(sentence: str) -> None:
@@ -520,6 +544,7 @@ def pause() -> None:
     pid = campaign_process()
     if pid is not None:
         os.kill(pid, signal.SIGTERM)
+        print("waiting for the present step of each run, which can take minutes beside other work", flush=True)
     with locked(LOCK, LONGEST_STOP):
         print("the campaign was not running" if pid is None else "paused: every run is saved; `start` goes on")
 

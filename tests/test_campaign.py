@@ -122,6 +122,15 @@ def test_a_claim_is_declared_once_it_composes_and_never_changed_after_its_first_
         campaign.declare(["brief"], "HEAD")
 
 
+def test_a_claim_waits_after_two_failed_runs(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = campaign_of(checkout, monkeypatch)
+    campaign.declare(["brief"], "HEAD")
+    cells = campaign.cells(campaign.read_queue())
+    assert campaign.next_cell(set(), []) == cells[0] and campaign.next_cell(set(cells[:1]), []) == cells[1]
+    assert campaign.next_cell(set(cells[:2]), cells[1:2]) == cells[2]
+    assert campaign.next_cell(set(cells[:2]), []) is None
+
+
 def write_run(campaign: ModuleType, checkout: Path, cell: Any, diverged: bool = False) -> None:
     """The folder of a run of a claim, without training."""
     raw = compose_config([*WORDS, *cell.words], checkout / "conf")
@@ -138,6 +147,11 @@ def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.Monk
     for cell, diverged in zip(cells, (False, True, False), strict=False):
         write_run(campaign, checkout, cell, diverged)
     assert [cell.outcome() for cell in cells] == ["finished", "diverged", "finished", None]
+    status = campaign.RUNS / cells[2].folder / "status.json"
+    ended = json.loads(status.read_text())
+    status.write_text(json.dumps(ended | {"state": "running", "pid": os.getpid()}))
+    assert cells[2].outcome() is None
+    status.write_text(json.dumps(ended))
     reported = []
     monkeypatch.setattr(campaign, "child", lambda commit, words, lock: reported.append(words))
     campaign.archive_seeds(cells, None)

@@ -100,7 +100,7 @@ def test_published_numbers_are_in_the_unit_of_their_columns() -> None:
     compared = 0
     for file in sorted((ROOT / "conf/experiment").rglob("*.yaml")):
         name = file.relative_to(ROOT / "conf/experiment").with_suffix("").as_posix()
-        if file.name.startswith("_") or "published: " not in file.read_text():
+        if file.name.startswith("_") or "\n  published: " not in file.read_text():
             continue
         block = compose_config([f"experiment={name}"])["report"]
         table = published_table(block["published"]) if block["published"] else None

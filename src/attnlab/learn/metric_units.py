@@ -126,7 +126,7 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
 
     Args:
         unit: the name of a unit.
-        signed: with a plus sign, for differences.
+        signed: with a plus sign, for differences; with the digits that show on which side of 0 it lies.
         like: a number whose digits are used, such as the mean for a standard deviation.
     """
     given = as_float(value)
@@ -138,6 +138,8 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
     else:
         # 53.349999999999994, which is 100 * 0.5335, rounds as 53.35 does
         text = f"{float(f'{given:.12g}'):,.{_digits(size, _NAMED.get(unit, Unit(unit)))}f}"
+    if signed and not text.strip("-0.") and abs(given) >= 10**-MOST_DIGITS:
+        text = f"{given:.{math.ceil(-math.log10(abs(given)))}f}"
     text = text if text.strip("-0.") else text.removeprefix("-")
     return f"+{text}" if signed and given > 0 and text.strip("0.") else text
 

@@ -164,7 +164,7 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.set_xlabel("optimiser step")
         axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
         axis.tick_params(labelbottom=True)
-    figure.supylabel(label(metric, unit_of(metric).name), fontsize=9)
+    figure.supylabel(label(metric.replace("/", "/\n"), unit_of(metric).name), fontsize=9)
     for axis in axes if metric.endswith("loss") else ():
         logarithmic(axis)
     legend_below(figure, note, handles=None if named else ())

@@ -13,6 +13,7 @@ from attnlab.config.message_text import counted
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.page.markdown import linked, rendered, split_title
 from attnlab.report.page.pictures import PictureError, Pixels, read_pixels, runs_in
+from attnlab.report.page.summary import extent
 from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFile, read_report
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
@@ -197,7 +198,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def _remark(report: ReportFile) -> str:
     """The number of runs and of missing cells."""
-    runs, means = report.origin.runs if report.origin else None, [cell.mean for _, cell in report.each()]
-    number = "" if runs is None else f"{counted(runs, 'run')}, "
-    missing = means.count(None)
-    return number + (f"{missing} of {len(means)} cells without a number" if missing else "every cell has a number")
+    (cells, of_cells), (runs, of_runs) = extent(report).cells, extent(report).runs
+    number = f"{runs} of {counted(of_runs, 'run')}" if runs < of_runs else counted(runs, "run")
+    missing = of_cells - cells
+    return f"{number}, " + (f"{missing} of {of_cells} cells without a number" if missing else "every cell has a number")

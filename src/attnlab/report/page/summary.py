@@ -32,10 +32,11 @@ def extent(report: ReportFile) -> Extent:
     )
 
 
-def measured(reports: Iterable[ReportFile]) -> tuple[int, int]:
-    """The measured and the expected cells of all reports."""
-    found = [extent(report).cells for report in reports]
-    return sum(one for one, _ in found), sum(of for _, of in found)
+def measured(reports: Iterable[ReportFile]) -> list[tuple[int, int]]:
+    """Pairs of measured and expected numbers over all reports: of cells, and of runs."""
+    extents = [extent(report) for report in reports]
+    kinds = [each.cells for each in extents], [each.runs for each in extents]
+    return [(sum(done for done, _ in kind), sum(expected for _, expected in kind)) for kind in kinds]
 
 
 def verdicts(asked: Sequence[HypothesisAnswer]) -> list[str]:
