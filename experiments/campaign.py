@@ -44,7 +44,7 @@ FILES = ("config.yaml", "metrics.csv", "result.json", "status.json")
 DIVERGED = "NonFiniteLoss:"
 """beginning of the reason of a run that diverged, which is an outcome"""
 LONGEST_STOP = 1800
-"""seconds that the present steps of all runs, with their checkpoints, may take after a stop signal, beside other work"""
+"""seconds that the present steps of all runs may take, with their checkpoints, after a stop signal"""
 MOST_FAILURES = 2
 """failed runs of a claim after which its other runs wait for the next `start`"""
 
@@ -364,8 +364,7 @@ def run(lock: TextIO) -> int:
 
 
 def next_cell(tried: set[Cell], running: Collection[Cell]) -> Cell | None:
-    """The first run of the queue that has no outcome and was not tried yet; none of a claim of which `MOST_FAILURES` runs
-    have failed."""
+    """The first run of the queue that has no outcome and was not tried yet, of claims with few failed runs."""
     failures = Counter(cell.claim for cell in tried if cell not in running and cell.outcome() is None)
     left = (cell for cell in cells(read_queue()) if cell not in tried and failures[cell.claim] < MOST_FAILURES)
     return next((cell for cell in left if cell.outcome() is None), None)
