@@ -36,7 +36,7 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 ROOT, RUNS, WORK = HERE.parent, HERE / "runs" / "claims", HERE / ".campaign"
-MEASURED = HERE / "measured" / "claims"
+MEASURED, REPORTS = HERE / "measured" / "claims", HERE / "reports" / "claims"
 QUEUE, LOCK, LOG, OUTPUT = MEASURED / "queue.json", WORK / "lock", WORK / "log.txt", WORK / "output.txt"
 PRESETS = "conf/experiment/claims"
 FILES = ("config.yaml", "metrics.csv", "result.json", "status.json")
@@ -439,19 +439,22 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def archive_seeds(members: Sequence[Cell], lock: TextIO) -> list[subprocess.Popen[bytes]]:
-    """Write the archive of every seed that is complete and has none; starts the reports of these claims."""
+    """Write the archive of every seed that is complete and has none; starts the reports of these claims, and of those
+    that have none here."""
     by_seed: dict[tuple[str, str, int], list[Cell]] = {}
     for cell in members:
         by_seed.setdefault((cell.claim, cell.commit, cell.seed), []).append(cell)
-    written = {}
+    changed = {}
     for (claim, commit, seed), of_seed in by_seed.items():
         archive = MEASURED / claim / f"seed{seed}.tar.xz"
         if not archive.exists() and all(cell.outcome() for cell in of_seed):
             archive.parent.mkdir(parents=True, exist_ok=True)
             replace(archive, packed(sorted(cell.folder for cell in of_seed)))
             log(f"written: {archive.relative_to(ROOT)}, {archive.stat().st_size:,} bytes")
-            written[claim] = commit
-    return [child(commit, ("report.py", f"experiment=claims/{claim}"), lock) for claim, commit in written.items()]
+            changed[claim] = commit
+        elif archive.exists() and not (REPORTS / claim / "report.json").exists():
+            changed[claim] = commit
+    return [child(commit, ("report.py", f"experiment=claims/{claim}"), lock) for claim, commit in changed.items()]
 
 
 def packed(folders: Sequence[str]) -> bytes:

@@ -155,6 +155,8 @@ def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.Monk
     reported = []
     monkeypatch.setattr(campaign, "child", lambda commit, words, lock: reported.append(words))
     campaign.archive_seeds(cells, None)
+    (campaign.REPORTS / "brief").mkdir(parents=True)
+    (campaign.REPORTS / "brief/report.json").write_text("{}")
     campaign.archive_seeds(cells, None)
     (archive,) = campaign.MEASURED.rglob("*.tar.xz")
     assert archive.parts[-2:] == ("brief", "seed3.tar.xz") and reported == [("report.py", "experiment=claims/brief")]
