@@ -34,6 +34,11 @@ from typing import Any, TextIO
 
 import yaml
 
+from attnlab.data.files.fetch import DataError
+from attnlab.learn import live_process
+from attnlab.report.read_runs import DIVERGED
+from attnlab.report.run_archives import unpack
+
 HERE = Path(__file__).resolve().parent
 ROOT, RUNS, WORK = HERE.parent, HERE / "runs" / "claims", HERE / ".campaign"
 MEASURED, REPORTS = HERE / "measured" / "claims", HERE / "reports" / "claims"
@@ -41,8 +46,6 @@ QUEUE, LOCK, LOG, OUTPUT = MEASURED / "queue.json", WORK / "lock", WORK / "log.t
 PRESETS = "conf/experiment/claims"
 FILES = ("config.yaml", "metrics.csv", "result.json", "status.json")
 """files of a run folder that an archive holds"""
-DIVERGED = "NonFiniteLoss:"
-"""beginning of the reason of a run that diverged, which is an outcome"""
 LONGEST_STOP = 1800
 """seconds that the present steps of all runs may take, with their checkpoints, after a stop signal"""
 MOST_FAILURES = 2
@@ -79,10 +82,14 @@ class Cell:
 
     def outcome(self) -> str | None:
         """finished, diverged, or None; a run whose process still writes its end has none yet."""
-        status = self.status()
         if (RUNS / self.folder / "result.json").exists():
-            return None if status.get("state") == "running" and is_alive(status.get("pid", 0)) else "finished"
-        return "diverged" if str(status.get("reason", "")).startswith(DIVERGED) else None
+            return None if self.is_running() else "finished"
+        return "diverged" if str(self.status().get("reason", "")).startswith(DIVERGED) else None
+
+    def is_running(self) -> bool:
+        """Whether a process trains this run."""
+        status = self.status()
+        return status.get("state") == "running" and live_process.is_alive(status, RUNS / self.folder)
 
     def status(self) -> dict[str, Any]:
         """Content of status.json; empty where there is none yet."""
@@ -479,9 +486,6 @@ def restore() -> int:
     Raises:
         CampaignError: an archive is damaged.
     """
-    from attnlab.data.files.fetch import DataError
-    from attnlab.report.run_archives import unpack
-
     try:
         return sum(unpack(archive, RUNS) for archive in sorted(MEASURED.glob("*/seed*.tar.xz")))
     except DataError as error:
@@ -572,7 +576,7 @@ def status() -> None:
     print(f"{'all':44}{done:>10}{'':26}{sum(filter(None, hours)):>17.1f}{unknown}")
     for cell in members:
         record = cell.status() if cell.outcome() is None else {}
-        if record.get("state") == "running" and is_alive(record["pid"]):
+        if cell.is_running():
             print(f"now: {cell.name}, last checkpoint at step {record.get('step', 0):,} of {cell.steps:,}")
         elif record.get("state") == "failed":
             print(f"failed: {cell.name}: {record.get('reason')}")

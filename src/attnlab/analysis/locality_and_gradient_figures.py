@@ -16,6 +16,7 @@ from attnlab.plots.png_caption import span
 from attnlab.plots.style import (
     empty_panel,
     fitted,
+    label_panels,
     legend_below,
     legend_lines,
     line_looks,
@@ -58,7 +59,7 @@ def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str
         if number + columns >= len(parts):
             axis.set_xlabel("neighbourhood, share of the length" if columns <= 3 else "neighbourhood")
             axis.tick_params(labelbottom=True)
-    figure.supylabel("share of the attention", fontsize=9)
+    label_panels(figure, "share of the attention")
     legend_below(figure, LOCALITY_NOTE)
     named = f"{summaries[0].label}: " if len(summaries) == 1 else ""
     figure.suptitle(fitted(f"{named}{title}", figure), fontsize=9, parse_math=False)

@@ -109,6 +109,14 @@ def panel_title(text: str, columns: int, width: float = WIDTH) -> str:
     return textwrap.fill(text, max(12, int(0.7 * width / columns * LETTERS_AN_INCH)))
 
 
+def label_panels(figure: Figure, text: str) -> None:
+    """Label of the y axes of all panels; of a single panel at its middle, so that it does not reach into the legend."""
+    if len(figure.axes) == 1:
+        figure.axes[0].set_ylabel(text, fontsize=9)
+    else:
+        figure.supylabel(text, fontsize=9)
+
+
 def legend_below(figure: Figure, note: str, columns: int = 2, handles: Sequence[Any] | None = None) -> None:
     """One legend for all panels, below them, where it covers no data.
 

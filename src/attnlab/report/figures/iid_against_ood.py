@@ -12,6 +12,7 @@ from attnlab.plots.style import (
     LINES,
     PALE,
     beside,
+    label_panels,
     legend_below,
     legend_lines,
     line_looks,
@@ -66,7 +67,7 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     for axis in axes[-columns_of:]:
         axis.tick_params(labelbottom=True)
         axis.set_xlabel(label(_in_distribution(column).removesuffix(f"/{name}"), column.unit))
-    figure.supylabel(label(column.metric.removesuffix(f"/{name}"), column.unit), fontsize=9)
+    label_panels(figure, label(column.metric.removesuffix(f"/{name}"), column.unit))
     legend_below(figure, note, handles=None if together else ())
     parts = [f"out of distribution over in distribution; {note}", _seen(rows, column.unit)]
     return finished(figure, path, table, parts)

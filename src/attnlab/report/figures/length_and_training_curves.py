@@ -16,6 +16,7 @@ from attnlab.plots.style import (
     LINES,
     beside,
     empty_panel,
+    label_panels,
     legend_below,
     legend_lines,
     line_looks,
@@ -78,7 +79,7 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.set_xlabel("length")
     if share:
         axes[0].set_ylim(min([0.0, *_all(rows), *_all(oracle)]) - 3, 103)
-    figure.supylabel(f"{subset} ({SHARE.sign if share else unit_of(metric).name})", fontsize=9)
+    label_panels(figure, f"{subset} ({SHARE.sign if share else unit_of(metric).name})")
     handles = [Line2D([], [], color="black", linestyle=style, label=name) for style, name in names.items()]
     legend_below(figure, note, handles=handles)
     parts = [f"{subset} by length; {note}", _falls(rows, "") if share and rows else ""]
@@ -164,7 +165,7 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.set_xlabel("optimiser step")
         axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
         axis.tick_params(labelbottom=True)
-    figure.supylabel(label(metric.replace("/", "/\n"), unit_of(metric).name), fontsize=9)
+    label_panels(figure, label(metric, unit_of(metric).name))
     for axis in axes if metric.endswith("loss") else ():
         logarithmic(axis)
     legend_below(figure, note, handles=None if named else ())

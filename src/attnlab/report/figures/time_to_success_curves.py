@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from attnlab.config.report_block import Picture
-from attnlab.plots.style import beside, legend_below, legend_lines, line_looks, panel_title, panels
+from attnlab.plots.style import beside, label_panels, legend_below, legend_lines, line_looks, panel_title, panels
 from attnlab.report.failures.count_failures import times_to_success
 from attnlab.report.failures.failure_tables import steps, success_in_words
 from attnlab.report.failures.time_to_success import Times, kaplan_meier, median
@@ -55,7 +55,7 @@ def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
         axis.tick_params(labelbottom=True)
     axes[0].set(xlim=(0, 1.02 * end), ylim=(-6, 106))
-    figure.supylabel("runs (%)", fontsize=9)
+    label_panels(figure, "runs (%)")
     legend_below(figure, note, handles=None if named else ())
     return finished(figure, path, table, [f"time to {reached}; {note}", _halves(rows)])
 

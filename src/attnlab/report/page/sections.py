@@ -198,7 +198,8 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def _remark(report: ReportFile) -> str:
     """The number of runs and of missing cells."""
-    (cells, of_cells), (runs, of_runs) = extent(report).cells, extent(report).runs
+    found = extent(report)
+    (cells, of_cells), (runs, of_runs) = found.cells, found.runs
     number = f"{runs} of {counted(of_runs, 'run')}" if runs < of_runs else counted(runs, "run")
     missing = of_cells - cells
     return f"{number}, " + (f"{missing} of {of_cells} cells without a number" if missing else "every cell has a number")
