@@ -26,7 +26,7 @@ from types import SimpleNamespace
 
 import torch
 
-from attnlab.learn.compiled_step import drop_graphs
+from attnlab.kernels.compiled_step import drop_graphs
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.training_module import TrainingModule
 from benchmarks.harness.environment import begin, parser

@@ -1,6 +1,6 @@
 """Attention on a GPU: the numbers of the CPU, the same at every call, and batches beyond a kernel's limit.
 
-Stand-ins on the CPU: test_determinism.py, test_fused_kernels.py, test_run_messages.py, test_packed_runs.py.
+Stand-ins on the CPU: test_determinism.py, test_fused_attention.py, test_run_messages.py, test_packed_runs.py.
 """
 
 import math

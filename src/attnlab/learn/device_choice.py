@@ -8,8 +8,8 @@ import torch
 from attnlab.config.message_text import first_line
 from attnlab.config.schema import Config
 from attnlab.config.user_error import UserError
+from attnlab.kernels.compiled_step import FIRST_ON_A_GPU
 from attnlab.learn import memory_use
-from attnlab.learn.compiled_step import FIRST_ON_A_GPU
 from attnlab.learn.freed_memory import keep_freed_memory
 from attnlab.learn.process_group import ALONE, Ranks
 

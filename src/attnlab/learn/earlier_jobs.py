@@ -5,7 +5,7 @@ from itertools import count
 
 import torch
 
-from attnlab.learn.compiled_step import drop_graphs
+from attnlab.kernels.compiled_step import drop_graphs
 
 _earlier = count()
 

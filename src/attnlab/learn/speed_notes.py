@@ -3,7 +3,7 @@
 import torch
 
 from attnlab.config.schema import Config
-from attnlab.learn.inductor_tiles import FIRST_SAFE, NO_VECTORS, cpu_options
+from attnlab.kernels.inductor_tiles import FIRST_SAFE, NO_VECTORS, cpu_options
 from attnlab.learn.usable_cores import usable_cores
 
 

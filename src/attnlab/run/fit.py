@@ -15,8 +15,8 @@ from attnlab.config.training_steps import steps_of
 from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
+from attnlab.kernels.compiled_step import compiler_failed
 from attnlab.learn.callbacks import Checkpoint, Clock, Curve, EvaluationTime, Metrics, RandomState, TrainMetrics
-from attnlab.learn.compiled_step import compiler_failed
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from attnlab.nn.dropout import Dropout
+from attnlab.kernels.dropout import Dropout
 
 
 def different_rates(template: nn.Module, networks: Sequence[nn.Module]) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from attnlab.nn.direct_function import DirectFunction
+from attnlab.kernels.direct_function import DirectFunction
 
 FEWEST_PRODUCTS = 2**22
 """multiplications from which oneDNN pays; it needs some 20 microseconds before it begins"""

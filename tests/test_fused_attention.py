@@ -7,9 +7,9 @@ import torch
 from support.tensors import draw, masks
 from torch import Tensor
 
-from attnlab.attention.core import fused_kernels
-from attnlab.attention.core.fused_kernels import fused_attention
 from attnlab.config.shipped_files import CONF
+from attnlab.kernels import fused_attention as kernel
+from attnlab.kernels.fused_attention import fused_attention
 
 
 @pytest.mark.parametrize("keep", [None, masks([5, 2, 1, 3, 4, 5, 2], 5)[:, None, None], masks([3], 5)[:, None, None]])
@@ -23,7 +23,7 @@ def test_a_batch_that_is_too_large_goes_in_parts(keep: Tensor | None, monkeypatc
         sizes.append(len(q))
         return fused(q, *args, **options)
 
-    monkeypatch.setattr(fused_kernels, "LARGEST", {"cpu": 3})
+    monkeypatch.setattr(kernel, "LARGEST", {"cpu": 3})
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
     parts = fused_attention(*given, keep, keep is None, 0.0)
     assert sizes == [3, 3, 1]
@@ -37,4 +37,4 @@ def test_the_kernel_of_cudnn_is_off_wherever_attention_is_computed() -> None:
     assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
     called = re.compile(r"scaled_dot_product_attention\(|MultiheadAttention\(")
     files = (CONF.parent / "src").rglob("*.py")
-    assert [file.stem for file in files if called.search(file.read_text())] == ["fused_kernels"]
+    assert [file.stem for file in files if called.search(file.read_text())] == ["fused_attention"]

@@ -5,7 +5,7 @@ from support.tensors import draw
 from torch import Tensor
 from torch.func import vmap
 
-from attnlab.attention.core.indexed_rows import rows_at
+from attnlab.kernels.drawn_rows import rows_at
 
 
 def by_gather(x: Tensor, index: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor
 
-from attnlab.learn.inductor_tiles import cpu_options
+from attnlab.kernels.inductor_tiles import cpu_options
 
 GRAPHS = 1024
 """limit of graphs a function and process: shapes x settings of a sweep's jobs; jobs share equal graphs"""
