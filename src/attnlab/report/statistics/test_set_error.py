@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import number
-from attnlab.report.counted_examples import examples_of, is_share
-from attnlab.report.read_runs import FoundRun
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.counted_examples import examples_of, is_share
 from attnlab.report.table_types import Cell, Table
 
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import cast
 
 from attnlab.learn.metric_units import unit_of
-from attnlab.report.rank_test import RankTest
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import FEWEST, PairedDifference, difference, mean, paired
+from attnlab.report.statistics.differences import FEWEST, PairedDifference, RankTest, difference, mean, paired
 
 
 def by_data_seed(seeds: Sequence[ReportSeed]) -> dict[int | None, dict[int | str, float]]:

@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from attnlab.learn.metric_units import OF_RUNS, number
 from attnlab.report.analysis_record import Comparison
-from attnlab.report.statistics import FEWEST, sd
+from attnlab.report.statistics.differences import FEWEST, sd
 from attnlab.report.table_types import Cell, Table
 
 TIMES = 3.0

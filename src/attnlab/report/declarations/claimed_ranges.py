@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from attnlab.config.report_block import Hypothesis
 from attnlab.learn.metric_units import lower_is_better, number
-from attnlab.report.rank_test import smallest_share
-from attnlab.report.statistics import LEVEL, POWER, PairedDifference, smallest_shown
+from attnlab.report.statistics.differences import LEVEL, POWER, PairedDifference, smallest_share, smallest_shown
 
 SUPPORTED, REFUTED, UNDECIDED = VERDICTS = ("supported", "refuted", "undecided")
 

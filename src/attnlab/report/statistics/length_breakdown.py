@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from attnlab.config.type_check import Integral, Real, Record
 from attnlab.learn.metric_units import as_float, problem
-from attnlab.report.counted_examples import examples_of, is_share
-from attnlab.report.read_runs import FoundRun
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.counted_examples import examples_of, is_share
 
 MOST_PARTS = 10
 """columns of a breakdown; of more lengths, neighbours are put together"""

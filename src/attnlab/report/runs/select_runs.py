@@ -17,7 +17,7 @@ from attnlab.config.sweep import NO_SETTINGS, check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
 from attnlab.report.build_table import meets, value_of
-from attnlab.report.read_runs import DATA_SEED, FoundRun, Unreadable, look, run_folders, short_name
+from attnlab.report.runs.read_runs import DATA_SEED, FoundRun, Unreadable, look, run_folders, short_name
 from attnlab.report.table_types import TableError
 from attnlab.run.named_runs import folder_like
 

@@ -1,21 +1,18 @@
 """Answers to the hypotheses that an experiment declares: supported, refuted, undecided.
 
-A hypothesis on a column claims a range of differences (`report.claimed_ranges`): above 0, at least 5, within 1. It is
+A hypothesis on a column claims a range of differences (`claimed_ranges`): above 0, at least 5, within 1. It is
 supported where the interval of the mean difference over the common seeds lies in that range, refuted where it lies
-outside, and undecided elsewhere. Where runs diverged there is no mean, and ranks with these runs last take its place
-(`report.rank_test`). A hypothesis on failures is answered by Fisher's exact test: supported or refuted where the shares
-of failures differ significantly, in the claimed direction or in the other one. Equal shares refute nothing, as a
-handful of runs without a failure says little about how probable one is.
+outside, and undecided elsewhere. Where runs diverged there is no mean, and ranks with these runs last take its place. A
+hypothesis on failures is answered by Fisher's exact test; equal shares refute nothing.
 
 Intervals and p-values are corrected by Bonferroni's method over all hypotheses that the experiment declares or that its
-runs were begun under: also those that have no runs yet, or were removed or changed after the runs. So all intervals
-hold at once with 95 %, whatever is read off them, and agree with the p-values. Every form uses the same interval:
-equivalence is two one-sided tests at 2.5 % each, non-inferiority one of them.
+runs were begun under, also those without runs and those that were removed or changed after the runs. So all intervals
+hold at once with 95 %, and agree with the p-values. Equivalence is two one-sided tests at 2.5 % each, non-inferiority
+one of them.
 
 A hypothesis is undecided, whatever the numbers, with fewer than five common seeds, while a declared seed has no outcome
-in a row (`report.declared_seeds`), of runs of `debug=...`, and where the tested numbers choose a value (`best_over`
-without `chosen_by`). Rows that have learned nothing are alike, so that they support no parity and refute no difference
-(`_is_of_equal_rows`): rows of which most runs fail by `report.success`, or that are no better than a shortcut.
+in a row, of runs of `debug=...`, and where the tested numbers choose a value (`best_over` without `chosen_by`). Rows
+that have learned nothing are alike, so that they support no parity and refute no difference.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,7 +23,7 @@ from attnlab.config.report_block import Hypothesis
 from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import number, unit_of
 from attnlab.report.analysis_record import HypothesisAnswer
-from attnlab.report.claimed_ranges import (
+from attnlab.report.declarations.claimed_ranges import (
     REFUTED,
     SUPPORTED,
     UNDECIDED,
@@ -36,14 +33,23 @@ from attnlab.report.claimed_ranges import (
     undecided_text,
     verdict,
 )
-from attnlab.report.data_seeds import by_data_seed, paired_on_data
-from attnlab.report.declared_analysis import declaration, declared_hypotheses, declared_reports
-from attnlab.report.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
+from attnlab.report.declarations.declared_analysis import declaration, declared_hypotheses, declared_reports
+from attnlab.report.declarations.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_tests import fisher
-from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import FEWEST, LEVEL, NORMAL, PairedDifference, bonferroni, interval, mean, p_text
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
+from attnlab.report.statistics.differences import (
+    FEWEST,
+    LEVEL,
+    NORMAL,
+    PairedDifference,
+    bonferroni,
+    interval,
+    mean,
+    p_text,
+)
 from attnlab.report.table_types import Column, Table
 
 

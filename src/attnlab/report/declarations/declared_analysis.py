@@ -11,7 +11,7 @@ from typing import Any
 from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import ANALYSIS, SEEDS, Hypothesis, Report
 from attnlab.config.type_check import build, conform
-from attnlab.report.read_runs import FoundRun
+from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text
 

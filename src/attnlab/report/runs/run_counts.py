@@ -5,7 +5,7 @@ from collections import defaultdict
 from attnlab.config.message_text import listed
 from attnlab.report.analysis_record import RowRuns
 from attnlab.report.build_table import runs_by_row
-from attnlab.report.read_runs import NOT_BEGUN
+from attnlab.report.runs.read_runs import NOT_BEGUN
 from attnlab.report.table_types import Table
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.report.read_runs import FoundRun, declared_by
+from attnlab.report.runs.read_runs import FoundRun, declared_by
 
 TOKENS = "accuracy"
 """counts tokens in a language model, else examples"""

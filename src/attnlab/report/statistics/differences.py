@@ -1,11 +1,14 @@
-"""Means, spreads, intervals and tests over a handful of seeds."""
+"""Differences of two rows over a handful of seeds: means, spreads, intervals and tests; ranks where runs diverged."""
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from attnlab.report.rank_test import RankTest
+if TYPE_CHECKING:
+    import numpy as np
 
 FEWEST = 5
 """seeds that an interval and a test need"""
@@ -16,6 +19,8 @@ POWER = 0.8
 """chance to show the smallest difference that is named"""
 DIGITS = 9
 """of the larger of two numbers, to which their difference is exact"""
+MOST_EXACT = 200
+"""runs of both rows, up to which the p-value is exact; from there on by the normal approximation"""
 
 
 def mean(values: Sequence[float]) -> float:
@@ -26,6 +31,61 @@ def mean(values: Sequence[float]) -> float:
 def sd(values: Sequence[float]) -> float | None:
     """Sample standard deviation, exactly 0 of equal values; None of fewer than two."""
     return statistics.stdev(values) if len(values) > 1 else None
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """Exact Mann-Whitney test of two rows of runs.
+
+    A run that diverged has no number, and is worse than every number. So means have no difference where runs diverged,
+    and a mean of the others would leave out the worst. Ranks take all runs. Rows are not paired: a pair in which both
+    runs diverged says nothing, and by signs five pairs cannot differ at 5 %.
+
+    ours, theirs: numbers of the runs; None = diverged.
+    lower: whether lower numbers are better.
+    worst: the worst possible value of the metric; no number is shifted beyond it.
+    """
+
+    ours: Sequence[float | None]
+    theirs: Sequence[float | None]
+    lower: bool
+    worst: float
+
+    @cached_property
+    def ahead(self) -> float:
+        """Share of all pairs of runs in which ours is better, equal ones half."""
+        ours, theirs = self._goodness(0.0)
+        wins = sum((number > other) + 0.5 * (number == other) for number in ours for other in theirs)
+        return wins / (len(ours) * len(theirs))
+
+    @property
+    def diverged(self) -> tuple[int, int]:
+        """How many runs of each row diverged."""
+        return self.ours.count(None), self.theirs.count(None)
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of equal rows: twice the smaller tail."""
+        return min(1.0, 2 * min(self.one_sided(0.0)))
+
+    def one_sided(self, end: float) -> tuple[float, float]:
+        """The p-values of the claims that ours - theirs is above an end, and that it is below.
+
+        Rows are compared after the end is taken from our numbers (as in the Hodges-Lehmann interval); a number that
+        the metric cannot have then ranks with the diverged runs.
+        """
+        better, worse = _rank_sum(*self._goodness(end))
+        return (worse, better) if self.lower else (better, worse)
+
+    def _goodness(self, end: float) -> tuple[list[float], list[float]]:
+        """The numbers of both rows, higher is better, ours less an end; infinitely low for diverged runs."""
+        sign = -1 if self.lower else 1
+        least = sign * self.worst
+        last = float("-inf")
+        ours = [last if value is None else sign * (value - end) for value in self.ours]
+        return [value if value >= least else last for value in ours], [
+            last if value is None else sign * value for value in self.theirs
+        ]
 
 
 @dataclass(frozen=True)
@@ -110,8 +170,8 @@ def paired(
     # two-sided by the interval's distribution: twice the smaller tail
     together = f", corrected for {tests} tests" if tests > 1 else ""
     method = f"95 % paired t interval{together}, {n} {units}"
-    found = PairedDifference(by_seed, mean(differences), low, high, None, method, tests=tests, units=units)
-    return replace(found, p=2 * min(found.one_sided(0.0)))
+    pair = PairedDifference(by_seed, mean(differences), low, high, None, method, tests=tests, units=units)
+    return replace(pair, p=2 * min(pair.one_sided(0.0)))
 
 
 def difference(ours: float, against: float) -> float:
@@ -160,3 +220,46 @@ def p_number(p: float) -> str:
 def p_text(p: float) -> str:
     """A p-value in words: `p = 0.034`, `p < 0.001`."""
     return f"p {p_number(p)}" if p < 0.001 else f"p = {p_number(p)}"
+
+
+def smallest_share(n: int, others: int, level: float) -> float | None:
+    """The smallest share of pairs, in which a row of n runs is better than another one, that is significant.
+
+    Args:
+        level: of both sides together.
+
+    Returns:
+        None where even a row that is better in all pairs is not significantly better.
+    """
+    shares = _shares_of_sums([2 * rank for rank in range(1, n + others + 1)], n)
+    tails = shares[::-1].cumsum()[::-1]
+    significant = ((2 * tails <= level) & (shares > 0)).nonzero()[0]
+    return (float(significant[0]) / 2 - n * (n + 1) / 2) / (n * others) if len(significant) else None
+
+
+def _rank_sum(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """One-sided p-values of higher and of lower ranks in the first row, equal values with their mean rank."""
+    # a third of a second
+    from scipy import stats
+
+    if len(ours) + len(theirs) > MOST_EXACT:
+        better, worse = (
+            float(stats.mannwhitneyu(ours, theirs, alternative=side, method="asymptotic").pvalue)
+            for side in ("greater", "less")
+        )
+        return better, worse
+    # mean ranks are multiples of a half
+    ranks = [round(2 * rank) for rank in stats.rankdata([*ours, *theirs])]
+    shares, total = _shares_of_sums(ranks, len(ours)), sum(ranks[: len(ours)])
+    return float(shares[total:].sum()), float(shares[: total + 1].sum())
+
+
+def _shares_of_sums(ranks: Sequence[int], n: int) -> "np.ndarray":
+    """The share of the choices of n ranks that has each sum; all choices are equally probable if rows are alike."""
+    import numpy as np
+
+    choices = np.zeros((n + 1, sum(ranks) + 1))
+    choices[0, 0] = 1
+    for rank in ranks:
+        choices[1:, rank:] += choices[:-1, :-rank]
+    return choices[-1] / choices[-1].sum()

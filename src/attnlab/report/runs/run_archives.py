@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from attnlab.data.files.archive_limits import Header, members, reading
 from attnlab.data.files.fetch import DataError
-from attnlab.report.read_runs import matched_paths
+from attnlab.report.runs.read_runs import matched_paths
 from attnlab.run.read_run_files import LARGEST
 
 SUFFIX = ".tar.xz"
