@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 
 from attnlab.launch.train_cli import train_main
-from attnlab.learn import memory_use
+from attnlab.learn.devices import memory_use
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.peak_memory import process_peak
 from benchmarks.harness.tables import Row, show

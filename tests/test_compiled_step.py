@@ -22,8 +22,8 @@ from torch.torch_version import TorchVersion
 from attnlab.config.run_identity import run_folder
 from attnlab.kernels import compiled_step
 from attnlab.kernels.compiled_step import OwnGradients
-from attnlab.learn import device_choice
-from attnlab.learn.earlier_jobs import free_earlier_jobs
+from attnlab.learn.devices import device_choice
+from attnlab.learn.devices.memory_use import free_earlier_jobs
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run import train_run
 

@@ -14,7 +14,7 @@ from support.tensors import draw, masks
 from torch import Tensor
 
 from attnlab.launch.pack.network_stack import NetworkStack
-from attnlab.learn import device_choice
+from attnlab.learn.devices import device_choice
 from attnlab.learn.evaluator import evaluating
 from attnlab.learn.example_scores import score_function
 from attnlab.learn.objectives import objective_for

@@ -19,7 +19,7 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Report, Success
 from attnlab.config.report_names import require_known_names
 from attnlab.learn.declaration_checks import declaration_problems
-from attnlab.learn.training_progress import Reporter
+from attnlab.learn.reporter import Reporter
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
 from attnlab.report.declarations.claimed_ranges import claimed_range

@@ -301,9 +301,9 @@ def test_a_signal_leaves_runs_at_other_steps_alone(tmp_path: Path, monkeypatch: 
 def test_the_number_of_runs_follows_from_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [entry] = pending_runs([job_config(config_of(tmp_path, *SCAN, "model=linear"))])
     held = trainer.PackTrainer(entry, StopRequest())
-    monkeypatch.setattr("attnlab.learn.memory_use.free_memory_bytes", lambda device: 10**6)
+    monkeypatch.setattr("attnlab.learn.devices.memory.free_memory_bytes", lambda device: 10**6)
     assert held.most() == 1
-    monkeypatch.setattr("attnlab.learn.memory_use.free_memory_bytes", lambda device: 10**12)
+    monkeypatch.setattr("attnlab.learn.devices.memory.free_memory_bytes", lambda device: 10**12)
     assert held.most() > 100
 
 

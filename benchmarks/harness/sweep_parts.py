@@ -8,6 +8,7 @@ Imports no torch, as the commands of a user do.
 import contextlib
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,11 +18,8 @@ from pathlib import Path
 from attnlab.config.pack_grouping import packs
 from attnlab.config.sweep import check_command
 from attnlab.launch.console_summary import print_sweep
-from attnlab.learn.process_memory import peak_resident_bytes
 from attnlab.run.finished_run import is_finished
 from benchmarks.harness.finished_sweep import finish, real_run, sweep_words
-
-MEGABYTE = 2**20
 
 
 def plan(words: list[str], runs: Path) -> str:
@@ -79,7 +77,9 @@ def main() -> None:
     with _silent():
         made = PARTS[name](words, Path(runs))
     seconds = time.perf_counter() - began
-    used = {"seconds": seconds, "processor": time.process_time(), "MB": peak_resident_bytes() / MEGABYTE, "made": made}
+    # in KiB on Linux
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    used = {"seconds": seconds, "processor": time.process_time(), "MB": peak, "made": made}
     print(json.dumps(used))
 
 

@@ -13,7 +13,7 @@ from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.pack_grouping import describe
 from attnlab.launch.run_job import note_other_name, run_job
-from attnlab.learn.rank_layout import started_layout
+from attnlab.learn.devices.rank_layout import started_layout
 from attnlab.run.finished_run import is_finished
 
 

@@ -8,7 +8,7 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_options import DEFAULT
 from attnlab.launch.group_task import GroupTask
 from attnlab.launch.visible_gpus import gpu_here, named_gpus, visible_gpus
-from attnlab.learn.usable_cores import threads_of_environment, usable_cores
+from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
 
 LOCAL = "packed_local"
 

@@ -9,8 +9,8 @@ import pytorch_lightning as pl
 
 from attnlab.launch.device_errors import needs_less_at_once
 from attnlab.launch.pack.pending_run import PendingRun
+from attnlab.learn.reporter import Reporter
 from attnlab.learn.training_module import TrainingModule
-from attnlab.learn.training_progress import Reporter
 from attnlab.run.fit import TrainingOver, batch_order, own_callbacks
 from attnlab.run.read_checkpoints import network_weights
 from attnlab.run.run_context import RunContext

@@ -10,8 +10,8 @@ from attnlab.config.schema import Config
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import Examples
 from attnlab.launch.pack.network_stack import NetworkStack
-from attnlab.learn import memory_use
 from attnlab.learn.callbacks import preserved_rng
+from attnlab.learn.devices import memory_use
 from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import objective_for
 from attnlab.run.build_runtime import make_network

@@ -13,11 +13,12 @@ from attnlab.launch.pack.memory_estimate import most_members
 from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.launch.pack.packed_module import PackedModule
 from attnlab.launch.pack.pending_run import PendingRun, by_step, end_all, not_ended
-from attnlab.learn.earlier_jobs import free_earlier_jobs
+from attnlab.learn.callbacks import TrainProgress
+from attnlab.learn.devices.memory_use import free_earlier_jobs
 from attnlab.learn.objectives import objective_for
+from attnlab.learn.reporter import Reporter
 from attnlab.learn.speed_notes import speed_notes
 from attnlab.learn.stop_signals import StopRequest
-from attnlab.learn.training_progress import Reporter, TrainProgress
 from attnlab.run.build_runtime import seed_everything
 from attnlab.run.final_test import record_result
 from attnlab.run.fit import batch_order, train, with_steps

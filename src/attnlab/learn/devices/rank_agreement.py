@@ -6,8 +6,8 @@ from typing import Any
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.unique_text import unique_text
-from attnlab.learn.process_group import Ranks
-from attnlab.learn.rank_layout import RankError
+from attnlab.learn.devices.process_group import Ranks
+from attnlab.learn.devices.rank_layout import RankError
 
 
 def require_same_job(ranks: Ranks, job: JobConfig) -> None:

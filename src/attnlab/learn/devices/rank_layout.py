@@ -13,7 +13,7 @@ from typing import Literal
 
 from attnlab.config.schema import TrainerOptions
 from attnlab.config.user_error import UserError
-from attnlab.learn.usable_cores import threads_of_environment, usable_cores
+from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
 
 Starter = Literal["torchrun", "srun", ""]
 PORTS = range(15000, 25000)

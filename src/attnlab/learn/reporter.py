@@ -2,14 +2,10 @@
 
 import time
 
-import pytorch_lightning as pl
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from attnlab.data.files.progress import LINE_SECONDS
-from attnlab.learn.callbacks import StepCallback
-from attnlab.learn.metric_units import text
-from attnlab.learn.training_module import StepModule
 
 
 class Reporter:
@@ -62,23 +58,3 @@ class Reporter:
         if self.progress is not None:
             self.progress.stop()
             self.progress = None
-
-
-class TrainProgress(StepCallback[StepModule]):
-    """Shows step, loss (`train/loss` of the module's `latest`), steps per second and time left."""
-
-    # Reading the loss waits for the GPU, so it is not read at every step.
-    REFRESH_SECONDS = 0.2
-
-    def __init__(self, reporter: Reporter, max_steps: int, what: str = "training") -> None:
-        self.reporter, self.max_steps, self.what = reporter, max_steps, what
-        self.shown = 0.0
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        super().on_train_start(trainer, pl_module)
-        self.reporter.start(self.what, self.max_steps, trainer.global_step)
-
-    def on_step(self, trainer: pl.Trainer, module: StepModule, step: int) -> None:
-        if time.monotonic() - self.shown > self.REFRESH_SECONDS or step == self.max_steps:
-            self.shown = time.monotonic()
-            self.reporter.update(step, f"loss {text('train/loss', float(module.latest['train/loss']))}")

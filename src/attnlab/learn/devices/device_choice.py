@@ -9,9 +9,9 @@ from attnlab.config.message_text import first_line
 from attnlab.config.schema import Config
 from attnlab.config.user_error import UserError
 from attnlab.kernels.compiled_step import FIRST_ON_A_GPU
-from attnlab.learn import memory_use
-from attnlab.learn.freed_memory import keep_freed_memory
-from attnlab.learn.process_group import ALONE, Ranks
+from attnlab.learn.devices import memory_use
+from attnlab.learn.devices.memory_use import keep_freed_memory
+from attnlab.learn.devices.process_group import ALONE, Ranks
 
 # As set by torch or OMP_NUM_THREADS; a job of a sweep must not inherit the number that an earlier job chose.
 DEFAULT_THREADS = torch.get_num_threads()
