@@ -22,29 +22,24 @@ SHORT = (
     "attention --seconds 1 --lengths 512,2048 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
     "train_step --task scan --seconds 30",
     "train_step --task sort_of_clevr --seconds 20",
-    f"packed --members 1,2 --seconds 3 --steps 10 {TINY}",
     "decode --parts scan,share --models linear,vanilla --tasks scan --batches 2 --small-batch",
     "decode --parts position --passes 1 --rows 4 backbone.n_layers=1",
-    "targets",
 )
 FULL = (
     "startup --seconds 60",
     "loop_share",
     "sweep",
     "report_latency --seconds 60",
-    "sweep_scale",
     "orthogonality_loss --seconds 30",
     "attention --seconds 20",
     "train_step --task scan --seconds 300",
     "train_step --task sort_of_clevr --seconds 200",
     "train_step --task all --small-batch --seconds 60",
-    "packed --members 1,2,4 --compile both",
     "loading",
     "cross_entropy",
     "decode --small-batch",
     "table7 --lengths 1024,2048",
     "published_step",
-    "targets",
 )
 # Options appended to the options of a line: every benchmark becomes quick and still measures everything.
 SMALLEST = {
@@ -52,20 +47,16 @@ SMALLEST = {
     "loop_share": "experiment=quickstart train.max_steps=2",
     "sweep": "--jobs 2 --steps 1",
     "report_latency": "--seconds 0 --folders 5",
-    "sweep_scale": "--jobs 10",
     "orthogonality_loss": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
     "attention": "--seconds 0 --lengths 64 --models linear,vanilla --batch 1",
     "train_step": f"--seconds 0 --steps 1 --models linear,vanilla {TINY}",
-    "packed": "--seconds 0 --steps 2",
     "decode": f"--seconds 0 --models linear --batches 1 --tokens 40 --rows 2 {TINY}",
     "loading": f"--seconds 0 --tasks scan {TINY}",
     "cross_entropy": "--seconds 0 --tokens 16 --width 8 --vocabulary 100",
     "padding_share": "--tasks scan --windows 8",
     "table7": "--seconds 0 --lengths 64,128 --batch 1 --turns 1",
     "published_step": f"--seconds 0 --window 2 {TINY}",
-    "training_run": f"--seconds 1 {TINY} train.log_every=2",
     "against_commit": f"HEAD --seconds 0 --turns 1 {TINY}",
-    "targets": "",
 }
 
 
@@ -92,8 +83,7 @@ def main() -> int:
     for line in FULL if given.full else tiny() if given.tiny else SHORT:
         module, *arguments = line.split()
         print(f"python -m benchmarks.{line}", flush=True)
-        options = threads if module != "targets" else []
-        command = [sys.executable, "-m", f"benchmarks.{module}", *options, *arguments]
+        command = [sys.executable, "-m", f"benchmarks.{module}", *threads, *arguments]
         if subprocess.run(command, cwd=ROOT, check=False).returncode:
             failed.append(line)
     print(f"{time.monotonic() - began:.0f} s in all; as markdown: python -m benchmarks.harness.tables")

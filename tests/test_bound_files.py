@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack, two_finished_runs
+from support.small_runs import SMALL_CLEVR, config_of, run_job, two_finished_runs
 from support.written_runs import forget_identity
 
 from attnlab.config.run_identity import run_folder
 from attnlab.report.cli import report_main
-from attnlab.report.runs.read_runs import look
+from attnlab.report.read_runs import look
 from attnlab.run.loaded_run import load_run
 from attnlab.run.read_run_files import RunError, read_result, read_rows, read_status
 from attnlab.run.run_folder import MetricsFile, RunFolder
@@ -187,19 +187,6 @@ def test_killed_between_any_two_writes_it_ends_as_uninterrupted(
     weights = [torch.load(folder / "last.ckpt", weights_only=True)["state_dict"] for folder in (whole, cut)]
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
     assert {file.name for file in cut.iterdir()} == {file.name for file in whole.iterdir()}
-
-
-def test_packed_runs_are_bound_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    raws = [config_of(tmp_path, *SMALL, f"seed={seed}") for seed in (0, 1)]
-    assert run_pack(raws) == [0, 0]
-    folders = [run_folder(raw) for raw in raws]
-    for folder in folders:
-        assert read_result(folder / "result.json") and {step for step, *_ in read_rows(folder / "metrics.csv")[0]}
-    shutil.copyfile(folders[0] / "metrics.csv", folders[1] / "metrics.csv")
-    for folder in folders:
-        (folder / "result.json").unlink()
-    assert run_pack(raws) == [0, 1]
-    assert "metrics.csv is not as the run has written it" in capsys.readouterr().err
 
 
 def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_hydras_settings_come_beside_the_configuration(conf: Path) -> None:
 
 def test_a_launcher_that_is_named_is_taken(conf: Path) -> None:
     file = conf / "experiment" / "paper" / "table.yaml"
-    for name in ("basic", "packed"):
+    for name in ("basic", "joblib"):
         file.write_text(SWEEP.replace("vanilla\n", f"vanilla\n  - override /hydra/launcher: {name}\n", 1))
         assert check_command(["experiment=paper/table"], conf).launcher["name"] == name
     assert check_command(["experiment=paper/table", "hydra/launcher=basic"], conf).launcher == {"name": "basic"}

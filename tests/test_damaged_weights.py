@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack
+from support.small_runs import SMALL_CLEVR, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
@@ -39,7 +39,6 @@ def said_by(raw: dict[str, Any], capsys: pytest.CaptureFixture[str], *, readers:
         "diagnose": lambda: report_main([f"diagnose={folder}", "quantities=norms"]),
         "begin": lambda: run_job(begun, quiet=True),
         "resume": lambda: run_job(raw, quiet=True),
-        "resume packed": lambda: max(run_pack([raw, raw | {"seed": 3}])),
     }
     (folder / "result.json").unlink()
     messages = []
@@ -69,7 +68,7 @@ def best_of(raw: dict[str, Any]) -> Path:
     return best
 
 
-ALL = "evaluate, evaluate last, diagnose, begin, resume, resume packed"
+ALL = "evaluate, evaluate last, diagnose, begin, resume"
 
 
 def test_a_changed_byte_of_the_checkpoint_is_noticed(raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlab.launch.pack.network_stack import NetworkStack
 from attnlab.learn.example_scores import score_function
 from attnlab.learn.objectives import objective_for
 from attnlab.nn.absolute_positions import patch_positions, sinusoidal
@@ -65,10 +64,3 @@ def test_position_tables_are_exact_to_float64() -> None:
         if row < 25:
             expected = wave(row / 10000 ** (column / 3)) / (1 + math.exp(-1))
             assert patches[row, column].item() == pytest.approx(expected, abs=1e-12)
-
-
-def test_rates_of_a_pack_are_exact_to_float64() -> None:
-    networks = [network_of("vanilla", "scan", dropout=rate) for rate in (0.1, 0.3)]
-    stack = NetworkStack(networks, objective_for(SPECS["scan"]))
-    rates = {name: value.tolist() for name, value in stack.buffers.items() if name.endswith((".p", ".dropout"))}
-    assert rates and all(value == [0.1, 0.3] for value in rates.values())

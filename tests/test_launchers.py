@@ -1,124 +1,93 @@
-"""Launchers: their options, packing with a stand-in for the training, and sweeps in real processes."""
+"""Launchers: their options, sweeps with a stand-in for the training, and sweeps in real processes."""
 
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
-from support.small_runs import SMALL_SCAN, config_of, folder_of, run_command, settings, start_command, wait_for_step
+from support.small_runs import (
+    SMALL_SCAN,
+    config_of,
+    folder_of,
+    run_command,
+    run_job,
+    settings,
+    start_command,
+    wait_for_step,
+)
 
 from attnlab.config import launcher_validation
 from attnlab.config.check import ConfigError
 from attnlab.config.command_line_words import flags_first
-from attnlab.config.job_config import JobConfig, job_config
+from attnlab.config.job_config import JobConfig
 from attnlab.config.sweep import check_command
-from attnlab.launch import console_summary, group_task
+from attnlab.launch import console_summary, job_task
 from attnlab.launch import run_jobs as jobs_module
-from attnlab.launch.pack.run_pack import run_pack
 from attnlab.launch.train_cli import flag_value, train_main
 from attnlab.launch.worker_process import Worker
-from attnlab.learn.devices.usable_cores import usable_cores
-from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped, StopRequest, unheard
+from attnlab.learn.training_progress import Reporter
+from attnlab.learn.usable_cores import usable_cores
 
-Calls = list[tuple[str, list[tuple[str, int]]]]
+Calls = list[tuple[str, int]]
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Records the runs trained together or alone, as (model, seed), without training them."""
+    """Records the runs, as (model, seed), without training them."""
     found: Calls = []
 
     def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:
         assert quiet and not label
-        found.append(("alone", [(job.typed.model.name, job.typed.seed)]))
-        return 0
+        found.append((job.typed.model.name, job.typed.seed))
+        return {"vanilla": 143, "linear_l2": 1}.get(job.typed.model.name, 0)
 
-    monkeypatch.setattr(group_task, "run_job", run_job)
+    monkeypatch.setattr(job_task, "run_job", run_job)
     monkeypatch.setattr(console_summary, "print_sweep", lambda *_, **__: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
-    packs_with(monkeypatch, lambda jobs: [0] * len(jobs), found)
     return found
 
 
-def packs_with(monkeypatch: pytest.MonkeyPatch, codes: Callable[[Sequence[Any]], list[int]], calls: Calls) -> None:
-    """Let packed training end with these exit codes."""
-
-    def run_pack(jobs: list[JobConfig], max_packed: int | None, label: str) -> list[int]:
-        calls.append((f"packed {max_packed}", [(job.typed.model.name, job.typed.seed) for job in jobs]))
-        return codes(jobs)
-
-    package, module = ModuleType("attnlab.launch.pack"), ModuleType("attnlab.launch.pack.run_pack")
-    module.run_pack = run_pack
-    monkeypatch.setitem(sys.modules, "attnlab.launch.pack", package)
-    monkeypatch.setitem(sys.modules, "attnlab.launch.pack.run_pack", module)
+def sweep(folder: Path, models: str) -> int:
+    return train_main(["-m", "hydra/launcher=basic", *settings(folder, "task=scan", f"model={models}")])
 
 
-def sweep(folder: Path, *words: str) -> int:
-    return train_main(["-m", "hydra/launcher=packed", *settings(folder, "task=scan", *words)])
-
-
-def test_jobs_that_fit_are_trained_together(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert sweep(tmp_path, "seed=0,1", "model=linear,vanilla", "hydra.launcher.max_packed=3") == 0
-    assert calls == [
-        ("packed 3", [("linear", 0), ("linear", 1)]),
-        ("packed 3", [("vanilla", 0), ("vanilla", 1)]),
-    ]
-    said = capsys.readouterr().err
-    assert "[1, 3/4] packed: 2 runs of scan-length_cutoff-26/linear, seeds 0-1" in said
-    assert said.count("packing is for GPUs") == 1
-
-
-def test_what_fits_no_pack_runs_as_without_packing(
+def test_a_failed_job_fails_the_sweep_and_stops_no_other(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert sweep(tmp_path, "model=linear,vanilla", "train.max_steps=5") == 0
-    assert calls == [("alone", [("linear", 0)]), ("alone", [("vanilla", 0)])]
-    said = capsys.readouterr().err.splitlines()
-    reason = "here, vanilla in the jobs that would fit otherwise"
-    assert said[0] == f"[1/2] model=linear, alone: model=linear {reason}"
+    assert sweep(tmp_path, "linear_l2,linear") == 1
+    assert calls == [("linear_l2", 0), ("linear", 0)]
+    assert "[2/2] model=linear\n" in capsys.readouterr().err
+
+
+def test_a_signal_stops_the_rest_of_the_sweep(calls: Calls, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        sweep(tmp_path, "vanilla,linear")
+    assert stopped.value.code == 143
+    assert calls == [("vanilla", 0)]
 
 
 def test_globs_run_what_was_checked(calls: Calls, tmp_path: Path) -> None:
     words = ["model=glob(*then*)", "task=glob(s*)"]
     assert train_main(["-m", "hydra/launcher=basic", *settings(tmp_path, *words)]) == 0
     models = ["linear_then_vanilla", "linear_then_vanilla", "vanilla_then_linear", "vanilla_then_linear"]
-    assert calls == [("alone", [(model, 0)]) for model in models]
-
-
-def test_a_failed_pack_fails_the_sweep_and_stops_no_other(
-    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    packs_with(monkeypatch, lambda jobs: [1 // (jobs[0].typed.model.name == "vanilla"), 0], calls)
-    assert sweep(tmp_path, "seed=0,1", "model=linear,vanilla") == 1
-    assert len(calls) == 2
-    assert "[1, 3/4] failed: an unexpected error" in capsys.readouterr().err
-
-
-def test_a_signal_stops_the_rest_of_the_sweep(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packs_with(monkeypatch, lambda jobs: [0, 143], calls)
-    with pytest.raises(SystemExit) as stopped:
-        sweep(tmp_path, "seed=0,1", "model=linear,vanilla")
-    assert stopped.value.code == 143
-    assert len(calls) == 1
+    assert calls == [(model, 0) for model in models]
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("-m hydra/launcher=packd", "hydra/launcher=packd: no such choice; nearest: packed"),
-        ("-m hydra/launcher=packed hydra.launcher.max_packd=4", "unknown key; nearest: hydra.launcher.max_packed"),
-        ("-m hydra/launcher=packed hydra.launcher.max_packed=0", "max_packed=0: expected a whole number >= 1 or null"),
-        ("-m hydra.launcher.max_packed=4", "=packed or packed_local or packed_slurm, which was not chosen"),
+        ("-m hydra/launcher=joblip", "hydra/launcher=joblip: no such choice; nearest: joblib"),
+        ("-m hydra/launcher=joblib hydra.launcher.n_job=4", "unknown key; nearest: hydra.launcher.n_jobs"),
         (
-            "-m hydra/launcher=basic hydra.launcher.max_packed=4",
-            "=packed or packed_local or packed_slurm, and basic was chosen",
+            "-m hydra/launcher=submitit_slurm hydra.launcher.timeout_min=0",
+            "timeout_min=0: expected a whole number >= 1",
         ),
+        ("-m hydra.launcher.partition=gpu", "=submitit_slurm, which was not chosen"),
+        ("-m hydra/launcher=basic hydra.launcher.n_jobs=4", "=auto or joblib, and basic was chosen"),
         ("-m hydra/launcher=joblib hydra.launcher.timeout=5", "timeout=5: unknown key; allowed here: n_jobs"),
         ("-m hydra.launcher.n_jobs=0", "n_jobs=0: expected the number of processes, or -1 for one on each core"),
         ("-m hydra/launcher=slurm", "hydra/launcher=slurm: no such choice; nearest: submitit_slurm"),
@@ -137,15 +106,15 @@ def test_one_run_needs_no_launcher(
 ) -> None:
     monkeypatch.setattr(jobs_module, "run_job", lambda job, quiet: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
-    assert train_main(["hydra/launcher=packed", *settings(tmp_path, "task=scan")]) == 0
-    assert "hydra/launcher=packed has nothing to do: this is one run" in capsys.readouterr().err
+    assert train_main(["hydra/launcher=joblib", *settings(tmp_path, "task=scan")]) == 0
+    assert "hydra/launcher=joblib has nothing to do: this is one run" in capsys.readouterr().err
 
 
 def test_a_launcher_of_a_missing_package_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher_validation, "find_spec", lambda name: None)
     with pytest.raises(ConfigError) as error:
-        check_command(["-m", "task=scan", "hydra/launcher=packed_slurm"])
-    assert "=packed_slurm: submitit is not installed; pip install -e '.[sweep]' brings it" in str(error.value)
+        check_command(["-m", "task=scan", "hydra/launcher=submitit_slurm"])
+    assert "=submitit_slurm: submitit is not installed; pip install -e '.[sweep]' brings it" in str(error.value)
 
 
 def test_flags_may_stand_between_words() -> None:
@@ -176,8 +145,7 @@ def test_a_signal_that_comes_before_a_run_listens_stops_the_run(tmp_path: Path) 
         worker._handle(signal.SIGTERM, None)
         with pytest.raises(Stopped), stop.listening():
             pytest.fail("the run began")
-        jobs = [config_of(tmp_path, *SMALL_SCAN, "model=linear", f"seed={seed}") for seed in (0, 1)]
-        assert run_pack([job_config(raw) for raw in jobs]) == [143, 143]
+        assert run_job(config_of(tmp_path, *SMALL_SCAN, "model=linear"), quiet=True) == 143
         return 128 + signal.SIGTERM
 
     try:

@@ -5,7 +5,8 @@ from support.model_cases import Case, apply, every_attention
 from support.tensors import masks
 from torch import Tensor
 
-from attnlab.attention.base import Attention, Observation
+from attnlab.attention.base import Attention
+from attnlab.attention.core.observation import Observation
 
 
 def observed(attention: Attention, mode: str, mask: Tensor) -> Observation:

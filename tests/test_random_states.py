@@ -1,13 +1,10 @@
 """Random states of a GPU: the current one's only, and earlier checkpoints with the states of several."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from support.gpu import requires_gpu
 
-from attnlab.launch.pack.checkpoint import PackCheckpoints
-from attnlab.learn.callbacks import RandomState, preserved_rng, random_states, restore_random_states
+from attnlab.learn.callbacks import preserved_rng, random_states, restore_random_states
 
 
 @pytest.fixture
@@ -40,21 +37,6 @@ def test_a_checkpoint_of_a_machine_with_more_gpus_is_resumed(one_gpu: list[torch
     earlier = random_states() | {"cuda": [torch.tensor([number], dtype=torch.uint8) for number in (3, 4, 5, 6)]}
     restore_random_states(earlier)
     assert one_gpu[0].tolist() == [3]
-
-
-def test_a_packed_run_has_the_state_of_one_gpu() -> None:
-    """Also if the pack was resumed from states of several."""
-    run = SimpleNamespace(
-        config=SimpleNamespace(seed=1, optim=None),
-        device=torch.device("cpu"),
-        folder=SimpleNamespace(path=SimpleNamespace(parts=("a", "seed1"))),
-    )
-    checkpoints = PackCheckpoints.__new__(PackCheckpoints)
-    member = SimpleNamespace(run=run)
-    together = random_states() | {"cuda": [torch.get_rng_state()] * 3}
-    checkpoints.members = [member]
-    checkpoints.current = {"callbacks": {RandomState.__qualname__: together}, "global_step": 5}
-    assert len(checkpoints._random_state(member)["cuda"]) == 1
 
 
 @requires_gpu

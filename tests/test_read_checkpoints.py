@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import SMALL_CLEVR, config_of, run_job, run_pack, stop_after
+from support.small_runs import SMALL_CLEVR, config_of, run_job, stop_after
 
 from attnlab.config.fill_defaults import completed
 from attnlab.config.run_identity import differences, identity, run_folder
@@ -243,23 +243,6 @@ def test_killed_after_better_weights_the_test_takes_those_that_are_named(
     assert RunFolder(folder).result()["selection"]["step"] == 2
     assert len(tested) == 1 and all(torch.equal(tested[0][name], named[name]) for name in named)
     assert {file.name for file in folder.glob("best*")} == {validation.weights_name(rule, 2) for rule in RULES}
-
-
-def test_packed_runs_carry_and_require_an_identity(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    raws = [raw_of(runs, f"seed={seed}", "train.max_steps=2") for seed in (1, 2, 3)]
-    assert run_pack(raws) == [0, 0, 0]
-    for raw in raws:
-        folder = run_folder(raw)
-        files = [folder / "last.ckpt", *folder.glob("best*.pt")]
-        assert len(files) == 1 + len(RULES)
-        assert all(torch.load(file, weights_only=True)[IDENTITY] == identity(raw) for file in files)
-    folders = [run_folder(raw) for raw in raws]
-    shutil.copyfile(folders[0] / "last.ckpt", folders[1] / "last.ckpt")
-    for folder in folders:
-        (folder / "result.json").unlink()
-    capsys.readouterr()
-    assert run_pack(raws) == [0, 1, 0]
-    assert "another run (seed 1 instead of 2)" in capsys.readouterr().err
 
 
 def test_identity_is_what_configurations_mean(tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ def train_without_torch(folder: Path, *words: str) -> subprocess.CompletedProces
     [
         ((), "To train it again, as after a change of your code, move its folder away."),
         (("-m", "seed=0,1"), "2 runs in"),
-        (("-m", "seed=0,1", "hydra/launcher=packed"), "2 runs in"),
     ],
 )
 def test_a_finished_run_is_shown_without_torch(finished: Path, words: tuple[str, ...], said: str) -> None:

@@ -18,7 +18,7 @@ from attnlab.config.search import Search, read_search, sweeper_problem
 from attnlab.config.shipped_files import CONF
 from attnlab.launch import search_jobs
 from attnlab.learn.selected_validation import objective
-from attnlab.report.runs.select_runs import select_jobs
+from attnlab.report.run_selection import select_jobs
 from attnlab.run.run_folder import RunFolder
 
 OPTUNA = {"name": "optuna", "n_trials": 5, "sampler": {"seed": None}}
@@ -53,7 +53,7 @@ def test_what_cannot_be_searched_honestly_is_refused() -> None:
     for words in ("task=scan,glue", "task.validation_by=random,length", "task.length_cutoff=22,26"):
         assert "on different data are not comparable" in problems_of(read_override(words, CONF))
     assert "not among lists" in problems_of(read_override("optim.betas=[0.9,0.9],[0.8,0.8]", CONF))
-    assert "runs its jobs one after the other" in problems_of(RATES, launcher="packed")
+    assert "runs its jobs one after the other" in problems_of(RATES, launcher="joblib")
     assert "the best of several is chance" in problems_of(read_override("seed=0,1,2", CONF))
 
 

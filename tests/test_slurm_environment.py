@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.small_runs import SMALL_SCAN, config_of, run_job, run_pack
+from support.small_runs import SMALL_SCAN, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.run.run_folder import MetricsFile
@@ -57,14 +57,6 @@ def test_a_foreign_checkpoint_is_not_loaded(
     rows = [MetricsFile(folder / "metrics.csv").rows() for folder in (run_folder(raw), elsewhere)]
     assert rows[0] == rows[1] and rows[0][0][0] == 1
     assert sorted(Path.cwd().iterdir()) == before
-
-
-def test_packed_runs_load_none_either(elsewhere: Path, tmp_path: Path, slurm: pytest.MonkeyPatch) -> None:
-    raws = [config_of(tmp_path, *SMALL, "train.max_steps=2", f"seed={seed}") for seed in (1, 2)]
-    plant(elsewhere, tmp_path / "here")
-    slurm.chdir(tmp_path / "here")
-    assert run_pack(raws) == [0, 0]
-    assert [MetricsFile(run_folder(raw) / "metrics.csv").rows()[0][0] for raw in raws] == [1, 1]
 
 
 def test_variables_of_lightning_change_no_run(

@@ -25,7 +25,6 @@ from attnlab.launch.cluster.queued_runs import FILE, Queued, queued_job, record_
 from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, chosen_partitions, held_jobs, minutes_of
 from attnlab.launch.cluster.submission import CORES_BESIDE_GPU, SlurmSubmission, Submitted
 from attnlab.launch.cluster.worker_task import WorkerTask, cores_of_task
-from attnlab.launch.job_groups import JobGroup, job_groups
 from attnlab.launch.run_jobs import Jobs
 from attnlab.launch.train_cli import train_main
 from attnlab.learn.live_process import is_alive
@@ -38,7 +37,7 @@ SINFO = (
 )
 CONFIG = "ClusterName             = here\nMaxArraySize            = 4\n"
 THREAD = "trainer.threads=1"
-SWEEP = ("-m", "hydra/launcher=packed_slurm", "model=linear,vanilla", "seed=range(0,6)")
+SWEEP = ("-m", "hydra/launcher=submitit_slurm", "model=linear,vanilla", "seed=range(0,6)")
 
 
 @pytest.fixture
@@ -72,16 +71,16 @@ def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
 
 
 def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: list[str], tmp_path: Path) -> None:
-    words = settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.max_packed=1")
+    words = settings(tmp_path, *SWEEP, *SMALL_SCAN)
     given = check_command([word for word in words if word != "trainer=cpu"])
-    tasks = [Jobs(given).task(group) for group in job_groups(given.jobs, given.launcher)]
+    tasks = Jobs(given).tasks()
     wanted = SlurmSubmission(given.launcher, tmp_path)
     arrays = wanted.arrays(tasks)
     assert [len(array) for array in arrays] == [4, 2, 4, 2], "an array for each model, of four tasks at most"
     found = wanted.parameters(tasks[0])
     assert found["job_name"] == "attnlab-scan-linear"
     assert (found["time"], found["gpus_per_node"]) == (720, 1)
-    assert "name" not in found and "max_packed" not in found
+    assert "name" not in found
     for options, time, gpus in (
         ({"partition": "cpu,free"}, 1440, None),
         ({"partition": "short", "gres": "gpu:1"}, 30, None),
@@ -110,7 +109,7 @@ def test_jobs_ask_for_cores_and_memory_of_their_own(
     def asked(*words: str) -> dict[str, Any]:
         plain = [word for word in settings(tmp_path, *SWEEP, *SMALL_SCAN) if word not in ("trainer=cpu", THREAD)]
         given = check_command([*plain, *words])
-        return SlurmSubmission(given.launcher, tmp_path).parameters(Jobs(given).task(JobGroup((0,))))
+        return SlurmSubmission(given.launcher, tmp_path).parameters(Jobs(given).tasks()[0])
 
     assert asked()["cpus_per_task"] == CORES_BESIDE_GPU and asked("trainer.device=cpu")["cpus_per_task"] == 1
     assert asked("trainer.threads=3", "trainer.workers=2")["cpus_per_task"] == 5
@@ -139,12 +138,11 @@ def sbatch(slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
     sbatch: Path, slurm: list[str], tmp_path: Path
 ) -> None:
-    words = settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.mem_gb=16", "hydra.launcher.max_packed=2")
+    words = settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.mem_gb=16")
     given = check_command([*words, "hydra.launcher.partition=cpu", "hydra.launcher.mail_user=me@example.org"])
-    tasks = [Jobs(given).task(group) for group in job_groups(given.jobs, given.launcher)][:3]
+    tasks = Jobs(given).tasks()[:3]
     for task in tasks:
-        for folder in task.folders:
-            folder.mkdir(parents=True)
+        task.folder.mkdir(parents=True)
     found = SlurmSubmission(given.launcher, tmp_path / "logs").submit(tasks)
     assert [one.job for one in found] == ["17_0", "17_1", "17_2"]
     assert [one.log.name for one in found] == ["17_0_0_log.out", "17_1_0_log.out", "17_2_0_log.out"]
@@ -152,19 +150,18 @@ def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
     lines = ("mem=16GB", "array=0-2%3", "partition=cpu", "time=1440", "requeue", "job-name=attnlab-scan-linear")
     assert not [line for line in lines if f"#SBATCH --{line}\n" not in text]
     assert "%A_%a_%t_log.out" in text and "gpus" not in text
-    records = [json.loads((folder / FILE).read_text()) for task in tasks for folder in task.folders]
-    assert [record["job"] for record in records] == ["17_0", "17_0", "17_1", "17_1", "17_2", "17_2"]
+    records = [json.loads((task.folder / FILE).read_text()) for task in tasks]
+    assert [record["job"] for record in records] == ["17_0", "17_1", "17_2"]
     assert {f"--comment={record['mark']}" in text for record in records} == {True}
 
 
 def test_a_job_is_found_by_its_mark_if_the_command_was_killed_while_it_submitted(
     sbatch: Path, slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.max_packed=2"))
-    tasks = [Jobs(given).task(group) for group in job_groups(given.jobs, given.launcher)][:2]
+    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN))
+    tasks = Jobs(given).tasks()[:2]
     for task in tasks:
-        for folder in task.folders:
-            folder.mkdir(parents=True)
+        task.folder.mkdir(parents=True)
 
     def killed(*given: Any, **options: Any) -> None:
         raise KeyboardInterrupt
@@ -172,13 +169,12 @@ def test_a_job_is_found_by_its_mark_if_the_command_was_killed_while_it_submitted
     monkeypatch.setattr("submitit.core.utils.JobPaths.move_temporary_file", killed)
     with pytest.raises(KeyboardInterrupt):
         SlurmSubmission(given.launcher, tmp_path / "logs").submit(tasks)
-    mark = json.loads((next(iter(tasks[0].folders)) / FILE).read_text())["mark"]
+    mark = json.loads((tasks[0].folder / FILE).read_text())["mark"]
     there = SlurmJob("RUNNING", 0, "None", "node1", "attnlab-scan-linear", mark)
     held = {"18": there, "17_1": there, "16_1": replace(there, comment="attnlab-00")}
-    for folder in tasks[1].folders:
-        found = queued_job(folder, "here", held)
-        assert found is not None and found.job == "17_1" and found.log.name == "17_1_0_log.out"
-    assert queued_job(next(iter(tasks[1].folders)), "here", {"18_0": there}) is None
+    found = queued_job(tasks[1].folder, "here", held)
+    assert found is not None and found.job == "17_1" and found.log.name == "17_1_0_log.out"
+    assert queued_job(tasks[1].folder, "here", {"18_0": there}) is None
 
 
 def test_options_of_sbatch_that_have_an_option_here_are_refused(tmp_path: Path) -> None:
@@ -214,15 +210,6 @@ def test_what_is_wrong_of_all_that_sbatch_writes() -> None:
     assert found == ["unrecognized option '--nonsens=4G'", "Invalid qos specification", "it gives no reason"]
 
 
-def test_packs_are_cut_into_groups_of_equal_size(tmp_path: Path) -> None:
-    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.max_packed=4"))
-    assert job_groups(given.jobs, given.launcher) == [
-        *(JobGroup(numbers) for numbers in ((0, 1, 2), (3, 4, 5), (6, 7, 8), (9, 10, 11)))
-    ]
-    single = job_groups(given.jobs[:2], given.launcher | {"max_packed": 1})
-    assert single == [JobGroup((number,), "hydra.launcher.max_packed=1") for number in (0, 1)]
-
-
 def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path: Path) -> None:
     slurm += [in_queue("17_3", "PENDING", 2, "QOSMaxJobsPerUserLimit"), in_queue("18", "RUNNING")]
     held = held_jobs()
@@ -242,7 +229,7 @@ def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path:
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch, slurm: list[str]) -> list[Any]:
-    """Groups that were submitted; they run in this process when they are waited for."""
+    """Jobs that were submitted; they run in this process when they are waited for."""
     found: list[Any] = []
 
     def submit(self: SlurmSubmission, tasks: Any) -> list[Submitted]:
@@ -279,27 +266,6 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     assert "submitted: 1 run as attnlab, job 1" in said
 
 
-def test_a_pack_in_the_queue_is_one_line(
-    submitted: list[Any], slurm: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    small = (*SMALL_SCAN, "train.max_steps=2", "model=linear")
-    for seed in (0, 1):
-        folder = folder_of(tmp_path, *small, f"seed={seed}")
-        folder.mkdir(parents=True)
-        record_queued(folder, queued("9_0"))
-    slurm.append(in_queue("9_0", "PENDING"))
-    assert train_main(["-m", *settings(tmp_path, *small), "seed=0,1", "hydra/launcher=packed_slurm"]) == 0
-    assert capsys.readouterr().err.count("in the queue already (job 9_0") == 1 and not submitted
-    words = [*settings(tmp_path, *small, "train.accumulate=2"), "hydra/launcher=packed_slurm"]
-    for seed in (0, 1):
-        folder = folder_of(tmp_path, *small, "train.accumulate=2", f"seed={seed}")
-        folder.mkdir(parents=True)
-    record_queued(folder, queued("9_0"))
-    assert train_main(["-m", *words, "seed=0,1"]) == 0
-    said = capsys.readouterr().err
-    assert "[1-2/2] 1 of 2 runs of" in said and [len(task.jobs) for task in submitted] == [1]
-
-
 def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
     submitted: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -325,7 +291,7 @@ def test_news_of_jobs_are_told_once(
     folder = RunFolder(job.folder)
     folder.create()
     folder.set_status("running", step=70)
-    task = Jobs(SimpleNamespace(jobs=[job], names=["seed=0"], launcher={})).task(JobGroup((0,)))
+    task = Jobs(SimpleNamespace(jobs=[job], names=["seed=0"], launcher={})).tasks()[0]
     told = [SlurmJob("PENDING", 0, "QOSLimit", ""), SlurmJob("RUNNING", 0, "None", "node1")]
     told += [SlurmJob("PENDING", 1, "BeginTime", ""), SlurmJob("RUNNING", 1, "None", "node2")]
     seen: list[Any] = [told[0], told[0], told[1], SlurmError("no answer"), *told[2:]]
@@ -357,20 +323,20 @@ def test_news_of_jobs_are_told_once(
 def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.max_packed=1"))
-    tasks = [Jobs(given).task(group) for group in job_groups(given.jobs, given.launcher)]
+    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN))
+    tasks = Jobs(given).tasks()
     now = [0.0]
     monkeypatch.setattr(wait_for_jobs.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
     monkeypatch.setattr(wait_for_jobs, "held_jobs", dict)
     monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: "CANCELLED")
     for task in tasks:
-        RunFolder(next(iter(task.folders))).create()
-        record_queued(next(iter(task.folders)), queued("17_0"))
+        RunFolder(task.folder).create()
+        record_queued(task.folder, queued("17_0"))
     wait_for_jobs.wait_for_jobs([wait_for_jobs.Awaited(task, "17_0", tmp_path / "none") for task in tasks])
     assert capsys.readouterr().err.count("job 17_0 is CANCELLED") == 12
     assert now[0] <= wait_for_jobs.LATE_FILES + 1
-    assert (next(iter(tasks[0].folders)) / FILE).exists(), "another command may have submitted the run again"
+    assert (tasks[0].folder / FILE).exists(), "another command may have submitted the run again"
 
 
 def test_a_dependency_that_never_comes_is_told() -> None:
@@ -482,11 +448,11 @@ def test_without_slurm_a_sentence_says_what_else_there_is(
     assert train_main(words) == 1
     assert capsys.readouterr().err == (
         "failed: there is no Slurm on this machine (sinfo was not found); start the command on a login node of the "
-        "cluster, or use hydra/launcher=packed_local or joblib, which need no Slurm\n"
+        "cluster, or use hydra/launcher=joblib, which needs no Slurm\n"
     )
     assert train_main([*words, "--plan"]) == 0
     said = capsys.readouterr().out
-    assert "12 runs, 0 finished; 2 groups to train" in said
+    assert "12 runs, 0 finished; 12 to train" in said
     assert "note: partitions and limits are not known here: there is no Slurm" in said
     assert not (tmp_path / "runs").exists()
 
@@ -506,6 +472,6 @@ def test_a_plan_knows_the_steps_that_were_measured(tmp_path: Path, planned: Call
     raw = config_of(tmp_path, *SMALL_SCAN, "train.max_steps=24", "model=linear", "seed=1")
     assert run_job(raw, quiet=True) == 0
     text = planned("model=linear,vanilla", "seed=1,2")
-    assert "4 runs, 1 finished; 3 groups to train" in text and "\nhours: 0.00 on" in text
+    assert "4 runs, 1 finished; 3 to train" in text and "\nhours: 0.00 on" in text
     assert text.count("(model=linear, of the same sizes)") == 1, "for vanilla"
     assert "no hours for linear" in planned("model=linear", "seed=2,3", "train.accumulate=2"), "another size"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, run_pack
+from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.learn.stop_signals import SAME_NOTICE_SECONDS, Stopped, StopRequest
@@ -82,22 +82,6 @@ def test_a_notice_nobody_waits_for_ends_the_run_alone(
     assert RunFolder(run_folder(raw)).status()["state"] == "stopped" and not seen
 
 
-def test_a_pack_passes_a_notice_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handlers: Callable) -> None:
-    raws, seen = [config_of(tmp_path, *SMALL, f"seed={seed}") for seed in (1, 2)], []
-    states = lambda: [RunFolder(run_folder(raw)).status()["state"] for raw in raws]  # noqa: E731
-    handlers(signal.SIGUSR2, lambda *given: seen.append(states()))
-    reached = iter([None, signal.SIGUSR2])
-
-    def pending(self: StopRequest) -> int | None:
-        if next(reached, signal.SIGUSR2) is not None and not self.came:
-            os.kill(os.getpid(), signal.SIGUSR2)
-        return self.came[0] if self.came else None
-
-    monkeypatch.setattr(StopRequest, "pending", pending)
-    assert run_pack(raws) == [128 + signal.SIGUSR2] * 2
-    assert seen == [["stopped", "stopped"]]
-
-
 def test_what_nohup_ignores_stays_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handlers: Callable) -> None:
     raw = config_of(tmp_path, *SMALL)
     handlers(signal.SIGHUP, signal.SIG_IGN)
@@ -136,23 +120,6 @@ def test_no_handling_of_errors_takes_a_stop_for_one(
     assert run_job(raw, quiet=True) == 143
     assert RunFolder(run_folder(raw)).status()["state"] == "stopped"
     assert "wandb did not start" not in capsys.readouterr().err
-
-
-def test_a_pack_stopped_while_it_opens_leaves_unopened_runs_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    raws = [config_of(tmp_path, *SMALL, f"seed={seed}") for seed in (1, 2, 3)]
-    create = RunFolder.create
-
-    def created(self: RunFolder) -> None:
-        if self.path.name == "seed2":
-            os.kill(os.getpid(), signal.SIGTERM)
-        create(self)
-
-    monkeypatch.setattr(RunFolder, "create", created)
-    assert run_pack(raws) == [143] * 3
-    folders = [run_folder(raw) for raw in raws]
-    assert [(folder / "status.json").exists() for folder in folders] == [True, False, False]
 
 
 @pytest.mark.parametrize("script", [["train.py"], ["evaluate.py"], ["report.py"], ["-m", "attnlab.tasks"]])

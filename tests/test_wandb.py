@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 import wandb
 from support.sample_report import write_report
-from support.small_runs import SMALL_SCAN, config_of, run_job, run_pack
+from support.small_runs import SMALL_SCAN, config_of, run_job
 from support.wandb_server import Arrived, server, wandb_command
 
 import attnlab
@@ -172,22 +172,6 @@ def test_what_lies_elsewhere_is_never_removed(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "linked").symlink_to(tmp_path / "disk")
     _remove_earlier(tmp_path / "linked", "0123abcd")
     assert not (tmp_path / "disk" / "wandb" / earlier.name).exists()
-
-
-def test_runs_trained_together_are_runs_of_their_own(tmp_path: Path) -> None:
-    """Open at the same time in one process; each has its own losses, and none of another."""
-    runs = [(*SMALL, "train.max_steps=2", f"seed={seed}") for seed in (3, 4)]
-    raws = [config_of(tmp_path, *run, logger="wandb_offline") for run in runs]
-    assert run_pack(raws) == [0, 0]
-    assert len(offline_runs(tmp_path)) == 2
-    for raw in raws:
-        folder = run_folder(raw)
-        run_id = (folder / "wandb_id.txt").read_text()
-        [run] = [run for run in offline_runs(tmp_path) if run.name.endswith(run_id)]
-        written = [value for step, name, value in MetricsFile(folder / "metrics.csv").rows() if name == "train/loss"]
-        history = [record["history"]["item"] for record in records(run) if record["type"] == "history"]
-        assert [item["train/loss"] for item in history] == pytest.approx(written, rel=1e-12)
-        assert at_the_end(run)["config"]["seed"] == raw["seed"]
 
 
 def test_what_runs_are_compared_by(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import pytest
 from support.small_runs import config_of
 
 from attnlab.config.job_config import JobConfig, job_config
-from attnlab.launch import group_task
+from attnlab.launch import job_task
 from attnlab.launch import process_plan as planning
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.process_plan import process_plan
 from attnlab.launch.worker_pool import WorkerPool
-from attnlab.learn.devices.usable_cores import usable_cores
 from attnlab.learn.stop_signals import Stopped, StopRequest
+from attnlab.learn.usable_cores import usable_cores
 from attnlab.run.run_folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("default_signals")
@@ -33,11 +33,11 @@ class Job:
     number: int
     does: str
     out: Path
-    folder: str = ""
+    same: str = ""
 
     @property
-    def folders(self) -> set[Any]:
-        return {self.folder or self.number}
+    def folder(self) -> Any:
+        return self.same or self.number
 
     label = property(lambda self: f"[{self.number}]")
     name = property(lambda self: f"seed={self.number}")
@@ -131,8 +131,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def make(cores: int, jobs: int, threads: int | None = None, launcher: dict[str, Any] = AUTO) -> Any:
         monkeypatch.setattr(planning, "usable_cores", lambda: cores)
         typed = SimpleNamespace(trainer=SimpleNamespace(threads=threads, devices=1, nodes=1))
-        job = SimpleNamespace(typed=typed)
-        return process_plan(launcher, [SimpleNamespace(folders={number}, jobs=[job]) for number in range(jobs)])
+        return process_plan(launcher, [SimpleNamespace(typed=typed, folder=number) for number in range(jobs)])
 
     return make
 
@@ -188,11 +187,11 @@ def test_threads_are_no_part_of_the_record(tmp_path: Path, monkeypatch: pytest.M
         seen.append((job.typed.trainer.threads, job.raw["trainer"]["threads"]))
         return 0
 
-    monkeypatch.setattr(group_task, "run_job", run_job)
+    monkeypatch.setattr(job_task, "run_job", run_job)
     raw = config_of(tmp_path, "model=linear")
     for given in (None, 3):
         job = job_config(raw | {"trainer": raw["trainer"] | {"threads": given}})
-        assert group_task.GroupTask((job,), "[1/2]", "seed=0", threads=2).run() == 0
+        assert job_task.JobTask(job, "[1/2]", "seed=0", threads=2).run() == 0
     assert seen == [(2, None), (3, 3)]
 
 

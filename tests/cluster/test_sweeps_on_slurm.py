@@ -22,7 +22,6 @@ UNSAVED = (*SMALL_SCAN, "train.checkpoint_every=100000")
 LONG = (*UNSAVED, "train.max_steps=1500")
 LONGER = (*UNSAVED, "train.max_steps=4000")
 ON_SLURM = ("hydra/launcher=submitit_slurm",)
-PACKED = ("hydra/launcher=packed_slurm",)
 
 
 def sweep(folder: Path, *words: str) -> tuple[str, ...]:
@@ -91,9 +90,9 @@ def test_single_jobs_in_arrays_a_failing_one_and_the_rest(tmp_path: Path) -> Non
     assert runs[0] == runs[1]
 
 
-def test_preempted_and_cancelled_packs_end_with_the_numbers_of_one_process(tmp_path: Path) -> None:
-    words = ("model=linear,vanilla", "seed=0,1", *LONGER)
-    process = start_command("train.py", *sweep(tmp_path, *words, *PACKED))
+def test_preempted_and_cancelled_jobs_end_with_the_numbers_of_one_process(tmp_path: Path) -> None:
+    words = ("model=linear,vanilla", "seed=0", *LONGER)
+    process = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
     metrics = [
         folder_of(tmp_path, *LONGER, f"model={model}", "seed=0") / "metrics.csv" for model in ("linear", "vanilla")
     ]
@@ -110,14 +109,14 @@ def test_preempted_and_cancelled_packs_end_with_the_numbers_of_one_process(tmp_p
     assert err.count("is back in the queue") == 2
     steps = re.findall(r"back in the queue \(stopped by SIGTERM, step (\d+)\)", err)
     assert len(steps) == 2 and all(int(step) >= 100 for step in steps), err
-    assert err.count("submitted: 2 runs in 1 group as attnlab-scan-") == 2
+    assert err.count("submitted: 1 run as attnlab-scan-") == 2
 
-    again = run_command("train.py", *sweep(tmp_path, *words, *PACKED), timeout=400)
+    again = run_command("train.py", *sweep(tmp_path, *words, *ON_SLURM), timeout=400)
     assert again.returncode == 0, again.stderr
     assert again.stderr.count("finished before") == 1 and again.stderr.count("submitted: ") == 1
-    one = run_command("train.py", *sweep(tmp_path / "here", *words, "hydra/launcher=packed"), timeout=400)
+    one = run_command("train.py", *sweep(tmp_path / "here", *words, "hydra/launcher=basic"), timeout=400)
     assert one.returncode == 0, one.stderr
-    runs = [records(folder, ["linear", "vanilla"], (0, 1), LONGER) for folder in (tmp_path, tmp_path / "here")]
+    runs = [records(folder, ["linear", "vanilla"], [0], LONGER) for folder in (tmp_path, tmp_path / "here")]
     assert runs[0] == runs[1]
 
 
@@ -205,9 +204,9 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_plan_submits_nothing(tmp_path: Path) -> None:
-    words = ("model=linear,vanilla", "seed=range(0,3)", *SHORT, *PACKED, "hydra.launcher.max_packed=2")
+    words = ("model=linear,vanilla", "seed=range(0,3)", *SHORT, *ON_SLURM)
     done = run_command("train.py", *sweep(tmp_path, *words), "--plan")
     assert done.returncode == 0, done.stderr
-    assert "6 runs, 0 finished; 4 groups to train" in done.stdout
-    assert "on Slurm: 4 tasks in 2 arrays of at most 3 tasks, attnlab-scan-linear, attnlab-scan-vanilla" in done.stdout
+    assert "6 runs, 0 finished; 6 to train" in done.stdout
+    assert "on Slurm: 6 tasks in 2 arrays of at most 3 tasks, attnlab-scan-linear, attnlab-scan-vanilla" in done.stdout
     assert not held() and not (tmp_path / "runs").exists()

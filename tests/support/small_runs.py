@@ -19,7 +19,6 @@ from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 from attnlab.launch import run_job as one_job
-from attnlab.launch.pack import run_pack as many_jobs
 from attnlab.learn.stop_signals import StopRequest
 
 ROOT = CONF.parent
@@ -91,11 +90,6 @@ def jobs_of(argv: Sequence[str], conf: Path = CONF) -> list[dict[str, Any]]:
 def run_job(raw: dict[str, Any], quiet: bool) -> int:
     """Train, resume or show the run of a configuration; its exit code."""
     return one_job.run_job(job_config(raw), quiet)
-
-
-def run_pack(raws: Sequence[dict[str, Any]], max_packed: int | None = None) -> list[int]:
-    """Train the runs of configurations together; their exit codes."""
-    return many_jobs.run_pack([job_config(raw) for raw in raws], max_packed)
 
 
 def two_finished_runs(folder: Path, *overrides: str) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.config.slurm_options import PackedSlurmConf, SlurmConf
+from attnlab.config.slurm_options import SLURM, SlurmConf
 
 GROUP = "hydra/launcher"
 DEFAULT = "auto"
@@ -31,33 +31,9 @@ class JoblibLauncherConf:
     """number of processes; -1 = one for each core, -2 = one less, and so on"""
 
 
-@dataclass
-class PackedLauncherConf:
-    """Options of `hydra/launcher=packed`: jobs that differ in seed or scalar values only are trained together."""
-
-    max_packed: int | None = None
-    """largest number of runs trained together; null = as many as fit into memory, measured with a step of one run"""
-
-
-@dataclass
-class PackedLocalLauncherConf(PackedLauncherConf):
-    """Options of `hydra/launcher=packed_local`: as packed, in several processes of this machine."""
-
-    n_jobs: int | None = None
-    """number of processes; null = one for each GPU, and on a machine without a GPU one for each core"""
-
-
-NODES: Mapping[str, Any] = {
-    "auto": AutoLauncherConf,
-    "joblib": JoblibLauncherConf,
-    "packed": PackedLauncherConf,
-    "packed_local": PackedLocalLauncherConf,
-    "submitit_slurm": SlurmConf,
-    "packed_slurm": PackedSlurmConf,
-}
+NODES: Mapping[str, Any] = {DEFAULT: AutoLauncherConf, "joblib": JoblibLauncherConf, SLURM: SlurmConf}
 """options of every launcher by its name; `basic` is Hydra's own, without options"""
 LAUNCHERS = ("basic", *NODES)
-PACKING = ("packed", "packed_local", "packed_slurm")
 
 
 def register() -> None:

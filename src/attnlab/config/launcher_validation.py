@@ -13,11 +13,10 @@ from attnlab.config.compose import compose_node
 from attnlab.config.launcher_options import DEFAULT, GROUP, LAUNCHERS
 from attnlab.config.message_text import choice, first_line
 from attnlab.config.nearest_word import nearest
-from attnlab.config.schema import Count
 from attnlab.config.search import GROUP as SWEEPERS
 from attnlab.config.search import sweeper_problem
-from attnlab.config.slurm_options import ON_SLURM, slurm_problems
-from attnlab.config.type_check import conform, unknown_keys
+from attnlab.config.slurm_options import SLURM, slurm_problems
+from attnlab.config.type_check import unknown_keys
 
 _SECTION = "hydra.launcher"
 _FREE = f"{_SECTION}.additional_parameters"
@@ -26,7 +25,7 @@ _FREE = f"{_SECTION}.additional_parameters"
 
 def _not_installed(name: str) -> str | None:
     """The problem of a launcher whose package is not installed, else None."""
-    if name not in ON_SLURM or find_spec("submitit") is not None:
+    if name != SLURM or find_spec("submitit") is not None:
         return None
     return f"{GROUP}={name}: submitit is not installed; pip install -e '.[sweep]' brings it"
 
@@ -57,8 +56,6 @@ def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
 def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
     """Problems of option values that the launcher itself would report late or not at all."""
     problems = []
-    if "max_packed" in launcher:
-        problems += conform(launcher["max_packed"], Count | None, f"{_SECTION}.max_packed")
     if launcher.get("n_jobs") == 0:
         problems.append(f"{_SECTION}.n_jobs=0: expected the number of processes, or -1 for one on each core")
     if problem := _not_installed(launcher["name"]):
@@ -122,7 +119,7 @@ def _choice_problem(item: Item, loader: Any) -> str | None:
     if item.values and item.values[0] in choices:
         return None
     if item.key == GROUP and "submitit_local" in item.values:
-        return f"{item.text}: not offered; joblib and packed_local run the jobs in processes of this machine"
+        return f"{item.text}: not offered; joblib runs the jobs in processes of this machine"
     if choices:
         word = str(item.values[0]) if item.values else ""
         return f"{item.text}: no such choice{choice(word, choices, item.key)}"

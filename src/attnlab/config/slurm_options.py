@@ -1,4 +1,4 @@
-"""Options of the launchers that use Slurm by way of submitit: `submitit_slurm` and `packed_slurm`.
+"""Options of the launcher that uses Slurm by way of submitit, `submitit_slurm`.
 
 Their names and meanings are the ones of Hydra's plugin for submitit, and of `man sbatch`. Nothing here imports
 submitit.
@@ -11,7 +11,8 @@ from typing import Any
 from attnlab.config.ranges import Count, Natural
 from attnlab.config.type_check import conform
 
-ON_SLURM = ("submitit_slurm", "packed_slurm")
+SLURM = "submitit_slurm"
+"""name of the launcher"""
 EARLY_SECONDS = 60
 """by which Slurm may send the signal of a time limit early (man sbatch, --signal)"""
 _SET = ("array", "output", "error", "open_mode", "signal", "nodes", "ntasks", "ntasks_per_node", "chdir")
@@ -65,14 +66,6 @@ class SlurmConf:
     """any other option of sbatch, such as {reservation: course}"""
     job_name: str | None = None
     """null = attnlab-<task>-<model>"""
-
-
-@dataclass
-class PackedSlurmConf(SlurmConf):
-    """Options of `hydra/launcher=packed_slurm`."""
-
-    max_packed: int | None = None
-    """largest number of runs in a group, which is trained by one task of an array; null = all that fit together"""
 
 
 def slurm_problems(launcher: Mapping[str, Any], section: str) -> list[str]:

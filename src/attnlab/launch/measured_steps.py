@@ -29,8 +29,7 @@ class MeasuredStep:
     settings: the section `model` of the run, as text.
     model:    its name.
     hardware: name of the GPU, or of the CPU with the number of threads.
-    seconds:  of a step of one run, without validations; of runs that were trained together, each run's share.
-    together: number of runs that were trained together; 1 = each by itself.
+    seconds:  of a step, without validations.
     devices:  number of GPUs, or of processes of a CPU, on which the run was trained.
     """
 
@@ -40,7 +39,6 @@ class MeasuredStep:
     hardware: str
     is_gpu: bool
     seconds: float
-    together: int
     devices: int
 
     def is_of(self, job: JobConfig) -> bool:
@@ -48,12 +46,11 @@ class MeasuredStep:
         return (self.settings, self.model) == (unique_text(job.raw["model"]), job.typed.model.name)
 
 
-def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
-    """The median step of earlier runs with the model and sizes of a job, else of another model with its sizes.
+def measured_step(job: JobConfig) -> MeasuredStep | None:
+    """The median step of finished runs of a job's sizes and model, or of another model; None if there are none.
 
-    Of finished runs on one kind of hardware, with `trainer.device=auto` a GPU if one has been measured; of runs that
-    were trained together, if the job is to be (`packed`) and such runs have been measured, and the reverse; likewise of
-    runs on as many devices. None if nothing was measured.
+    The runs have one kind of hardware: with `trainer.device=auto` a GPU, if one was measured, and as many devices as
+    the job, if runs on so many were measured.
     """
     top = Path(job.raw["paths"]["runs"]) / job.label
     sizes = _sizes(job.raw)
@@ -64,7 +61,6 @@ def measured_step(job: JobConfig, packed: bool) -> MeasuredStep | None:
         found = [row for row in found if row.is_gpu] or found
     else:
         found = [row for row in found if row.is_gpu == (device != "cpu")]
-    found = [row for row in found if (row.together > 1) == packed] or found
     found = [row for row in found if row.devices == _devices(job)] or found
     if not found:
         return None
@@ -91,16 +87,15 @@ def _measured_below(folder: Path) -> Sequence[MeasuredStep]:
 
 
 def _step_of(run: RunFolder) -> list[MeasuredStep]:
-    # A stopped run does not say how many were trained together; one of an earlier version has no time of a step.
+    # A run of an earlier version has no time of a step, or shares it with runs that were trained together (`packed`).
     status, result = run.status(), run.result() or {}
     each, hardware = status.get("step_seconds"), status["hardware"]
-    if not each or not result:
+    if not each or not result or "packed" in result:
         return []
     config, gpu = read_config(run.config_file), hardware["gpu"]
     name = gpu or f"{hardware['cpu']}, threads: {hardware['threads']}"
-    together, devices = result.get("packed", {}).get("members", 1), hardware.get("processes", 1)
-    model, sizes = config["model"], _sizes(config)
-    return [MeasuredStep(sizes, unique_text(model), model["name"], name, bool(gpu), each, together, devices)]
+    model, sizes, devices = config["model"], _sizes(config), hardware.get("processes", 1)
+    return [MeasuredStep(sizes, unique_text(model), model["name"], name, bool(gpu), each, devices)]
 
 
 def _sizes(config: Mapping[str, Any]) -> str:

@@ -6,11 +6,10 @@ from typing import Any
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_options import DEFAULT
-from attnlab.launch.group_task import GroupTask
-from attnlab.launch.visible_gpus import gpu_here, named_gpus, visible_gpus
-from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
+from attnlab.launch.visible_gpus import gpu_here, visible_gpus
+from attnlab.learn.usable_cores import threads_of_environment, usable_cores
 
-LOCAL = "packed_local"
+_LOCAL = "joblib"
 
 
 @dataclass(frozen=True)
@@ -47,30 +46,27 @@ class ProcessPlan:
         return ""
 
 
-def process_plan(launcher: Mapping[str, Any], tasks: Sequence[GroupTask]) -> ProcessPlan | None:
-    """The plan of a sweep; None if its tasks run in this process, one after the other.
+def process_plan(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> ProcessPlan | None:
+    """The plan of a sweep; None if its jobs run in this process, one after the other.
 
-    It depends on all tasks, finished ones too: a run that is resumed has as many threads as before, and so equal bits.
+    It depends on all jobs, finished ones too: a run that is resumed has as many threads as before, and so equal bits.
     """
     is_default = launcher["name"] == DEFAULT
-    if launcher["name"] not in ("joblib", LOCAL) and not is_default:
+    if launcher["name"] != _LOCAL and not is_default:
         return None
-    if any(has_several_devices(job) for task in tasks for job in task.jobs):
+    if any(map(has_several_devices, jobs)):
         return None
     cores, given = usable_cores(), threads_of_environment()
-    gpus = visible_gpus() if launcher["name"] == LOCAL else named_gpus()
-    set_threads = {job.typed.trainer.threads or given for task in tasks for job in task.jobs}
+    set_threads = {job.typed.trainer.threads or given for job in jobs}
     fitting = max(1, cores // max(threads or 1 for threads in set_threads))
     asked = -1 if is_default else launcher["n_jobs"]
-    if asked is None:
-        asked = len(gpus) or -1
     wanted = asked if asked > 0 else max(1, fitting + 1 + asked)
-    processes = min(wanted, len({frozenset(task.folders) for task in tasks}))
+    processes = min(wanted, len({job.folder for job in jobs}))
     if processes < 2 or (is_default and gpu_here()):
         return None
     threads = None if given else max(1, cores // processes)
     each = {own or threads or 1 for own in set_threads}
-    return ProcessPlan(processes, threads, cores, (min(each), max(each)), is_default, gpus)
+    return ProcessPlan(processes, threads, cores, (min(each), max(each)), is_default, visible_gpus())
 
 
 def has_several_devices(job: JobConfig) -> bool:
@@ -80,10 +76,10 @@ def has_several_devices(job: JobConfig) -> bool:
 
 def joblib_problems(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> list[str]:
     """The problem of jobs on several devices that would run at once on this machine: they would share the devices."""
-    if launcher.get("name") not in ("joblib", LOCAL) or not any(map(has_several_devices, jobs)):
+    if launcher.get("name") != _LOCAL or not any(map(has_several_devices, jobs)):
         return []
     said = "jobs with trainer.devices or trainer.nodes other than 1 would share the devices; hydra/launcher=basic runs"
-    return [f"hydra/launcher={launcher['name']}: {said} them one after the other"]
+    return [f"hydra/launcher={_LOCAL}: {said} them one after the other"]
 
 
 def _count(number: int, what: str) -> str:

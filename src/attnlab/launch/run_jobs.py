@@ -1,13 +1,10 @@
-"""Runs the jobs of one `python train.py`: one after the other, packed, in several processes, or on Slurm."""
+"""Runs the jobs of one `python train.py`: one after the other, in several processes, or on Slurm."""
 
 import sys
-from collections.abc import Sequence
 
-from attnlab.config.pack_grouping import describe, ranges
-from attnlab.config.slurm_options import ON_SLURM
+from attnlab.config.slurm_options import SLURM
 from attnlab.config.sweep import Command
-from attnlab.launch.group_task import GroupTask, packing_note, say
-from attnlab.launch.job_groups import JobGroup, job_groups
+from attnlab.launch.job_task import JobTask, say
 from attnlab.launch.process_plan import ProcessPlan, process_plan
 from attnlab.launch.run_job import run_job
 from attnlab.run.finished_run import is_finished
@@ -21,7 +18,7 @@ class Jobs:
     """
 
     def __init__(self, command: Command) -> None:
-        self.command, self.total = command, len(command.jobs)
+        self.command = command
         self.codes: list[int] = []
 
     def run(self) -> int:
@@ -33,34 +30,33 @@ class Jobs:
         command, launcher = self.command, self.command.launcher
         if not command.multirun:
             return run_job(command.jobs[0], quiet=False)
-        groups = job_groups(command.jobs, launcher)
-        if launcher["name"] in ON_SLURM:
+        if launcher["name"] == SLURM:
             from attnlab.launch.cluster.run_on_cluster import run_on_cluster
 
-            run_on_cluster([self.task(group) for group in groups], launcher, command.jobs[0].typed.paths.runs)
+            run_on_cluster(self.tasks(), launcher, command.jobs[0].typed.paths.runs)
+        elif plan := process_plan(launcher, command.jobs):
+            self._run_in_processes(plan)
         else:
-            self._run_on_this_machine(groups)
+            for task in self.tasks():
+                self._run_here(task)
         from attnlab.launch.console_summary import print_sweep
 
         return print_sweep(command.jobs, command.names, words=command.words) or max(self.codes, default=0)
 
-    def _run_on_this_machine(self, groups: Sequence[JobGroup]) -> None:
-        tasks = [self.task(group) for group in groups]
-        if note := packing_note(tasks):
-            say("", note)
-        if plan := process_plan(self.command.launcher, tasks):
-            self._run_in_processes(plan, groups)
-            return
-        for group in groups:
-            self._run_here(group)
+    def tasks(self, threads: int | None = None, beside: bool = False) -> list[JobTask]:
+        """The jobs, to be run in some process; threads and beside: as in `JobTask`."""
+        jobs, names = self.command.jobs, self.command.names
+        return [
+            JobTask(job, f"[{number}/{len(jobs)}]", name, threads, beside)
+            for number, (job, name) in enumerate(zip(jobs, names, strict=True), start=1)
+        ]
 
-    def _run_in_processes(self, plan: ProcessPlan, groups: Sequence[JobGroup]) -> None:
+    def _run_in_processes(self, plan: ProcessPlan) -> None:
         """Run the jobs that are not finished in several processes."""
         tasks = []
-        for group in groups:
-            task = self.task(group, plan.threads, beside=True)
-            if all(map(is_finished, task.jobs)):
-                self._run_here(group)
+        for task in self.tasks(plan.threads, beside=True):
+            if is_finished(task.job):
+                self._run_here(task)
             else:
                 tasks.append(task)
         if not tasks:
@@ -74,20 +70,11 @@ class Jobs:
             raise SystemExit(code)
         self.codes += pool.codes
 
-    def task(self, group: JobGroup, threads: int | None = None, beside: bool = False) -> GroupTask:
-        """The jobs of a group, to be run in some process; threads and beside: as in `GroupTask`."""
-        jobs = tuple(self.command.jobs[number] for number in group.numbers)
-        label = f"[{ranges(number + 1 for number in group.numbers)}/{self.total}]"
-        most = self.command.launcher.get("max_packed")
-        name = describe(jobs) if len(jobs) > 1 else self.command.names[group.numbers[0]]
-        return GroupTask(jobs, label, name, threads, beside, most, reason=group.reason)
-
-    def _run_here(self, group: JobGroup) -> None:
-        """Run a group in this process."""
-        task, job = self.task(group), self.command.jobs[group.numbers[0]]
-        if len(task.jobs) == 1 and is_finished(job):
-            name = self.command.names[group.numbers[0]]
-            say(task.label, f"{name}, finished before" + (", under another name" if job.has_other_name else ""))
+    def _run_here(self, task: JobTask) -> None:
+        """Run a job in this process."""
+        if is_finished(task.job):
+            elsewhere = ", under another name" if task.job.has_other_name else ""
+            say(task.label, f"{task.name}, finished before{elsewhere}")
         self.codes.append(task.run())
         if self.codes[-1] > 128:
             raise SystemExit(self.codes[-1])

@@ -1,4 +1,4 @@
-"""`python train.py ... --plan`: jobs, groups and hours of a sweep, without starting or submitting anything."""
+"""`python train.py ... --plan`: jobs and hours of a sweep, without starting or submitting anything."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,12 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, listed, table_console
 from attnlab.config.run_identity import identity, tag_parts
 from attnlab.config.shipped_files import CONF
-from attnlab.config.slurm_options import ON_SLURM
+from attnlab.config.slurm_options import SLURM
 from attnlab.config.sweep import Command
 from attnlab.launch.cluster.queued_runs import queued_job
 from attnlab.launch.cluster.slurm_commands import SlurmError, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission
-from attnlab.launch.group_task import GroupTask
-from attnlab.launch.job_groups import job_groups
+from attnlab.launch.job_task import JobTask
 from attnlab.launch.measured_steps import measured_step
 from attnlab.launch.run_jobs import Jobs
 from attnlab.run.finished_run import is_finished
@@ -55,16 +54,14 @@ class PlannedStep:
 
 
 @dataclass(frozen=True)
-class PlannedGroup:
-    """A group of jobs with what is left to do.
+class PlannedRun:
+    """A run that is not finished, and of no experiment planned before.
 
-    left:  jobs that are not finished, and of no experiment planned before.
-    steps: training steps that these have left; None where the number is known after the data is read only.
+    steps: training steps that are left; None where the number is known after the data is read only.
     step:  the time of a step; None if nothing is known of it.
     """
 
-    task: GroupTask
-    left: Sequence[JobConfig]
+    task: JobTask
     steps: int | None
     step: PlannedStep | None
 
@@ -84,19 +81,18 @@ def print_plan(commands: Mapping[str, Command]) -> int:
     """
     seen: set[str] = set()
     plans = {name: _planned(command, seen) for name, command in commands.items()}
-    left = {name: [plan for plan in groups if plan.left] for name, groups in plans.items()}
-    groups = [plan for name in left for plan in left[name]]
-    done = len(seen) - len({_setting(job) for plan in groups for job in plan.left})
+    runs = [plan for experiment in plans.values() for plan in experiment]
+    done = len(seen) - len(runs)
     (command, *others) = commands.values()
     how = f", hydra/launcher={_launcher(command)['name']}" if command.multirun and not others else ""
-    print(f"{counted(len(seen), 'run')}, {done:,} finished; {counted(len(groups), 'group')} to train{how}")
-    if groups:
-        names = None if not others else {id(plan): name for name in left for plan in left[name]}
-        table_console().print(_table(groups, names))
-        print("\n".join(_hours(groups)))
-    if groups and not others:
-        print("".join(f"{line}\n" for line in _on_slurm(_launcher(command), [plan.task for plan in groups])), end="")
-    if others and (without := [name for name, found in left.items() if not found]):
+    print(f"{counted(len(seen), 'run')}, {done:,} finished; {len(runs):,} to train{how}")
+    if runs:
+        names = None if not others else {id(plan): name for name in plans for plan in plans[name]}
+        table_console().print(_table(runs, names))
+        print("\n".join(_hours(runs)))
+    if runs and not others:
+        print("".join(f"{line}\n" for line in _on_slurm(_launcher(command), [plan.task for plan in runs])), end="")
+    if others and (without := [name for name, left in plans.items() if not left]):
         print(f"nothing left of {listed(without, most=8)}: finished, or of an experiment named before")
     print("nothing was started: this is a plan")
     return 0
@@ -107,21 +103,15 @@ def _launcher(command: Command) -> Mapping[str, Any]:
     return command.launcher if command.multirun else {"name": "basic"}
 
 
-def _planned(command: Command, seen: set[str]) -> list[PlannedGroup]:
-    """The groups of a command without the runs in `seen`, to which its own are added."""
-    jobs, found = Jobs(command), []
-    for task in map(jobs.task, job_groups(command.jobs, _launcher(command))):
-        settings = [_setting(job) for job in task.jobs]
-        left = [
-            job
-            for job, setting in zip(task.jobs, settings, strict=True)
-            if not is_finished(job) and setting not in seen
-        ]
-        steps = [_steps_left(job) for job in left]
-        known = sum(step for step in steps if step is not None) if None not in steps else None
-        found.append(PlannedGroup(task, left, known, _step(left, command) if left else None))
-        seen.update(settings)
-    return found
+def _planned(command: Command, seen: set[str]) -> list[PlannedRun]:
+    """The runs of a command that are not finished, without the ones in `seen`, to which its own are added."""
+    runs = []
+    for task in Jobs(command).tasks():
+        setting = _setting(task.job)
+        if setting not in seen and not is_finished(task.job):
+            runs.append(PlannedRun(task, _steps_left(task.job), _step(task.job, command)))
+        seen.add(setting)
+    return runs
 
 
 def _setting(job: JobConfig) -> str:
@@ -129,16 +119,15 @@ def _setting(job: JobConfig) -> str:
     return str(identity(job.raw))
 
 
-def _step(jobs: Sequence[JobConfig], command: Command) -> PlannedStep | None:
-    """The measured step of jobs of one group, else the guess of their configuration; None without one."""
-    step, guess = measured_step(jobs[0], len(jobs) > 1), jobs[0].typed.cost
-    if step is None and guess.ms_a_step and _guess_holds(jobs[0], command):
+def _step(job: JobConfig, command: Command) -> PlannedStep | None:
+    """The measured step of a job, else the guess of its configuration; None without one."""
+    step, guess = measured_step(job), job.typed.cost
+    if step is None and guess.ms_a_step and _guess_holds(job, command):
         times = min(guess.ms_a_step) / 1000, max(guess.ms_a_step) / 1000
         return PlannedStep(times, f"one {guess.hardware}", "GPU" in guess.hardware, is_guess=True)
     if step is None:
         return None
-    remarks = [] if step.is_of(jobs[0]) else [f"model={step.model}, of the same sizes"]
-    remarks += [f"{step.together} runs together"] if step.together > 1 else []
+    remarks = [] if step.is_of(job) else [f"model={step.model}, of the same sizes"]
     remarks += [f"a run on {step.devices} devices"] if step.devices > 1 else []
     return PlannedStep((step.seconds,) * 2, step.hardware, step.is_gpu, step.devices, remarks=tuple(remarks))
 
@@ -167,23 +156,23 @@ def _steps_left(job: JobConfig) -> int | None:
     return None if total is None else max(0, total - done)
 
 
-def _table(plans: Sequence[PlannedGroup], experiments: Mapping[int, str] | None) -> Table:
-    """A row for the groups with the same step of a task and model, or of an experiment (by the groups' ids)."""
-    names = [Column(name, justify="right") for name in ("groups", "runs", "steps left", "ms a step of a run", "hours")]
+def _table(plans: Sequence[PlannedRun], experiments: Mapping[int, str] | None) -> Table:
+    """A row for the runs with the same step of a task and model, or of an experiment (by the ids of the plans)."""
+    names = [Column(name, justify="right") for name in ("runs", "steps left", "ms a step", "hours")]
     table = Table("experiment" if experiments else "task and model", *names, "measured on", box=SIMPLE_HEAD)
-    rows: dict[tuple[str, PlannedStep | None], list[PlannedGroup]] = defaultdict(list)
+    rows: dict[tuple[str, PlannedStep | None], list[PlannedRun]] = defaultdict(list)
     for plan in plans:
-        job = plan.left[0]
+        job = plan.task.job
         name = experiments[id(plan)] if experiments else f"{job.label} {job.typed.model.name}"
         rows[name, plan.step].append(plan)
     for (name, step), alike in rows.items():
-        steps, runs = [plan.steps for plan in alike], sum(len(plan.left) for plan in alike)
+        steps = [plan.steps for plan in alike]
         left = "-" if None in steps else f"{sum(number or 0 for number in steps):,}"
         ms, hours, on = "-", "-", ""
         if step is not None:
             ms, on = span((seconds * 1000 for seconds in step.seconds), step.is_guess), _source(step)
             hours = span(total, step.is_guess) if (total := _total(alike)) else "-"
-        table.add_row(name, f"{len(alike):,}", f"{runs:,}", left, ms, hours, on)
+        table.add_row(name, f"{len(alike):,}", left, ms, hours, on)
     return table
 
 
@@ -193,8 +182,8 @@ def _source(step: PlannedStep) -> str:
     return f"{step.hardware} ({'; '.join(step.remarks)})" if step.remarks else step.hardware
 
 
-def _total(plans: Sequence[PlannedGroup]) -> tuple[float, float] | None:
-    """Least and most hours of groups together; None if those of one are not known."""
+def _total(plans: Sequence[PlannedRun]) -> tuple[float, float] | None:
+    """Least and most hours of runs together; None if the hours of a run are not known."""
     hours = [plan.hours for plan in plans if plan.hours is not None]
     return None if len(hours) < len(plans) else (sum(least for least, _ in hours), sum(most for _, most in hours))
 
@@ -206,9 +195,9 @@ def span(ends: Iterable[float], is_guess: bool) -> str:
     return " to ".join(dict.fromkeys(shown))
 
 
-def _hours(plans: Sequence[PlannedGroup]) -> list[str]:
+def _hours(plans: Sequence[PlannedRun]) -> list[str]:
     """Hours by hardware, measured and guessed, and what has none."""
-    parts: dict[tuple[str, bool, bool], list[PlannedGroup]] = defaultdict(list)
+    parts: dict[tuple[str, bool, bool], list[PlannedRun]] = defaultdict(list)
     for plan in plans:
         if plan.hours is not None and plan.step is not None:
             parts[plan.step.hardware, plan.step.is_gpu, plan.step.is_guess].append(plan)
@@ -220,7 +209,7 @@ def _hours(plans: Sequence[PlannedGroup]) -> list[str]:
     if any(is_guess for _, _, is_guess in parts):
         lines.append(f"a run of each model with train.max_steps={SHORT_RUN} measures the steps that were guessed")
     if unknown := [plan for plan in plans if plan.step is None]:
-        names = dict.fromkeys(plan.left[0].typed.model.name for plan in unknown)
+        names = dict.fromkeys(plan.task.job.typed.model.name for plan in unknown)
         lines.append(
             f"no hours for {listed(names, most=8)}: no run of this task and these sizes was measured; a run of "
             f"each with train.max_steps={SHORT_RUN} measures them"
@@ -230,18 +219,17 @@ def _hours(plans: Sequence[PlannedGroup]) -> list[str]:
     return lines
 
 
-def _on_slurm(launcher: Mapping[str, Any], tasks: Sequence[GroupTask]) -> list[str]:
+def _on_slurm(launcher: Mapping[str, Any], tasks: Sequence[JobTask]) -> list[str]:
     """Arrays and resources of the jobs on Slurm."""
-    if launcher["name"] not in ON_SLURM:
+    if launcher["name"] != SLURM:
         return []
     try:
         submission, held = SlurmSubmission(launcher, Path()), held_jobs()
     except SlurmError as error:
         return [f"note: partitions and limits are not known here: {error}"]
-    queued = [job for task in tasks for job in task.jobs if queued_job(job.folder, submission.cluster, held)]
-    folders = {job.folder for job in queued}
-    tasks = [task for task in tasks if not task.folders <= folders]
-    waiting = [f"{counted(len(folders), 'run')} in the queue already"] if folders else []
+    missing = [task for task in tasks if not queued_job(task.folder, submission.cluster, held)]
+    queued, tasks = len(tasks) - len(missing), missing
+    waiting = [f"{counted(queued, 'run')} in the queue already"] if queued else []
     if not tasks:
         return waiting
     arrays = submission.arrays(tasks)

@@ -32,15 +32,10 @@ def gpu_here() -> bool:
     return torch.cuda.is_available()
 
 
-def named_gpus() -> tuple[str, ...]:
-    """GPUs that CUDA_VISIBLE_DEVICES names; empty if it names fewer than two."""
-    named = tuple(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","))
-    return named if len(named) > 1 else ()
-
-
 def visible_gpus() -> tuple[str, ...]:
     """All GPUs that torch sees, as CUDA_VISIBLE_DEVICES names them."""
-    if named := named_gpus():
+    named = tuple(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","))
+    if len(named) > 1:
         return named
     count = gpus_here()
     # one name in CUDA_VISIBLE_DEVICES stands for the only GPU, which is 0 for torch

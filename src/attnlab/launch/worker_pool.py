@@ -1,4 +1,4 @@
-"""Jobs of a sweep in several processes of this machine (`hydra/launcher=joblib` and `packed_local`).
+"""Jobs of a sweep in several processes of this machine (`hydra/launcher=joblib`).
 
 Without a GPU, torch and attnlab are imported once, and the processes are forks of this one. A process runs one job
 after another, and reads data that they have in common once. If it is killed, its job has failed, and the others go on.
@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, cast
 
 from attnlab.config.command_frame import FAILED
-from attnlab.launch.group_task import GroupTask
+from attnlab.launch.job_task import JobTask
 from attnlab.launch.visible_gpus import gpu_driver_here
 from attnlab.launch.worker_process import TRAINING, serve
 from attnlab.learn.stop_signals import handled_by, pass_on
@@ -36,11 +36,11 @@ class WorkerPool:
         codes: exit codes of the tasks that have ended.
     """
 
-    def __init__(self, tasks: Sequence[GroupTask], size: int, gpus: Sequence[str] = ()) -> None:
+    def __init__(self, tasks: Sequence[JobTask], size: int, gpus: Sequence[str] = ()) -> None:
         self.waiting, self.size = list(tasks), min(size, len(tasks))
         self.codes: list[int] = []
         self.idle: list[Connection] = []
-        self.busy: dict[Connection, GroupTask] = {}
+        self.busy: dict[Connection, JobTask] = {}
         self.workers: dict[Connection, Any] = {}
         self.gpus, self.gpu_of = list(gpus), dict[Connection, str]()
         self.came: list[int] = []
@@ -67,8 +67,8 @@ class WorkerPool:
     def _begin(self) -> None:
         """Give tasks to idle processes; two tasks of one run folder are not run at once."""
         while self.waiting and not self.came and (self.idle or len(self.workers) < self.size):
-            folders = set[Any]().union(*(task.folders for task in self.busy.values()))
-            task = next((task for task in self.waiting if folders.isdisjoint(task.folders)), None)
+            folders = {task.folder for task in self.busy.values()}
+            task = next((task for task in self.waiting if task.folder not in folders), None)
             if task is None:
                 return
             line = self.idle.pop() if self.idle else self._start()
@@ -115,7 +115,7 @@ class WorkerPool:
                 self.idle.append(line)
         self.codes.append(code)
 
-    def _lost_text(self, task: GroupTask, code: int) -> str:
+    def _lost_text(self, task: JobTask, code: int) -> str:
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"gone, with exit code {code}"
         why, advice = "", "repeat the command to go on"
         if code == -signal.SIGKILL:

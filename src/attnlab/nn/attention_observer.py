@@ -8,7 +8,8 @@ from functools import partial
 
 from torch import nn
 
-from attnlab.attention.base import Attention, Observation
+from attnlab.attention.base import Attention
+from attnlab.attention.core.observation import Observation
 
 
 @dataclass(frozen=True)

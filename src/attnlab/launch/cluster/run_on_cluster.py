@@ -1,20 +1,18 @@
-"""Runs the groups of a sweep on Slurm: submits what is neither finished nor in the queue, and waits for all of it."""
+"""Runs the jobs of a sweep on Slurm: submits what is neither finished nor in the queue, and waits for all of it."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, short_path
 from attnlab.config.user_error import UserError
-from attnlab.launch.cluster.queued_runs import Queued, queued_job
-from attnlab.launch.cluster.slurm_commands import SlurmJob, cancel_command, held_jobs
+from attnlab.launch.cluster.queued_runs import queued_job
+from attnlab.launch.cluster.slurm_commands import cancel_command, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_folder
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
-from attnlab.launch.group_task import GroupTask, say
+from attnlab.launch.job_task import JobTask, say
 from attnlab.launch.run_job import exit_code
 from attnlab.learn.run_lock import acquired_lock, is_locked, mounts, private_locks
 from attnlab.learn.stop_signals import Stopped, StopRequest
@@ -22,8 +20,8 @@ from attnlab.run.finished_run import is_finished
 from attnlab.run.run_folder import RunError, RunFolder, require_writable
 
 
-def run_on_cluster(tasks: Sequence[GroupTask], launcher: Mapping[str, Any], runs: str) -> None:
-    """Submit groups of jobs and wait until Slurm holds none of them any more.
+def run_on_cluster(tasks: Sequence[JobTask], launcher: Mapping[str, Any], runs: str) -> None:
+    """Submit jobs and wait until Slurm holds none of them any more.
 
     Args:
         launcher: name and options of the launcher.
@@ -64,65 +62,48 @@ def _submission_lock(runs: Path) -> Iterator[None]:
         lock.release()
 
 
-def _sorted_out(tasks: Sequence[GroupTask], cluster: str, awaited: list[Awaited], options: str) -> list[GroupTask]:
-    """Returns groups to submit, and adds groups in progress to `awaited`; finished runs are left out with a line.
+def _sorted_out(tasks: Sequence[JobTask], cluster: str, awaited: list[Awaited], options: str) -> list[JobTask]:
+    """Returns jobs to submit, and adds jobs in progress to `awaited`; finished runs are left out with a line.
 
     Args:
         options: of the launcher, as `Queued.options`.
     """
     held = held_jobs()
-    missing: list[GroupTask] = []
+    missing: list[JobTask] = []
     seen: set[Path] = set()
     for task in tasks:
-        parts: dict[str | Queued, list[JobConfig]] = {}
-        for job in task.jobs:
-            if job.folder in seen:
-                # as with two values of a key that mean the same
-                say(task.label, f"{task.name}, an earlier job is the same run")
-                continue
-            seen.add(job.folder)
-            parts.setdefault(_place(job, cluster, held), []).append(job)
-        if len(parts.get("finished", [])) == len(task.jobs):
+        if task.folder in seen:
+            # as with two values of a key that mean the same
+            say(task.label, f"{task.name}, an earlier job is the same run")
+            continue
+        seen.add(task.folder)
+        if is_finished(task.job):
             say(task.label, f"{task.name}, finished before")
-        for place, jobs in parts.items():
-            part = replace(task, jobs=tuple(jobs))
-            name = task.name if len(jobs) == len(task.jobs) else f"{len(jobs)} of {task.name}"
-            if isinstance(place, Queued):
-                other = f", with other options of the launcher; for the new ones: {cancel_command([place.job])}"
-                said = "" if place.options == options else f"{other}, then repeat the command"
-                say(task.label, f"{name}, in the queue already (job {place.job}{said})")
-                awaited.append(Awaited(part, place.job, place.log))
-            elif place == "elsewhere":
-                say(task.label, f"{name}, another process is training it; waiting for that process")
-                awaited.append(Awaited(part, None, None))
-            elif place == "missing":
-                usable = [job for job in jobs if _has_folder(job, f"{task.label} {task.name}")]
-                missing += [replace(task, jobs=tuple(usable))] if usable else []
+        elif queued := queued_job(task.folder, cluster, held):
+            other = f", with other options of the launcher; for the new ones: {cancel_command([queued.job])}"
+            advice = "" if queued.options == options else f"{other}, then repeat the command"
+            say(task.label, f"{task.name}, in the queue already (job {queued.job}{advice})")
+            awaited.append(Awaited(task, queued.job, queued.log))
+        elif is_locked(task.folder):
+            say(task.label, f"{task.name}, another process is training it; waiting for that process")
+            awaited.append(Awaited(task, None, None))
+        elif _has_folder(task):
+            missing.append(task)
     return missing
 
 
-def _place(job: JobConfig, cluster: str, held: Mapping[str, SlurmJob]) -> str | Queued:
-    """Where a run is: the job that has it, or finished, elsewhere (in another process), or missing."""
-    if is_finished(job):
-        return "finished"
-    if queued := queued_job(job.folder, cluster, held):
-        # one value for all runs of a group
-        return replace(queued, folder="")
-    return "elsewhere" if is_locked(job.folder) else "missing"
-
-
-def _has_folder(job: JobConfig, name: str) -> bool:
+def _has_folder(task: JobTask) -> bool:
     """Make the folder of a run, in which its job is recorded; a message says why that fails."""
     try:
-        RunFolder(job.folder).create()
+        RunFolder(task.folder).create()
     except RunError as error:
-        exit_code(error, name)
+        exit_code(error, f"{task.label} {task.name}")
         return False
     return True
 
 
-def _submit(tasks: Sequence[GroupTask], submission: SlurmSubmission, awaited: list[Awaited], stop: StopRequest) -> None:
-    """Submit groups; signals wait for the end of an array."""
+def _submit(tasks: Sequence[JobTask], submission: SlurmSubmission, awaited: list[Awaited], stop: StopRequest) -> None:
+    """Submit jobs; signals wait for the end of an array."""
     stop.deferred = True
     for part in submission.arrays(tasks):
         try:
@@ -147,11 +128,9 @@ def _submit(tasks: Sequence[GroupTask], submission: SlurmSubmission, awaited: li
 
 
 def _line(submitted: Sequence[Submitted]) -> str:
-    jobs, runs = [one.job for one in submitted], sum(len(one.task.jobs) for one in submitted)
-    first, last = jobs[0], jobs[-1].rpartition("_")[2]
-    where = f"job {first}" if len(jobs) == 1 else f"job {first.partition('_')[0]}, tasks 0-{last}"
-    groups = "" if runs == len(jobs) else f" in {counted(len(jobs), 'group')}"
-    return f"submitted: {counted(runs, 'run')}{groups} as {submitted[0].name}, {where}"
+    first, last = submitted[0].job, submitted[-1].job.rpartition("_")[2]
+    where = f"job {first}" if len(submitted) == 1 else f"job {first.partition('_')[0]}, tasks 0-{last}"
+    return f"submitted: {counted(len(submitted), 'run')} as {submitted[0].name}, {where}"
 
 
 def _left_behind(awaited: Sequence[Awaited], submitting: bool) -> str:

@@ -6,10 +6,10 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.pack_grouping import ranges
 from attnlab.config.user_error import UserError
 
 SECONDS = 60
@@ -68,7 +68,7 @@ def answer(*command: str) -> str:
     except FileNotFoundError:
         raise SlurmError(
             f"there is no Slurm on this machine ({command[0]} was not found); start the command on a login node of the "
-            "cluster, or use hydra/launcher=packed_local or joblib, which need no Slurm"
+            "cluster, or use hydra/launcher=joblib, which needs no Slurm"
         ) from None
     except subprocess.TimeoutExpired:
         raise SlurmError(f"Slurm did not answer {command[0]} in {SECONDS} seconds; try again later") from None
@@ -153,11 +153,15 @@ def cancel_command(jobs: Sequence[str]) -> str:
     for job in jobs:
         number, _, task = job.partition("_")
         arrays[number] += [int(task)] if task else []
-    words = [
-        f"'{number}_[{ranges(sorted(set(tasks))).replace(' ', '')}]'" if tasks else number
-        for number, tasks in arrays.items()
-    ]
+    words = [f"'{number}_[{_ranges(sorted(set(tasks)))}]'" if tasks else number for number, tasks in arrays.items()]
     return f"scancel {' '.join(words)}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending whole numbers in short: `0-4,7`."""
+    by_offset = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    groups = [[number for _, number in group] for _, group in by_offset]
+    return ",".join(str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
 
 
 def final_state(job: str) -> str:

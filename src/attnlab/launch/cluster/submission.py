@@ -1,4 +1,4 @@
-"""Submission of groups of jobs to Slurm by submitit, in arrays."""
+"""Submission of jobs to Slurm by submitit, in arrays."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from attnlab.config.slurm_options import LONGEST_MINUTES, asked_gpus, delay_prob
 from attnlab.launch.cluster.queued_runs import Queued, record_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, chosen_partitions, complaint, configuration
 from attnlab.launch.cluster.worker_task import WorkerTask
-from attnlab.launch.group_task import GroupTask
+from attnlab.launch.job_task import JobTask
 from attnlab.run.run_folder import RunError, require_writable
 
 CORES_BESIDE_GPU = 4
@@ -28,20 +28,20 @@ MEMORY_GB = 8
 """for a process: runs of all tasks on a CPU took 0.4 to 1.8 GB (experiments/measured/tasks), CUDA takes a few more"""
 _RENAMED = ("timeout_min", "mem_gb")
 """options that submitit's executor knows by other names"""
-_NOT_OF_SLURM = ("name", "submitit_folder", "max_num_timeout", "max_packed", "additional_parameters")
+_NOT_OF_SLURM = ("name", "submitit_folder", "max_num_timeout", "additional_parameters")
 _NO_RESOURCES = ("job_name", "signal_delay_s", "array_parallelism", "comment", "mail_user", "mail_type", "setup")
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A group that was submitted.
+    """A job of a sweep that was submitted.
 
-    job:  id of its job, `17_3` in an array.
+    job:  its id on Slurm, `17_3` in an array.
     log:  file with the output of the job.
     name: of the job.
     """
 
-    task: GroupTask
+    task: JobTask
     job: str
     log: Path
     name: str
@@ -53,9 +53,9 @@ def sweep_folder(launcher: Mapping[str, Any], runs: str) -> Path:
     return Path(given).expanduser() if given else Path(runs) / ".sweeps" / time.strftime("%Y-%m-%d_%H-%M-%S")
 
 
-def job_name(task: GroupTask) -> str:
+def job_name(task: JobTask) -> str:
     """`attnlab-<task>-<model>`."""
-    config = task.jobs[0].typed
+    config = task.job.typed
     return f"attnlab-{config.task['name']}-{config.model.name}".replace("/", "-")
 
 
@@ -86,14 +86,14 @@ class SlurmSubmission:
         self.divides_memory = "memory" in found.get("SelectTypeParameters", "").lower()
         self.limit = self._limit()
 
-    def arrays(self, tasks: Sequence[GroupTask]) -> list[list[GroupTask]]:
+    def arrays(self, tasks: Sequence[JobTask]) -> list[list[JobTask]]:
         """The tasks of each array: equal in name and resources."""
-        alike: dict[tuple[Any, ...], list[GroupTask]] = defaultdict(list)
+        alike: dict[tuple[Any, ...], list[JobTask]] = defaultdict(list)
         for task in tasks:
-            alike[job_name(task), tuple(sorted(self.resources(task.jobs[0].typed).items()))].append(task)
+            alike[job_name(task), tuple(sorted(self.resources(task.job.typed).items()))].append(task)
         return [found[i : i + self.most] for found in alike.values() for i in range(0, len(found), self.most)]
 
-    def submit(self, tasks: Sequence[GroupTask]) -> list[Submitted]:
+    def submit(self, tasks: Sequence[JobTask]) -> list[Submitted]:
         """Submit the tasks of an array, and record in every run folder which job will train the run.
 
         Raises:
@@ -108,8 +108,7 @@ class SlurmSubmission:
         require_writable(self.folder, "set another hydra.launcher.submitit_folder")
         record = Queued("", given["job_name"], mark, 0, self.cluster, str(self.folder.resolve()), "", self.options)
         for number, task in enumerate(tasks):
-            for folder in task.folders:
-                record_queued(folder, replace(record, task=number))
+            record_queued(task.folder, replace(record, task=number))
         executor = submitit.SlurmExecutor(self.folder, max_num_timeout=self.launcher["max_num_timeout"])
         # Other tasks of a run must not wait for one that has failed.
         plain: dict[str, Any] = {"stderr_to_stdout": True, "srun_args": ["--kill-on-bad-exit=1"]}
@@ -128,20 +127,19 @@ class SlurmSubmission:
             raise SlurmError(f"Slurm refused the jobs ({complaint(str(error))}), which ask for {asked}") from None
         found = [replace(record, task=number, job=job.job_id) for number, job in enumerate(jobs)]
         for task, queued in zip(tasks, found, strict=True):
-            for folder in task.folders:
-                # else the job is found by its mark
-                with suppress(RunError):
-                    record_queued(folder, queued)
+            # else the job is found by its mark
+            with suppress(RunError):
+                record_queued(task.folder, queued)
         return [Submitted(task, one.job, one.log, one.name) for task, one in zip(tasks, found, strict=True)]
 
-    def parameters(self, task: GroupTask) -> dict[str, Any]:
+    def parameters(self, task: JobTask) -> dict[str, Any]:
         """Options of sbatch for the job of a task, by the names that submitit's executor has for them."""
         options = {key: value for key, value in self.launcher.items() if value is not None}
         given = {key: value for key, value in options.items() if key not in (*_NOT_OF_SLURM, *_RENAMED)}
         # a number without a unit would be megabytes
         given |= {"mem": f"{options['mem_gb']}GB"} if "mem_gb" in options else {}
         found: dict[str, Any] = (
-            {"job_name": job_name(task), "time": self.limit} | self.resources(task.jobs[0].typed) | given
+            {"job_name": job_name(task), "time": self.limit} | self.resources(task.job.typed) | given
         )
         processes = found["ntasks_per_node"]
         if self.divides_memory and not {"mem", "mem_per_cpu", "mem_per_gpu"} & given.keys():

@@ -11,7 +11,7 @@ from typing import Any
 from attnlab.config.message_text import counted, listed, short_path
 from attnlab.launch.cluster.queued_runs import forget_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, cancel_command, final_state, held_jobs
-from attnlab.launch.group_task import GroupTask, say
+from attnlab.launch.job_task import JobTask, say
 from attnlab.learn.run_lock import is_locked
 from attnlab.run.finished_run import is_finished
 from attnlab.run.run_folder import RunError, RunFolder
@@ -30,15 +30,15 @@ NODES_AWAY = "Nodes required"
 
 @dataclass
 class Awaited:
-    """A group of jobs that is waited for.
+    """A job that is waited for.
 
     job:  its id on Slurm; None: a process that is not known here trains it.
     log:  file with the job's output.
     seen: the last state that Slurm told.
-    stop: the last stop of the first run that is known, as in status.json.
+    stop: the last stop of its run that is known, as in status.json.
     """
 
-    task: GroupTask
+    task: JobTask
     job: str | None
     log: Path | None
     seen: SlurmJob | None = field(default=None, init=False)
@@ -48,24 +48,24 @@ class Awaited:
         self.stop = self.last_stop()
 
     def last_stop(self) -> Mapping[str, Any]:
-        """The last stop of the first run of the group; empty if there was none."""
+        """The last stop of the run; empty if there was none."""
         try:
-            return RunFolder(self.task.jobs[0].folder).status().get("last_stop", {})
+            return RunFolder(self.task.folder).status().get("last_stop", {})
         except RunError:
             return {}
 
     def is_there(self, held: Mapping[str, SlurmJob]) -> bool:
         """Whether the job waits or runs."""
         if self.job is None:
-            return any(is_locked(folder) for folder in self.task.folders)
+            return is_locked(self.task.folder)
         return self.job in held
 
 
 def wait_for_jobs(left: list[Awaited]) -> None:
-    """Wait until no group is in the queue or running; Slurm may be out of reach for a while.
+    """Wait until no job is in the queue or running; Slurm may be out of reach for a while.
 
     Args:
-        left: what is waited for; groups that have ended are removed.
+        left: what is waited for; jobs that have ended are removed.
     """
     pause, noted, silent = SHORTEST, set[str](), False
     while left:
@@ -104,12 +104,12 @@ def _tell_change(one: Awaited, held: Mapping[str, SlurmJob]) -> bool:
         say(one.task.label, f"job {one.job} is back in the queue{_why(one)}; it goes on later")
     begins = now.state == "RUNNING" and (again or before is None or before.state != "RUNNING")
     if begins:
-        say(one.task.label, f"{one.task.title}: job {one.job} runs on {now.nodes}")
+        say(one.task.label, f"{one.task.name}: job {one.job} runs on {now.nodes}")
     return again or begins
 
 
 def _why(one: Awaited) -> str:
-    """The signal that stopped the first run of a group, and its step; empty if the run could not be saved."""
+    """The signal that stopped a run, and its step; empty if the run could not be saved."""
     before, one.stop = one.stop, one.last_stop()
     return "" if one.stop == before else f" ({one.stop['reason']}, step {one.stop['step']:,})"
 
@@ -136,7 +136,7 @@ def _is_expected(reason: str) -> bool:
 def _await_files(ended: Sequence[Awaited]) -> None:
     """Wait until the files of all runs say how they ended, or can no longer be late."""
     deadline = time.monotonic() + LATE_FILES
-    open_ones = [job for one in ended for job in one.task.jobs]
+    open_ones = [one.task.job for one in ended]
     while open_ones and time.monotonic() < deadline:
         open_ones = [job for job in open_ones if not is_finished(job) and _state(job.folder) not in ENDED]
         if open_ones:
@@ -144,24 +144,18 @@ def _await_files(ended: Sequence[Awaited]) -> None:
 
 
 def _tell_end(one: Awaited) -> None:
-    """Print how a group ended."""
-    open_ones = []
-    for job in one.task.jobs:
-        if is_finished(job):
-            forget_queued(job.folder)
-        else:
-            open_ones.append(job)
-    if not open_ones:
+    """Print how a job ended."""
+    if is_finished(one.task.job):
+        forget_queued(one.task.folder)
         say(one.task.label, "finished")
         return
-    done = f"{len(one.task.jobs) - len(open_ones)} of {counted(len(one.task.jobs), 'run')} finished"
-    parts = [done] if len(one.task.jobs) > 1 else []
+    parts = []
     if one.job is not None and (state := final_state(one.job)):
         parts.append(f"job {one.job} is {state}")
     began = one.log is None or one.log.exists()
     if began:
-        # else what the run folders say is from an earlier job
-        parts.append(listed({_reason(job.folder) for job in open_ones}, most=3))
+        # else what the run folder says is from an earlier job
+        parts.append(_reason(one.task.folder))
     if one.log is not None and began:
         parts.append(f"log: {short_path(one.log)}")
     say(one.task.label, f"{one.task.name}: {'; '.join(parts) or 'its job has ended before it began'}")

@@ -1,8 +1,8 @@
-"""The function that a job of submitit runs: a group of jobs, with signals that put it back into the queue.
+"""The function that a job of submitit runs: a job of a sweep, with signals that put it back into the queue.
 
-Before its time is over, a job gets SIGUSR2 (submitit asks Slurm for it), and on some clusters SIGUSR1: its runs are
+Before its time is over, a job gets SIGUSR2 (submitit asks Slurm for it), and on some clusters SIGUSR1: its run is
 saved at the end of the step, recorded as stopped, and submitit puts the job back into the queue, as long as
-`max_num_timeout` allows. SIGTERM is Slurm's notice of a preemption or of scancel: runs are saved too; a preempted job
+`max_num_timeout` allows. SIGTERM is Slurm's notice of a preemption or of scancel: the run is saved too; a preempted job
 is put back by Slurm itself, a cancelled one has ended.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnlab.launch.group_task import GroupTask, packing_note, say
+from attnlab.launch.job_task import JobTask, say
 from attnlab.launch.worker_process import Worker
 from attnlab.learn.stop_signals import PASSED_ON
 
@@ -23,13 +23,13 @@ PUT_BACK_SECONDS = 60.0
 
 
 class WorkerTask:
-    """A group of jobs, pickled by submitit.
+    """A job of a sweep, pickled by submitit.
 
     Args:
         argv: the program and the arguments of the sweep, which every result records.
     """
 
-    def __init__(self, task: GroupTask, argv: Sequence[str]) -> None:
+    def __init__(self, task: JobTask, argv: Sequence[str]) -> None:
         self.task, self.argv = task, list(argv)
 
     def checkpoint(self) -> Any:
@@ -39,10 +39,10 @@ class WorkerTask:
         return DelayedSubmission(self)
 
     def __call__(self) -> int:
-        """Run the jobs; returns 0.
+        """Run the job; returns 0.
 
         Raises:
-            SystemExit: not all are finished; with the largest exit code, so that Slurm calls the job failed.
+            SystemExit: it is not finished; with its exit code, so that Slurm calls the job failed.
         """
         from submitit import JobEnvironment
 
@@ -52,8 +52,6 @@ class WorkerTask:
         sys.argv = list(self.argv)
         if environment.global_rank == 0:
             say(self.task.label, f"job {environment.job_id} on {environment.hostname}")
-            if note := packing_note([self.task]):
-                print(note, file=sys.stderr)
         code = Worker().run(replace(self.task, threads=cores_of_task()).run)
         if code - 128 in PASSED_ON and callable(put_back):
             say(self.task.label, "the job goes back into the queue, if it may, and goes on by itself")
