@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F
 
-from attnlab.learn.cross_entropy import chunked_cross_entropy
+from attnlab.kernels.cross_entropy import chunked_cross_entropy
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.peak_memory import peak_of
 from benchmarks.harness.tables import show

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from attnlab.learn.evaluator import Evaluator, evaluating, precision_context
-from attnlab.learn.training_progress import Reporter
+from attnlab.learn.reporter import Reporter
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show

@@ -11,7 +11,7 @@ cores.
 import statistics
 from collections.abc import Sequence
 
-from attnlab.learn.usable_cores import usable_cores
+from attnlab.learn.devices.usable_cores import usable_cores
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import progress

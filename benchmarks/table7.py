@@ -38,7 +38,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from attnlab.config.message_text import choice
 from attnlab.config.shipped_files import CONF
 from attnlab.launch.device_errors import lacks_memory
-from attnlab.learn import memory_use
+from attnlab.learn.devices import memory_use
 from attnlab.learn.evaluator import precision_context
 from attnlab.learn.objectives import objective_for
 from attnlab.tasks.base import Prepared

@@ -36,8 +36,8 @@ import yaml
 
 from attnlab.data.files.fetch import DataError
 from attnlab.learn import live_process
-from attnlab.report.read_runs import DIVERGED
-from attnlab.report.run_archives import unpack
+from attnlab.report.runs.read_runs import DIVERGED
+from attnlab.report.runs.run_archives import unpack
 
 HERE = Path(__file__).resolve().parent
 ROOT, RUNS, WORK = HERE.parent, HERE / "runs" / "claims", HERE / ".campaign"

@@ -23,7 +23,7 @@ from attnlab.learn.metric_units import text, unit_of
 from attnlab.learn.objectives import objective_for
 from attnlab.nn.attention_observer import observed
 from attnlab.report.cli import report_main
-from attnlab.report.run_selection import select_glob
+from attnlab.report.runs.select_runs import select_glob
 from attnlab.run.run_folder import MetricsFile
 
 LENGTHS = torch.tensor([[4, 5], [2, 1], [1, 3], [3, 2]])

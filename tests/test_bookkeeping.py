@@ -23,7 +23,7 @@ from attnlab.config.run_identity import (
 )
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.weights_checksum import with_checksum
-from attnlab.report.read_runs import look
+from attnlab.report.runs.read_runs import look
 from attnlab.run.run_folder import MetricsFile
 
 SMALL = {

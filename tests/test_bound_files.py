@@ -16,7 +16,7 @@ from support.written_runs import forget_identity
 
 from attnlab.config.run_identity import run_folder
 from attnlab.report.cli import report_main
-from attnlab.report.read_runs import look
+from attnlab.report.runs.read_runs import look
 from attnlab.run.loaded_run import load_run
 from attnlab.run.read_run_files import RunError, read_result, read_rows, read_status
 from attnlab.run.run_folder import MetricsFile, RunFolder

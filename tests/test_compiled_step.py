@@ -20,9 +20,10 @@ from torch._inductor.exc import InductorError
 from torch.torch_version import TorchVersion
 
 from attnlab.config.run_identity import run_folder
-from attnlab.learn import compiled_step, device_choice
-from attnlab.learn.compiled_step import OwnGradients
-from attnlab.learn.earlier_jobs import free_earlier_jobs
+from attnlab.kernels import compiled_step
+from attnlab.kernels.compiled_step import OwnGradients
+from attnlab.learn.devices import device_choice
+from attnlab.learn.devices.memory_use import free_earlier_jobs
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run import train_run
 
@@ -61,7 +62,7 @@ def test_the_step_of_every_model_is_one_graph(task: str) -> None:
 
 @pytest.mark.slow
 def test_with_vector_instructions_every_model_has_the_numbers_of_eager_steps() -> None:
-    """Sums of every mechanism, by inductor (`learn.inductor_tiles`)."""
+    """Sums of every mechanism, by inductor (`kernels.inductor_tiles`)."""
     check_steps("inductor", [f"sort_of_clevr/{model}" for model in distinct_for("sort_of_clevr")])
 
 

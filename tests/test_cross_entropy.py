@@ -15,8 +15,8 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlab.data.batch import LanguageBatch
-from attnlab.learn import cross_entropy
-from attnlab.learn.cross_entropy import chunked_cross_entropy, sum_in_chunks, token_losses
+from attnlab.kernels import cross_entropy
+from attnlab.kernels.cross_entropy import chunked_cross_entropy, sum_in_chunks, token_losses
 from attnlab.learn.objectives import objective_for
 
 

@@ -11,7 +11,7 @@ from support.written_runs import OOD, a_run
 from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import comparable, run_folder, run_tag
 from attnlab.report.cli import report_main
-from attnlab.report.run_selection import select_jobs
+from attnlab.report.runs.select_runs import select_jobs
 
 CHOICES = sorted((ROOT / "conf" / "debug").glob("*.yaml"))
 

@@ -13,10 +13,10 @@ from attnlab.config.report_block import Hypothesis, Report
 from attnlab.config.sweep import check_command
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
-from attnlab.report.declared_seeds import left_out
-from attnlab.report.hypothesis_answers import answers
-from attnlab.report.read_runs import DIVERGED, look
+from attnlab.report.declarations.declared_seeds import left_out
+from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.report_notes import notes
+from attnlab.report.runs.read_runs import DIVERGED, look
 from attnlab.report.table_types import Table
 
 GAINS = (-6.0, -5.0, 4.0, 5.0, 4.5, -7.0, 5.5, 5.0, -4.0, -3.0)

@@ -13,7 +13,7 @@ from support.strict_mode import StrictMode
 from support.tensors import draw, masks
 from torch import Tensor
 
-from attnlab.learn import device_choice
+from attnlab.learn.devices import device_choice
 from attnlab.learn.evaluator import evaluating
 from attnlab.learn.example_scores import score_function
 from attnlab.learn.objectives import objective_for

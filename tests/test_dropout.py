@@ -13,7 +13,7 @@ from support.small_runs import environment
 from torch import Tensor
 from torch.func import vmap
 
-from attnlab.nn.dropout import Dropout, dropped
+from attnlab.kernels.dropout import Dropout, dropped
 
 SHAPE = (300, 401)
 """a number of values that is no multiple of the four numbers of a word"""
@@ -101,7 +101,7 @@ def test_members_of_a_pack_draw_differently_and_have_their_own_rates(recwarn: py
 
 COMPILED = """
 import sys, torch
-from attnlab.nn.dropout import dropped
+from attnlab.kernels.dropout import dropped
 
 def twice(x, rate):
     return dropped(dropped(x, rate).relu(), rate)

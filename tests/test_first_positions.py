@@ -5,9 +5,9 @@ import torch
 from support.model_cases import Case, cases, config_of, models_for, network_of
 from support.tensors import assert_same, gradients, masks
 
-from attnlab.attention.core.first_positions import computed_alone
 from attnlab.attention.linear import LinearAttention
 from attnlab.nn.layer_stack import LayerStack
+from attnlab.nn.transformer_block import computed_alone
 
 LENGTHS = [12, 7, 1]
 

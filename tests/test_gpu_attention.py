@@ -1,6 +1,6 @@
 """Attention on a GPU: the numbers of the CPU, the same at every call, and batches beyond a kernel's limit.
 
-Stand-ins on the CPU: test_determinism.py, test_fused_kernels.py, test_run_messages.py.
+Stand-ins on the CPU: test_determinism.py, test_fused_attention.py, test_run_messages.py.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch.func import vmap
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_weights
 from attnlab.config.schema import Optim
 from attnlab.launch.device_errors import needs_less_at_once
-from attnlab.learn.device_choice import choose_device
+from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.objectives import objective_for
 from attnlab.learn.optimizers import make_optimizer
 

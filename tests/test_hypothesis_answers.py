@@ -19,12 +19,12 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Report, Success
 from attnlab.config.report_names import require_known_names
 from attnlab.learn.declaration_checks import declaration_problems
-from attnlab.learn.training_progress import Reporter
+from attnlab.learn.reporter import Reporter
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
-from attnlab.report.claimed_ranges import claimed_range
-from attnlab.report.hypothesis_answers import answers
-from attnlab.report.read_runs import DIVERGED, FoundRun
+from attnlab.report.declarations.claimed_ranges import claimed_range
+from attnlab.report.declarations.hypothesis_answers import answers
+from attnlab.report.runs.read_runs import DIVERGED, FoundRun
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import comparison_lines
 from attnlab.run.run_folder import RunFolder

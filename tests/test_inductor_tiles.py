@@ -11,8 +11,8 @@ from support.small_runs import SMALL_SCAN, checked, config_of
 from torch._inductor.codegen import cpp
 from torch.torch_version import TorchVersion
 
-from attnlab.learn import inductor_tiles
-from attnlab.learn.inductor_tiles import CACHE_TAG, FIRST_SAFE, NO_VECTORS, cpu_options, one_for_sums
+from attnlab.kernels import inductor_tiles
+from attnlab.kernels.inductor_tiles import CACHE_TAG, FIRST_SAFE, NO_VECTORS, cpu_options, one_for_sums
 from attnlab.learn.speed_notes import speed_notes
 
 
@@ -72,7 +72,9 @@ def test_with_the_guard_nothing_is_said(tmp_path: Path) -> None:
 
 def test_importing_the_step_does_not_import_inductor() -> None:
     """It takes seconds, and eager runs do without."""
-    code = "import attnlab.learn.compiled_step, sys; print([m for m in sys.modules if m.startswith('torch._inductor')])"
+    code = (
+        "import attnlab.kernels.compiled_step, sys; print([m for m in sys.modules if m.startswith('torch._inductor')])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

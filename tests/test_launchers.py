@@ -28,9 +28,9 @@ from attnlab.launch import console_summary, job_task
 from attnlab.launch import run_jobs as jobs_module
 from attnlab.launch.train_cli import flag_value, train_main
 from attnlab.launch.worker_process import Worker
+from attnlab.learn.devices.usable_cores import usable_cores
+from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped, StopRequest, unheard
-from attnlab.learn.training_progress import Reporter
-from attnlab.learn.usable_cores import usable_cores
 
 Calls = list[tuple[str, int]]
 

@@ -5,8 +5,7 @@ from support.model_cases import Case, apply, every_attention
 from support.tensors import masks
 from torch import Tensor
 
-from attnlab.attention.base import Attention
-from attnlab.attention.core.observation import Observation
+from attnlab.attention.base import Attention, Observation
 
 
 def observed(attention: Attention, mode: str, mask: Tensor) -> Observation:

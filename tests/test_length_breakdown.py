@@ -14,13 +14,13 @@ import pytest
 from attnlab.config.report_block import Average, Report
 from attnlab.learn.metrics import summarise
 from attnlab.report.build_table import make_table
-from attnlab.report.length_breakdown import MOST_PARTS, length_parts, one_length
 from attnlab.report.length_tables import flat_columns, of_report, of_table, warnings
-from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportFile, read_report, report_text
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.length_breakdown import MOST_PARTS, length_parts, one_length
+from attnlab.report.statistics.test_set_error import unknown_errors
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import markdown, mean_and_sd, record
-from attnlab.report.test_set_error import unknown_errors
 
 ROOT = Path(__file__).resolve().parents[1]
 OOD, F1 = "test/ood/sequence_accuracy", "test/ood/f1"

@@ -9,8 +9,8 @@ from torch.func import functional_call, vmap
 from attnlab.attention.base import Attention
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
 from attnlab.attention.softmax import SoftmaxAttention
-from attnlab.nn import linear_map
-from attnlab.nn.linear_map import LinearMap, joined, linear
+from attnlab.kernels import linear_map
+from attnlab.kernels.linear_map import LinearMap, joined, linear
 
 needs_one_dnn = pytest.mark.skipif(
     not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")),

@@ -21,7 +21,7 @@ from attnlab.learn.metrics import METRICS, improves
 from attnlab.report.build_table import columns_of, make_table
 from attnlab.report.page.render_templates import MINUS, templates
 from attnlab.report.published_numbers import Published, Value, published_table
-from attnlab.report.run_selection import select_glob
+from attnlab.report.runs.select_runs import select_glob
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import details, latex, markdown, record
 

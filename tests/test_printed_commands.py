@@ -22,7 +22,7 @@ from attnlab.config.sweep import check_command
 from attnlab.launch.console_summary import print_run, print_sweep
 from attnlab.launch.evaluate_cli import ALLOWED, _job, _own_options
 from attnlab.report.cli import report_main
-from attnlab.report.run_selection import select_jobs
+from attnlab.report.runs.select_runs import select_jobs
 from attnlab.run.warm_start_check import from_run_problems
 
 ODD = "my runs (1) [2]"

@@ -18,7 +18,7 @@ from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn.metric_units import OF_RUNS
 from attnlab.report import cli as report_cli
-from attnlab.report.read_runs import look
+from attnlab.report.runs.read_runs import look
 from attnlab.run.read_run_files import RunError, config_text, read_config, read_result, read_rows, read_status
 from attnlab.run.run_folder import MetricsFile
 

@@ -28,14 +28,14 @@ from attnlab.learn.run_lock import LOCK, acquired_lock
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.published_numbers import Published, PublishedError, Value, published_table
-from attnlab.report.read_runs import Unreadable, look, run_folders
 from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report
-from attnlab.report.run_selection import plain_report, select_glob
-from attnlab.report.statistics import interval, mean, paired, sd
+from attnlab.report.runs.read_runs import Unreadable, look, run_folders
+from attnlab.report.runs.select_runs import plain_report, select_glob
+from attnlab.report.runs.tuning_budget import spent_runs
+from attnlab.report.statistics.differences import interval, mean, paired, sd
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import each_seed, latex, mean_and_sd
-from attnlab.report.tuning_budget import spent_runs
 from attnlab.run.evaluate_run import unfinished
 
 EXPERIMENT = "park2024/table4_scan_small"

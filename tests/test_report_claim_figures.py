@@ -20,13 +20,13 @@ from attnlab.config.report_block import Hypothesis, Picture, Report, Success, Ta
 from attnlab.plots import style
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
+from attnlab.report.failures.uneven_spreads import uneven_spreads
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import Published, Value
-from attnlab.report.read_runs import DIVERGED, FoundRun
-from attnlab.report.run_flow import flow_line
+from attnlab.report.runs.read_runs import DIVERGED, FoundRun
+from attnlab.report.runs.run_counts import flow_line
 from attnlab.report.table_types import Table, TableError
-from attnlab.report.uneven_spreads import uneven_spreads
 
 Outcome = tuple[float, float, float] | str
 """accuracies IID, OOD and OOD with the end given by an oracle; or a state"""
@@ -259,7 +259,7 @@ def test_rows_of_uneven_spread_are_named_where_no_success_is_declared(make: Call
     # wide without a gap, beside a row near 100 %
     assert not told_of(make({"linear": accuracies(*[0.999] * 5), "mine": accuracies(0.5, 0.52, 0.54, 0.56, 0.58)}))
     answer = make({"linear": even, "mine": split}, claim("mine", "linear"))
-    from attnlab.report.hypothesis_answers import answers
+    from attnlab.report.declarations.hypothesis_answers import answers
 
     assert "seeds of mine are spread more widely" in answers(answer)[0].reason
 

@@ -33,10 +33,10 @@ from attnlab.report.failures.time_to_success import (
     median_interval,
 )
 from attnlab.report.page.cli import page_main
-from attnlab.report.read_runs import DIVERGED, look
 from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report
-from attnlab.report.run_selection import RunSelection, require_runs
+from attnlab.report.runs.read_runs import DIVERGED, look
+from attnlab.report.runs.select_runs import RunSelection, require_runs
 from attnlab.report.table_types import TableError
 
 VAL = "val/sequence_accuracy"

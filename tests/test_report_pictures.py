@@ -24,7 +24,7 @@ from attnlab.report.cli import report_main
 from attnlab.report.figures import length_and_training_curves as curves
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.figures.named_rows import MARGIN, MOST_ROWS, limits
-from attnlab.report.read_runs import FoundRun, look
+from attnlab.report.runs.read_runs import FoundRun, look
 from attnlab.report.table_types import Column, Table, TableError
 
 LENGTHS = {f"test/ood/length_{n}/sequence_accuracy": 1 / n for n in (1, 2, 4)}

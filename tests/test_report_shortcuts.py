@@ -17,8 +17,8 @@ from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.failures.count_failures import count_failures
 from attnlab.report.page.cli import page_main
-from attnlab.report.read_runs import FoundRun, look
 from attnlab.report.report_record import read_report
+from attnlab.report.runs.read_runs import FoundRun, look
 from attnlab.report.shortcuts import rows_of_report, rows_of_table
 from attnlab.report.table_types import Table
 

@@ -26,11 +26,10 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import TrainerOptions
 from attnlab.launch.process_plan import joblib_problems, process_plan
 from attnlab.launch.rank_processes import MODULE, RankProcesses
-from attnlab.learn import open_process_group
-from attnlab.learn.objectives import objective_for
-from attnlab.learn.process_group import Ranks
-from attnlab.learn.rank_agreement import require_same_job, require_same_start
-from attnlab.learn.rank_layout import (
+from attnlab.learn.devices import process_group
+from attnlab.learn.devices.process_group import Ranks
+from attnlab.learn.devices.rank_agreement import require_same_job, require_same_start
+from attnlab.learn.devices.rank_layout import (
     RankError,
     RankLayout,
     RankWatch,
@@ -39,9 +38,10 @@ from attnlab.learn.rank_layout import (
     layout_of,
     left_open,
 )
+from attnlab.learn.objectives import objective_for
+from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
-from attnlab.learn.training_progress import Reporter
 from attnlab.run.resume_checks import note_hardware
 from attnlab.run.run_folder import MetricsFile, RunFolder
 
@@ -385,7 +385,7 @@ def test_a_process_that_ends_before_all_have_begun_is_named_at_once() -> None:
     layout = RankLayout(world=2, address=listening.getsockname())
     watch = RankWatch()
     watch.ended = lambda: RankError("rank 1 was killed")
-    group = open_process_group.opened_ranks(layout, False, watch, listening.detach())
+    group = process_group.opened_ranks(layout, False, watch, listening.detach())
     with pytest.raises(RankError, match="rank 1 was killed"), group:
         pytest.fail("a group of one")
 
@@ -393,13 +393,13 @@ def test_a_process_that_ends_before_all_have_begun_is_named_at_once() -> None:
 def test_connections_that_do_not_close_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     waiting = threading.Event()
-    monkeypatch.setattr(open_process_group.dist, "destroy_process_group", waiting.wait)
-    monkeypatch.setattr(open_process_group, "CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(process_group.dist, "destroy_process_group", waiting.wait)
+    monkeypatch.setattr(process_group, "CLOSE_SECONDS", 0.01)
     monkeypatch.setattr("os._exit", ended.append)
     end_if_left_open(1)
     assert not ended
     try:
-        open_process_group._close_group(may_wait=True)
+        process_group._close_group(may_wait=True)
         end_if_left_open(143)
         assert ended == [143]
     finally:

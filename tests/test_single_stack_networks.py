@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import TooLong
 from attnlab.data.batch import LanguageBatch
+from attnlab.kernels.dropout import Dropout
+from attnlab.kernels.linear_map import LinearMap
 from attnlab.learn.objectives import hide_tokens
 from attnlab.nn.build_network import build_network
 from attnlab.nn.classifier import ClassHead, SequenceEncoder
-from attnlab.nn.dropout import Dropout
-from attnlab.nn.linear_map import LinearMap
 from attnlab.nn.output_head import Output
 
 LENGTHS = [5, 2, 3]

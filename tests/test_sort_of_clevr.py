@@ -14,7 +14,7 @@ from attnlab.data.files.fetch import Folders
 from attnlab.nn.embedding import ImageQuestionEmbedding
 from attnlab.tasks.sort_of_clevr import scene
 from attnlab.tasks.sort_of_clevr import task as sort_of_clevr
-from attnlab.tasks.sort_of_clevr.pixels import Pixels
+from attnlab.tasks.sort_of_clevr.pixel_scaling import Pixels
 from attnlab.tasks.sort_of_clevr.scene import NO_COLOR, answer_questions, paint, question_bits
 from attnlab.tasks.sort_of_clevr.task import KINDS, ImageQuestions, SortOfClevr, generate
 

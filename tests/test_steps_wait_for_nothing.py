@@ -2,7 +2,7 @@
 
 On a CPU fake tensors stand in: they have no values, so every question for one (`int`, `tolist`, `bool`, `nonzero`) is
 an error. On a GPU torch reports every wait. Left out are losses over large vocabularies, which wait
-(attnlab.learn.cross_entropy), and losses that are shown or recorded.
+(attnlab.kernels.cross_entropy), and losses that are shown or recorded.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from support.random_batches import drawn_batch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.data.batch import Batch
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import resident
 from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.kernels.drawn_rows import fill_from_host
 from attnlab.learn.feature_redraw import redraw
 from attnlab.learn.train_stream import TrainStream, train_loader
 from attnlab.learn.training_module import TrainingModule

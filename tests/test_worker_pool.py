@@ -18,8 +18,8 @@ from attnlab.launch import process_plan as planning
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.process_plan import process_plan
 from attnlab.launch.worker_pool import WorkerPool
+from attnlab.learn.devices.usable_cores import usable_cores
 from attnlab.learn.stop_signals import Stopped, StopRequest
-from attnlab.learn.usable_cores import usable_cores
 from attnlab.run.run_folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("default_signals")

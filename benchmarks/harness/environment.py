@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from attnlab.learn.freed_memory import keep_freed_memory
+from attnlab.learn.devices.memory_use import keep_freed_memory
 from attnlab.run import provenance
 
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 import torch
 
 from attnlab.data.batch import Batch
-from attnlab.learn import memory_use
+from attnlab.learn.devices import memory_use
 from attnlab.learn.lightning_trainer import make_trainer
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule

@@ -7,7 +7,7 @@ from itertools import accumulate
 import torch
 from torch.autograd.profiler import profile
 
-from attnlab.learn import memory_use
+from attnlab.learn.devices import memory_use
 
 # Otherwise the profiler reports to stderr that it starts and stops.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")

@@ -14,7 +14,7 @@ from attnlab.config.schema import Config
 from attnlab.data.batch import Batch, ImageQuestionBatch
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.files.fetch import DataError
-from attnlab.learn.device_choice import device_of
+from attnlab.learn.devices.device_choice import device_of
 from attnlab.learn.evaluator import precision_context
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.train_stream import TrainStream

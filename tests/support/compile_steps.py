@@ -10,7 +10,7 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from attnlab.learn.compiled_step import compiled
+from attnlab.kernels.compiled_step import compiled
 from attnlab.learn.objectives import objective_for
 from support.model_cases import SPECS, network_of
 from support.random_batches import drawn_batch

@@ -23,14 +23,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.attention.core.constructor_arguments import check_when_made
-from attnlab.attention.core.observation import Observation
 from attnlab.attention.core.orthogonality_loss import loss_of_finite_values
 from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.config.schema import OrthoForm, OrthoValues, Width
 from attnlab.config.user_error import UserError
-from attnlab.nn.linear_map import LinearMap
+from attnlab.kernels.linear_map import LinearMap
 
 Initialization = Literal["xavier", "torch"]
 
@@ -49,6 +48,18 @@ class State:
         """The state of some rows of the batch, in the order given."""
         chosen: Any = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
         return replace(self, **chosen)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Arguments and output (B, H, N, C) of one call of `attend`, for an observer."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Tensor | None
+    causal: bool
+    out: Tensor
 
 
 StateT = TypeVar("StateT", bound=State)

@@ -23,10 +23,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
-from attnlab.attention.core.host_copies import fill_from_host
-from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.linear_sums import chunks
-from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.mask_forms import real_lengths
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_attention, softmax_weights
 from attnlab.attention.core.tensor_types import (
     Attended,
@@ -38,6 +36,7 @@ from attnlab.attention.core.tensor_types import (
     SelfValues,
 )
 from attnlab.config.schema import Count, Natural, Probability
+from attnlab.kernels.drawn_rows import fill_from_host, rows_at
 
 PRIME = 2**31 - 1
 

@@ -36,7 +36,7 @@ from attnlab.attention.core.softmax_core import CachedAttention, fused_softmax, 
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
 from attnlab.config.schema import Count, Probability
-from attnlab.nn.linear_map import LinearMap
+from attnlab.kernels.linear_map import LinearMap
 
 
 class CompositionalAttention(CachedAttention):

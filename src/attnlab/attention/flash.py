@@ -32,8 +32,8 @@ from attnlab.attention.core.softmax_core import CachedAttention, KeyValueState, 
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
 from attnlab.config.schema import Count, Probability
-from attnlab.nn.dropout import dropped
-from attnlab.nn.linear_map import LinearMap
+from attnlab.kernels.dropout import dropped
+from attnlab.kernels.linear_map import LinearMap
 
 
 class GatedAttentionOptions(AttentionOptions, total=False):

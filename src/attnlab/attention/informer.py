@@ -27,14 +27,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
-from attnlab.attention.core.host_copies import fill_from_host
-from attnlab.attention.core.indexed_rows import rows_at
-from attnlab.attention.core.mask_forms import zero_at_padding
-from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.mask_forms import real_lengths, zero_at_padding
 from attnlab.attention.core.softmax_core import fused_softmax
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.config.schema import Count
+from attnlab.kernels.drawn_rows import fill_from_host, rows_at
 
 # Draws are integers below 2**DRAW_BITS: fractions would be rounded when a model is cast to another number format.
 DRAW_BITS = 31

@@ -20,7 +20,7 @@ from attnlab.attention.core.softmax_core import CachedAttention, kept
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.config.schema import Probability
-from attnlab.nn.dropout import dropped
+from attnlab.kernels.dropout import dropped
 
 
 class KernelizedAttention(CachedAttention):

@@ -28,8 +28,8 @@ from attnlab.attention.core.softmax_core import softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Memory, Queries, ScoreHook
 from attnlab.config.schema import Count, Probability
-from attnlab.nn.dropout import dropped
-from attnlab.nn.linear_map import LinearMap
+from attnlab.kernels.dropout import dropped
+from attnlab.kernels.linear_map import LinearMap
 
 
 @dataclass(frozen=True)

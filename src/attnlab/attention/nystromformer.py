@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
-from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.mask_forms import real_lengths
 from attnlab.attention.core.softmax_core import fused_softmax, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, Queries, SelfKeys, SelfMask, SelfValues

@@ -39,11 +39,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.core.host_copies import fill_from_host
 from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions, LinearState
 from attnlab.attention.core.mask_forms import padded_heads_of
 from attnlab.attention.core.tensor_types import KeyMask, Keys, Memory, Queries
 from attnlab.config.schema import Count, NonNegative
+from attnlab.kernels.drawn_rows import fill_from_host
 
 MAX_EXPONENT = 40.0
 """Largest exponent of a key without a shift. Few keys come near it: |w|^2 / 2 is about D / 2, and only a key close to w

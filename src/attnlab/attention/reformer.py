@@ -28,15 +28,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
-from attnlab.attention.core.host_copies import fill_from_host
-from attnlab.attention.core.indexed_rows import rows_at
-from attnlab.attention.core.mask_forms import zero_at_padding
-from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.mask_forms import real_lengths, zero_at_padding
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, Memory, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.config.schema import Count, Probability
-from attnlab.nn.dropout import dropped
-from attnlab.nn.linear_map import LinearMap
+from attnlab.kernels.drawn_rows import fill_from_host, rows_at
+from attnlab.kernels.dropout import dropped
+from attnlab.kernels.linear_map import LinearMap
 
 # Added to the mean square of a query before its root, as published; keeps gradients finite at zero vectors.
 EPS = 1e-6

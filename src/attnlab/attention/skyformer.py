@@ -17,13 +17,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlab.attention.base import Attention, AttentionOptions
-from attnlab.attention.core.host_copies import fill_from_host
-from attnlab.attention.core.indexed_rows import rows_at
 from attnlab.attention.core.landmarks import pseudo_inverse, segments, with_identity
-from attnlab.attention.core.real_lengths import real_lengths
+from attnlab.attention.core.mask_forms import real_lengths
 from attnlab.attention.core.sum_precision import full_precision, saturated
 from attnlab.attention.core.tensor_types import Attended, Queries, SelfKeys, SelfMask, SelfValues
 from attnlab.config.schema import Count, NonNegative
+from attnlab.kernels.drawn_rows import fill_from_host, rows_at
 
 # Draws are integers below 2^31: fractions would be rounded when a model is cast to half precision.
 RANDOM_BITS = 31

@@ -21,7 +21,7 @@ from attnlab.attention.core.softmax_core import (
 )
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Queries, ScoreHook, Values
 from attnlab.config.schema import Probability
-from attnlab.nn.dropout import dropped
+from attnlab.kernels.dropout import dropped
 
 
 class SoftmaxAttention(CachedAttention):

@@ -23,8 +23,8 @@ from attnlab.attention.core.softmax_core import CachedAttention, kept, softmax_w
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Memory, ScoreHook, Values
 from attnlab.config.schema import Probability
-from attnlab.nn.dropout import Rate, dropped
-from attnlab.nn.linear_map import LinearMap
+from attnlab.kernels.dropout import Rate, dropped
+from attnlab.kernels.linear_map import LinearMap
 
 EPS = 1e-6
 

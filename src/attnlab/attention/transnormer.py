@@ -46,7 +46,7 @@ from attnlab.attention.core.tensor_types import (
     SelfValues,
 )
 from attnlab.config.schema import Count, Normalization, Probability
-from attnlab.nn.dropout import dropped
+from attnlab.kernels.dropout import dropped
 
 LrpeKind = Literal["none", "rotary", "householder_rotary"]
 

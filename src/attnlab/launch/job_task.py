@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnlab.config.job_config import JobConfig
 from attnlab.launch.run_job import run_job
-from attnlab.learn.rank_layout import started_layout
+from attnlab.learn.devices.rank_layout import started_layout
 from attnlab.run.finished_run import is_finished
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from attnlab.config.job_config import JobConfig
 from attnlab.config.launcher_options import DEFAULT
 from attnlab.launch.visible_gpus import gpu_here, visible_gpus
-from attnlab.learn.usable_cores import threads_of_environment, usable_cores
+from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
 
 _LOCAL = "joblib"
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import short_path
-from attnlab.learn.rank_layout import RankError, RankLayout, RankWatch
+from attnlab.learn.devices.rank_layout import RankError, RankLayout, RankWatch
 from attnlab.learn.stop_signals import Stopped
 from attnlab.run.run_folder import RunFolder
 

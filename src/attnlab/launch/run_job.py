@@ -14,7 +14,7 @@ from attnlab.config.user_error import UserError
 from attnlab.config.wandb_agent import given_id, offline_note
 from attnlab.launch.rank_processes import other_ranks
 from attnlab.launch.visible_gpus import gpus_here
-from attnlab.learn.rank_layout import (
+from attnlab.learn.devices.rank_layout import (
     EndedElsewhere,
     RankError,
     RankLayout,
@@ -80,7 +80,7 @@ def _train(
         if layout.world > 1 and not layout.starter:
             layout, processes, listening = opened.enter_context(other_ranks(job, layout))
         with stop.after_block():
-            from attnlab.learn.open_process_group import opened_ranks
+            from attnlab.learn.devices.process_group import opened_ranks
             from attnlab.run.train_run import train_run
 
         uses_gpu = job.typed.trainer.device != "cpu"

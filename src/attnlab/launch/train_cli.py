@@ -27,7 +27,7 @@ from attnlab.config.sweep import Command, check_command
 from attnlab.config.train_help import help_text
 from attnlab.launch.process_plan import joblib_problems
 from attnlab.learn.declaration_checks import declaration_problems
-from attnlab.learn.rank_layout import started_layout
+from attnlab.learn.devices.rank_layout import started_layout
 from attnlab.run.warm_start_check import from_run_problems
 
 

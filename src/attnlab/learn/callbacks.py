@@ -1,4 +1,4 @@
-"""Callbacks of training: metrics, test curve, checkpoints, random states, training time.
+"""Callbacks of training: metrics, progress, test curve, checkpoints, random states, training time.
 
 `run/fit.py` fixes their order: metrics and validation come before the checkpoint, so that a checkpoint covers all
 records up to its step, and a resumed run repeats the later ones.
@@ -19,7 +19,9 @@ import torch
 from pytorch_lightning import Callback
 
 from attnlab.learn.atomic_write import IDENTITY, save_atomically
-from attnlab.learn.process_group import ALONE, Ranks
+from attnlab.learn.devices.process_group import ALONE, Ranks
+from attnlab.learn.metric_units import text
+from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.training_module import StepModule, TrainingModule
 from attnlab.learn.weights_checksum import CHECKSUM, content_checksum
@@ -151,6 +153,26 @@ class TrainMetrics(StepCallback[TrainingModule]):
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0 or step == self.max_steps:
             self.sink(step, {name: float(value) for name, value in module.latest.items()})
+
+
+class TrainProgress(StepCallback[StepModule]):
+    """Shows step, loss (`train/loss` of the module's `latest`), steps per second and time left."""
+
+    # Reading the loss waits for the GPU, so it is not read at every step.
+    REFRESH_SECONDS = 0.2
+
+    def __init__(self, reporter: Reporter, max_steps: int, what: str = "training") -> None:
+        self.reporter, self.max_steps, self.what = reporter, max_steps, what
+        self.shown = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        super().on_train_start(trainer, pl_module)
+        self.reporter.start(self.what, self.max_steps, trainer.global_step)
+
+    def on_step(self, trainer: pl.Trainer, module: StepModule, step: int) -> None:
+        if time.monotonic() - self.shown > self.REFRESH_SECONDS or step == self.max_steps:
+            self.shown = time.monotonic()
+            self.reporter.update(step, f"loss {text('train/loss', float(module.latest['train/loss']))}")
 
 
 class Curve(StepCallback[TrainingModule]):

@@ -12,10 +12,10 @@ from torch import nn
 
 from attnlab.config.schema import Train
 from attnlab.data.examples import Examples
+from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.example_scores import ScoreFunction, score_function
 from attnlab.learn.metrics import summarise_subset
-from attnlab.learn.process_group import ALONE, Ranks
-from attnlab.learn.training_progress import Reporter
+from attnlab.learn.reporter import Reporter
 from attnlab.tasks.base import Prepared
 
 Scored = tuple[np.ndarray, dict[str, np.ndarray]]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnlab.data.batch import ImageQuestionBatch, LabelledBatch, LanguageBatch, SequenceBatch, length_mask
 from attnlab.data.task_spec import ORACLE_END, TaskSpec
-from attnlab.learn.cross_entropy import token_losses
+from attnlab.kernels.cross_entropy import token_losses
 from attnlab.learn.greedy_decoding import greedy
 from attnlab.learn.objectives import class_logits
 from attnlab.nn.encoder_decoder import EncoderDecoder

@@ -13,8 +13,8 @@ from pytorch_lightning.plugins.environments import LightningEnvironment
 
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
-from attnlab.learn.process_group import ALONE, Ranks
-from attnlab.learn.rank_strategy import RankStrategy
+from attnlab.learn.devices.process_group import ALONE, Ranks
+from attnlab.learn.devices.rank_strategy import RankStrategy
 
 
 def quiet_lightning() -> None:

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from attnlab.data.batch import Batch, ImageQuestionBatch, LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import SHARE_MASKED, SHARE_RANDOM
-from attnlab.learn.cross_entropy import chunked_cross_entropy
+from attnlab.kernels.cross_entropy import chunked_cross_entropy
 from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
 
 Objective = Callable[[Any, Any], tuple[Float[Tensor, ""], Float[Tensor, ""]]]

@@ -3,8 +3,8 @@
 import torch
 
 from attnlab.config.schema import Config
-from attnlab.learn.inductor_tiles import FIRST_SAFE, NO_VECTORS, cpu_options
-from attnlab.learn.usable_cores import usable_cores
+from attnlab.kernels.inductor_tiles import FIRST_SAFE, NO_VECTORS, cpu_options
+from attnlab.learn.devices.usable_cores import usable_cores
 
 
 def speed_notes(config: Config, examples: int, device: torch.device) -> list[str]:

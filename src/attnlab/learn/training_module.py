@@ -16,13 +16,13 @@ from attnlab.config.training_steps import steps_of
 from attnlab.config.user_error import UserError
 from attnlab.data.batch import Batch, LanguageBatch
 from attnlab.data.task_spec import TaskSpec
-from attnlab.learn.compiled_step import OwnGradients, compiled
+from attnlab.kernels.compiled_step import OwnGradients, compiled
+from attnlab.learn.devices.process_group import ALONE, Ranks
+from attnlab.learn.devices.rank_layout import RankError
+from attnlab.learn.devices.rank_strategy import shares_of_ranks
 from attnlab.learn.loss_monitor import LossMonitor, StepLosses
 from attnlab.learn.objectives import hide_tokens, objective_for, over_pieces
 from attnlab.learn.optimizers import make_optimizer, with_schedule
-from attnlab.learn.process_group import ALONE, Ranks
-from attnlab.learn.rank_layout import RankError
-from attnlab.learn.rank_shares import shares_of_ranks
 
 
 class NonFiniteLoss(UserError):

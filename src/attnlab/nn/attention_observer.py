@@ -8,8 +8,7 @@ from functools import partial
 
 from torch import nn
 
-from attnlab.attention.base import Attention
-from attnlab.attention.core.observation import Observation
+from attnlab.attention.base import Attention, Observation
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
 from attnlab.data.batch import Pictures
-from attnlab.nn.dropout import Dropout
+from attnlab.kernels.dropout import Dropout
+from attnlab.kernels.linear_map import LinearMap
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.layer_stack import LayerStack, mean_penalty
-from attnlab.nn.linear_map import LinearMap
 from attnlab.nn.output_head import Network
 
 Pooling = Literal["mean", "first", "class_token"]

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from attnlab.config.schema import Embedding, Positions
 from attnlab.data.batch import Pictures
+from attnlab.kernels.dropout import Dropout
+from attnlab.kernels.linear_map import LinearMap, linear
 from attnlab.nn.absolute_positions import LearnedPositions, patch_positions, sinusoidal
-from attnlab.nn.dropout import Dropout
-from attnlab.nn.linear_map import LinearMap, linear
 
 
 class TokenEmbedding(nn.Module):

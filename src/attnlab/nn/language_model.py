@@ -1,13 +1,13 @@
 """Causal and masked language models. Both return hidden states: logits of a whole batch over a word vocabulary would
-not fit into memory, so the loss computes them in chunks (attnlab.learn.cross_entropy)."""
+not fit into memory, so the loss computes them in chunks (attnlab.kernels.cross_entropy)."""
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlab.kernels.linear_map import LinearMap
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.layer_stack import DecodeState, LayerStack, mean_penalty
-from attnlab.nn.linear_map import LinearMap
 from attnlab.nn.output_head import Network, Output
 
 

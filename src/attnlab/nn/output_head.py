@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnlab.kernels.linear_map import LinearMap, linear
 from attnlab.nn.embedding import TokenEmbedding
-from attnlab.nn.linear_map import LinearMap, linear
 
 
 class Output(nn.Module):

@@ -10,11 +10,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
-from attnlab.attention.core.first_positions import computed_alone
 from attnlab.config.schema import Backbone
-from attnlab.nn.dropout import Dropout
-from attnlab.nn.linear_map import LinearMap
-from attnlab.nn.relu import relu
+from attnlab.kernels.dropout import Dropout
+from attnlab.kernels.linear_map import LinearMap
+from attnlab.kernels.relu import relu
 
 
 def make_norm(kind: Literal["layer_norm", "rms_norm"], width: int) -> nn.Module:
@@ -69,6 +68,15 @@ class Residual(nn.Module):
         out, rest = part(self.norm(x) if self.pre else x)
         x = x[:, :needed] + self.dropout(out)
         return (x if self.pre else self.norm(x)), rest
+
+
+def computed_alone(attention: nn.Module) -> bool:
+    """Whether bidirectional self-attention of first positions may be computed as cross-attention over the sequence.
+
+    Only for a class that declares `cross_equals_self`, and not for an attention that is observed: diagnostics show all
+    positions.
+    """
+    return getattr(type(attention), "cross_equals_self", False) and attention.observer is None
 
 
 class ParallelAttention(nn.Module):

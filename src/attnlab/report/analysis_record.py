@@ -52,7 +52,7 @@ class HypothesisAnswer(Record):
     """A declared hypothesis and its answer.
 
     claim:    the hypothesis in words; empty in older files.
-    verdict:  supported, refuted or undecided (`report.hypothesis_answers`); older files have other words.
+    verdict:  supported, refuted or undecided (`report.declarations.hypothesis_answers`); older files have other words.
     reason:   the numbers behind the verdict.
     declared: whether the runs were begun under this hypothesis, in words.
     difference, low, high: None where runs are compared by ranks, and for failures; the interval is corrected.
@@ -82,7 +82,7 @@ class HypothesisAnswer(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class SpentRuns(Record):
-    """All runs of one model on one task, in the table or not (`report.tuning_budget`).
+    """All runs of one model on one task, in the table or not (`report.runs.tuning_budget`).
 
     settings: number of different settings, seeds aside.
     values:   number of values that each key takes in them, of keys with several.
@@ -116,7 +116,7 @@ class DataSeedMean(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class DataSeedSpread(Record):
-    """The numbers of a cell by data seed (`report.data_seeds`).
+    """The numbers of a cell by data seed (`report.statistics.data_seeds`).
 
     within:   standard deviation between seeds on one data set, pooled; None if no data set has two numbers.
     between:  standard deviation between the means of data sets; None of fewer than two.

@@ -15,12 +15,12 @@ from attnlab.learn.metric_units import same_unit
 from attnlab.report.chosen_value import chosen_cell, require_validation
 from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published, Value
-from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import ReportSeed
+from attnlab.report.runs.read_runs import FoundRun, short_name
 from attnlab.report.shortcuts import with_shortcuts
-from attnlab.report.statistics import mean
+from attnlab.report.statistics.differences import mean
+from attnlab.report.statistics.test_set_error import with_test_set_errors
 from attnlab.report.table_types import Cell, Column, Table, TableError
-from attnlab.report.test_set_error import with_test_set_errors
 
 
 def value_of(key: str, run: FoundRun) -> Any:

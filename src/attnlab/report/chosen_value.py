@@ -12,8 +12,8 @@ from attnlab.config.check import ConfigError
 from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import Report
 from attnlab.learn.metric_units import lower_is_better, number, unit_of
-from attnlab.report.read_runs import FoundRun
-from attnlab.report.statistics import mean
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Cell, TableError
 
 

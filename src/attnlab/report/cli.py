@@ -22,19 +22,19 @@ from attnlab.learn.metric_units import headlines
 from attnlab.report import data_seed_section, flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
+from attnlab.report.declarations.hypothesis_answers import answer_lines
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.failures.count_failures import count_failures
-from attnlab.report.hypothesis_answers import answer_lines
+from attnlab.report.failures.uneven_spreads import uneven_spreads
 from attnlab.report.page.cli import page_main
 from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
-from attnlab.report.run_archives import unpacked_archives
-from attnlab.report.run_selection import RunSelection, plain_report, require_runs, select_glob, select_jobs
+from attnlab.report.runs.run_archives import unpacked_archives
+from attnlab.report.runs.select_runs import RunSelection, plain_report, require_runs, select_glob, select_jobs
+from attnlab.report.runs.tuning_budget import budget_lines, spent_runs
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import comparison_lines, latex, markdown, record
-from attnlab.report.tuning_budget import budget_lines, spent_runs
-from attnlab.report.uneven_spreads import uneven_spreads
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from attnlab.config.message_text import counted
 from attnlab.learn.metric_units import number
 from attnlab.report.analysis_record import DataSeedMean, DataSeedSpread
-from attnlab.report.data_seeds import by_data_seed
-from attnlab.report.statistics import mean, sd
+from attnlab.report.statistics.data_seeds import by_data_seed
+from attnlab.report.statistics.differences import mean, sd
 from attnlab.report.table_types import Cell, Table
 
 READING = (

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE, as_float, number
-from attnlab.report.length_breakdown import LengthPart, length_parts, unknown_lengths
-from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportCell, ReportFile
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.length_breakdown import LengthPart, length_parts, unknown_lengths
+from attnlab.report.statistics.test_set_error import measured_runs
 from attnlab.report.table_types import Cell, Table
-from attnlab.report.test_set_error import measured_runs
 
 HEADING = "Accuracy by length"
 ABOVE = "In percent; the length is of the output, or of the input where the answer is a class"

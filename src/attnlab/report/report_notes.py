@@ -8,14 +8,14 @@ from typing import Any, cast
 from attnlab.config.message_text import counted, listed
 from attnlab.report.build_table import runs_by_row, value_of
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
-from attnlab.report.declared_seeds import left_out
+from attnlab.report.declarations.declared_seeds import left_out
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.length_tables import warnings
-from attnlab.report.read_runs import FoundRun, short_name
 from attnlab.report.report_record import Origin
-from attnlab.report.run_flow import flow_line
+from attnlab.report.runs.read_runs import FoundRun, short_name
+from attnlab.report.runs.run_counts import flow_line
+from attnlab.report.statistics.test_set_error import unknown_errors
 from attnlab.report.table_types import Table
-from attnlab.report.test_set_error import unknown_errors
 from attnlab.run.provenance import commit_text, git_state
 from attnlab.run.read_run_files import debug_note
 

@@ -13,8 +13,8 @@ from attnlab.config.type_check import Integral, Real, Record, build, record_prob
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
 from attnlab.report.failures.failure_record import SuccessReport
-from attnlab.report.length_breakdown import LengthPart
-from attnlab.report.read_runs import DIVERGED
+from attnlab.report.runs.read_runs import DIVERGED
+from attnlab.report.statistics.length_breakdown import LengthPart
 
 
 class ReportError(Exception):

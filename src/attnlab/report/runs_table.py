@@ -13,7 +13,7 @@ from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import hint
 from attnlab.config.run_identity import comparable
 from attnlab.learn.metric_units import whole
-from attnlab.report.read_runs import FoundRun, look, run_folders
+from attnlab.report.runs.read_runs import FoundRun, look, run_folders
 from attnlab.run.named_runs import folder_like
 from attnlab.run.read_run_files import RunError, Unreadable
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from attnlab.config.report_block import Success
 from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import best_first, number, problem, scaled, unit_of
-from attnlab.report.read_runs import FoundRun
 from attnlab.report.report_record import ReportFile
-from attnlab.report.statistics import mean
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.differences import mean
+from attnlab.report.statistics.test_set_error import measured_runs
 from attnlab.report.table_types import Cell, Table
-from attnlab.report.test_set_error import measured_runs
 
 
 def shortcuts_of(metric: str, run: FoundRun) -> list[tuple[str, float]]:

@@ -15,12 +15,12 @@ from attnlab.config.run_identity import task_and_split
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
-from attnlab.report.data_seeds import mean_over_data, paired_on_data
-from attnlab.report.length_breakdown import LengthPart, one_length
 from attnlab.report.published_numbers import Published, Value
-from attnlab.report.read_runs import FoundRun, begun_beside
 from attnlab.report.report_record import ReportSeed
-from attnlab.report.statistics import sd
+from attnlab.report.runs.read_runs import FoundRun, begun_beside
+from attnlab.report.statistics.data_seeds import mean_over_data, paired_on_data
+from attnlab.report.statistics.differences import sd
+from attnlab.report.statistics.length_breakdown import LengthPart, one_length
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -61,8 +61,8 @@ class Cell:
     chosen:         the value of the keys in `best_over` that is shown.
     chosen_by:      the validation that chose it; empty if the shown numbers did.
     examples:       test examples of each run, where the metric is a share of them and their number is recorded.
-    test_set_error: `report.test_set_error`, in points.
-    by_length:      `report.length_breakdown`.
+    test_set_error: `report.statistics.test_set_error`, in points.
+    by_length:      `report.statistics.length_breakdown`.
     shortcuts:      names and numbers of answers without understanding, the best one first (`report.shortcuts`).
     """
 

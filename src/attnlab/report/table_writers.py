@@ -11,15 +11,15 @@ from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.data_seed_section import spreads
+from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
-from attnlab.report.hypothesis_answers import answers
 from attnlab.report.length_tables import beside, markdown_lengths
-from attnlab.report.read_runs import short_name
+from attnlab.report.runs.read_runs import short_name
 from attnlab.report.shortcuts import rows_of_table
-from attnlab.report.statistics import NORMAL, p_text
+from attnlab.report.statistics.differences import NORMAL, p_text
+from attnlab.report.statistics.test_set_error import error_text
 from attnlab.report.table_types import Cell, Table
-from attnlab.report.test_set_error import error_text
 
 NONE = "-"
 FIRST = ("Hypotheses",)

@@ -13,7 +13,7 @@ from attnlab.config.schema import Config, Paths
 from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
-from attnlab.learn import memory_use
+from attnlab.learn.devices import memory_use
 from attnlab.learn.shortcut_scores import shortcut_scores
 from attnlab.nn.build_network import build_network
 from attnlab.nn.output_head import Network

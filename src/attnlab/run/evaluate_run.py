@@ -8,10 +8,10 @@ import numpy as np
 from attnlab.config.job_config import JobConfig
 from attnlab.data.examples import Examples
 from attnlab.data.task_spec import TaskSpec
-from attnlab.learn.device_choice import choose_device
+from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.evaluator import Evaluator, Findings
+from attnlab.learn.reporter import Reporter
 from attnlab.learn.shortcut_scores import subset_scores
-from attnlab.learn.training_progress import Reporter
 from attnlab.run import provenance
 from attnlab.run.build_runtime import place_data, prepare
 from attnlab.run.evaluate_options import EvaluateOptions

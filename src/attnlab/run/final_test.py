@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.training_steps import steps_of
-from attnlab.learn import memory_use
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.callbacks import Clock
+from attnlab.learn.devices import memory_use
 from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.validation import saved_best
 from attnlab.nn.build_network import count_parameters

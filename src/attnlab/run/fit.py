@@ -15,17 +15,25 @@ from attnlab.config.training_steps import steps_of
 from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
-from attnlab.learn.callbacks import Checkpoint, Clock, Curve, EvaluationTime, Metrics, RandomState, TrainMetrics
-from attnlab.learn.compiled_step import compiler_failed
+from attnlab.kernels.compiled_step import compiler_failed
+from attnlab.learn.callbacks import (
+    Checkpoint,
+    Clock,
+    Curve,
+    EvaluationTime,
+    Metrics,
+    RandomState,
+    TrainMetrics,
+    TrainProgress,
+)
+from attnlab.learn.devices.rank_strategy import threads_as_chosen
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.feature_redraw import Redraw, redrawn_modules
 from attnlab.learn.lightning_trainer import make_trainer
-from attnlab.learn.rank_strategy import threads_as_chosen
 from attnlab.learn.speed_notes import compile_notes
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
-from attnlab.learn.training_progress import TrainProgress
 from attnlab.learn.validation import Validation
 from attnlab.run.figure_callback import Figures
 from attnlab.run.provenance import hardware

@@ -3,7 +3,7 @@
 import torch
 
 from attnlab.data.examples import Examples
-from attnlab.learn.training_progress import Reporter
+from attnlab.learn.reporter import Reporter
 from attnlab.run.provenance import hardware
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.tasks.base import Prepared, Task

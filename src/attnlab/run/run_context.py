@@ -11,10 +11,10 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
 from attnlab.data.examples import Examples
+from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.evaluator import Evaluator
-from attnlab.learn.process_group import ALONE, Ranks
+from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import StopRequest
-from attnlab.learn.training_progress import Reporter
 from attnlab.nn.output_head import Network
 from attnlab.run.read_run_files import stored_config
 from attnlab.run.run_folder import MetricsFile, RunFolder

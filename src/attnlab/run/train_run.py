@@ -14,15 +14,15 @@ from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
-from attnlab.learn.device_choice import device_of, require_own_devices
-from attnlab.learn.earlier_jobs import free_earlier_jobs
+from attnlab.learn.devices.device_choice import device_of, require_own_devices
+from attnlab.learn.devices.memory_use import free_earlier_jobs
+from attnlab.learn.devices.process_group import ALONE, Ranks
+from attnlab.learn.devices.rank_agreement import require_same_job, require_same_start
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.lightning_trainer import quiet_lightning
-from attnlab.learn.process_group import ALONE, Ranks
-from attnlab.learn.rank_agreement import require_same_job, require_same_start
+from attnlab.learn.reporter import Reporter
 from attnlab.learn.speed_notes import speed_notes
 from attnlab.learn.stop_signals import StopRequest
-from attnlab.learn.training_progress import Reporter
 from attnlab.nn.build_network import count_parameters
 from attnlab.run import provenance
 from attnlab.run.build_runtime import make_network, place_data, prepared_task

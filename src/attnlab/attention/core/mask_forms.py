@@ -3,9 +3,12 @@
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from torch._C._functorch import is_batchedtensor
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from attnlab.attention.core.tensor_types import KeyMask
 
 _made: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 """for each mask that is alive its forms by name, and the version of the mask that they were made from"""
@@ -37,6 +40,11 @@ def padding_of(mask: Tensor) -> Tensor:
 def padded_heads_of(mask: Tensor) -> Tensor:
     """[B, 1, M, 1], True at padding: for tensors that are split into heads."""
     return made_once(mask, "padded heads", lambda mask: ~mask[:, None, :, None])
+
+
+def real_lengths(x: Tensor, mask: KeyMask | None) -> Int[Tensor, " _"]:
+    """Number of real positions of each sample of x (B, H, M, ...)."""
+    return torch.full(x.shape[:1], x.shape[2], device=x.device) if mask is None else mask.sum(-1)
 
 
 def zero_at_padding(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -44,11 +44,10 @@ from torch.autograd.function import once_differentiable
 from torch.linalg import vecdot
 
 from attnlab.attention.core.mask_forms import zero_at_padding
-from attnlab.attention.core.squared_lengths import squared_lengths
-from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.sum_precision import full_precision, squared_lengths
 from attnlab.attention.core.tensor_types import SelfMask
 from attnlab.config.schema import OrthoForm, OrthoValues
-from attnlab.nn.direct_function import DirectFunction, result_of
+from attnlab.kernels.direct_function import DirectFunction, result_of
 
 # Added to squared lengths; keeps gradients finite at zero vectors.
 EPS = 1e-12

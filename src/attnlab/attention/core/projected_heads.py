@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.nn.direct_function import DirectFunction
-from attnlab.nn.linear_map import joined
+from attnlab.kernels.direct_function import DirectFunction
+from attnlab.kernels.linear_map import joined
 
 
 def projected_heads(

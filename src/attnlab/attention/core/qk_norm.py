@@ -15,9 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from attnlab.attention.core.squared_lengths import squared_lengths
-from attnlab.attention.core.sum_precision import full_precision
-from attnlab.nn.direct_function import DirectFunction, result_of
+from attnlab.attention.core.sum_precision import full_precision, squared_lengths
+from attnlab.kernels.direct_function import DirectFunction, result_of
 
 EPS = 1e-6
 

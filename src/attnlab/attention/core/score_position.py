@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Initialization
 from attnlab.attention.core.tensor_types import Queries
-from attnlab.nn.linear_map import LinearMap
+from attnlab.kernels.linear_map import LinearMap
 
 DistanceBias = Literal["table", "rotary"]
 

@@ -7,10 +7,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlab.attention.base import Attention, State
-from attnlab.attention.core.fused_kernels import fused_attention
 from attnlab.attention.core.mask_forms import bias_of, keys_of, without_any_key
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
-from attnlab.nn.dropout import Rate, dropped
+from attnlab.kernels.dropout import Rate, dropped
+from attnlab.kernels.fused_attention import fused_attention
 
 
 def fused_softmax(

@@ -25,8 +25,8 @@ from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.run_identity import comparable
 from attnlab.config.schema import Config
-from attnlab.learn.device_choice import choose_device
-from attnlab.learn.training_progress import Reporter
+from attnlab.learn.devices.device_choice import choose_device
+from attnlab.learn.reporter import Reporter
 from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.run.build_runtime import prepare
 from attnlab.run.named_runs import unknown_subset

@@ -17,11 +17,11 @@ from attnlab.learn.metric_units import problem, scaled
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
-from attnlab.report.read_runs import FoundRun
+from attnlab.report.failures.uneven_spreads import uneven_spread
+from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.shortcuts import reached_by_shortcut
-from attnlab.report.statistics import mean
+from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Cell, Table
-from attnlab.report.uneven_spreads import uneven_spread
 
 
 def clopper_pearson(count: int, n: int) -> tuple[float, float]:

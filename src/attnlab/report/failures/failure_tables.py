@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from attnlab.config.report_block import Success
 from attnlab.learn.metric_units import OF_RUNS, SHARE, as_float, number, unit_of
 from attnlab.report.failures.failure_record import RowSuccess, SuccessReport, TestAgainstBase
-from attnlab.report.statistics import p_number
+from attnlab.report.statistics.differences import p_number
 
 NONE = "-"
 WHOLE = OF_RUNS["state_size"].name

@@ -6,7 +6,7 @@ from dataclasses import replace
 from attnlab.config.message_text import counted
 from attnlab.report.failures.failure_record import RowSuccess, SuccessReport, TestAgainstBase
 from attnlab.report.failures.time_to_success import Times, log_rank
-from attnlab.report.statistics import LEVEL
+from attnlab.report.statistics.differences import LEVEL
 
 
 def fisher(ours: tuple[int, int], theirs: tuple[int, int]) -> float:

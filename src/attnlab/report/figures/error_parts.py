@@ -21,7 +21,7 @@ from attnlab.learn.metric_units import SHARE, number
 from attnlab.plots.style import COLOURS, EDGE, HATCHES, PALE, STRONG, legend_below
 from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
 from attnlab.report.figures.named_rows import dots, lacking, name_rows, reason, row_panels
-from attnlab.report.statistics import mean
+from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
 ACCURACY = SEQUENCE_METRICS[0]

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from attnlab.plots.png_caption import sentences, span
 from attnlab.plots.style import save
-from attnlab.report.run_flow import row_runs
+from attnlab.report.runs.run_counts import row_runs
 from attnlab.report.table_types import Drawn, Table
 
 

@@ -1,8 +1,5 @@
-"""Figure of hypotheses (a forest plot): a line for each of them, with its corrected interval and its verdict.
-
-A line shows what the answer has (`report.hypothesis_answers`): the difference of two rows, its interval, and the range
-that is claimed (`report.claimed_ranges`): all differences above 0, or of at least a size, or within a margin. Beside
-them stands the published effect, the difference of the published numbers of both rows.
+"""Figure of hypotheses (a forest plot): each with its difference, corrected interval, claimed range and verdict, beside
+the published effect, the difference of the published numbers of both rows.
 """
 
 import math
@@ -19,10 +16,10 @@ from attnlab.config.report_block import Hypothesis, Picture
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import COLOURS, EDGE, LINES, PALE, STRONG, legend_below
 from attnlab.report.analysis_record import HypothesisAnswer
-from attnlab.report.claimed_ranges import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
+from attnlab.report.declarations.claimed_ranges import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
+from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.figures.finished_picture import finished
 from attnlab.report.figures.named_rows import name_rows, reason, row_panels
-from attnlab.report.hypothesis_answers import answers
 from attnlab.report.table_types import Drawn, Table, TableError
 
 VERDICT_LOOKS: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from attnlab.plots.style import (
 )
 from attnlab.report.figures.finished_picture import finished, interest
 from attnlab.report.figures.named_rows import limits, shown_column
-from attnlab.report.statistics import mean
+from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Column, Drawn, Table, TableError
 
 IID = "iid"

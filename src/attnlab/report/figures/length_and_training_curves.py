@@ -25,9 +25,9 @@ from attnlab.plots.style import (
     panels,
 )
 from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
-from attnlab.report.length_breakdown import recorded_lengths
-from attnlab.report.read_runs import FoundRun
-from attnlab.report.statistics import mean
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.differences import mean
+from attnlab.report.statistics.length_breakdown import recorded_lengths
 from attnlab.report.table_types import Drawn, Table, TableError
 
 ORACLE = "_oracle_end"

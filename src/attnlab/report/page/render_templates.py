@@ -11,7 +11,7 @@ from attnlab.report.length_tables import ABOVE, HEADING, beside, flat_columns, l
 from attnlab.report.page.sections import asked
 from attnlab.report.page.summary import extent, measured, run_lines, verdicts
 from attnlab.report.shortcuts import rows_of_report
-from attnlab.report.statistics import p_number
+from attnlab.report.statistics.differences import p_number
 
 HERE = Path(__file__).parent
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attnlab.report.claimed_ranges import VERDICTS
+from attnlab.report.declarations.claimed_ranges import VERDICTS
 from attnlab.report.report_record import HypothesisAnswer, ReportFile
 
 

@@ -43,7 +43,7 @@ from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.shortcuts import Shortcut, most_frequent
 from attnlab.tasks.sort_of_clevr import held_out
 from attnlab.tasks.sort_of_clevr.held_out import Split, draw_allowed_questions, with_one_shape
-from attnlab.tasks.sort_of_clevr.pixels import IN_WORDS, Pixels, scaled
+from attnlab.tasks.sort_of_clevr.pixel_scaling import IN_WORDS, Pixels, scaled
 from attnlab.tasks.sort_of_clevr.scene import (
     N_ANSWERS,
     NO_COLOR,
@@ -178,9 +178,9 @@ class SortOfClevr(Task):
         train_images, val_images, test_images: number of pictures of each subset.
         questions_per_kind: number of questions of each kind about every picture.
         data_seed: seed of pictures and questions.
-        pixels: input scaling, a control (tasks/sort_of_clevr/pixels.py has what was measured): white_is_one: bytes
-            divided by 255, as published; ink_is_one: 1 minus that; standardised: mean 0 and standard deviation 1 in
-            each channel. Stored pictures are the same for all three.
+        pixels: input scaling, a control (measured in tasks/sort_of_clevr/pixel_scaling.py): white_is_one: bytes divided
+            by 255, as published; ink_is_one: 1 minus that; standardised: mean 0 and standard deviation 1 in each
+            channel. Stored pictures are the same for all three.
         split: `original`: as published, new pictures in `test`; `question_pairs`, `object_pairs`: combinations that
             `test/ood` alone has, with `test/iid` beside it (tasks/sort_of_clevr/held_out.py).
     """

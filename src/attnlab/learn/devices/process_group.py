@@ -1,0 +1,266 @@
+"""The processes of one run as a group of torch.distributed: sums, the largest number, objects of all, outcomes.
+
+On CPUs everything goes by gloo. On GPUs sums of GPU tensors go by NCCL, and everything else by gloo, so that nothing
+waits for a GPU. A run in one process (`ALONE`) communicates nothing and opens no group.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NoReturn, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from attnlab.config.command_frame import FAILED
+from attnlab.config.user_error import UserError
+from attnlab.learn.devices.rank_layout import ONE_PROCESS, EndedElsewhere, RankError, RankLayout, RankWatch, left_open
+from attnlab.learn.stop_signals import Stopped, StopRequest
+
+T = TypeVar("T")
+
+ARRIVAL_SECONDS = 600.0
+"""until all processes of a run have begun; their imports may take minutes on a shared file system"""
+LONGEST = timedelta(days=1)
+"""time that a process waits for another, which may prepare data meanwhile; the end of a process is noticed sooner"""
+CLOSE_SECONDS = 10.0
+"""that the end of the connections may take after an error"""
+_stores: dict[tuple[str, int], dist.Store] = {}
+"""stores of processes that torchrun or srun started: one for all runs of a process, since rank 0 keeps its port"""
+_opened = 0
+"""number of groups that this process has opened; equal in all processes of torchrun or srun"""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """How an action ended on a process: without an error, by a signal, or by an error with a message."""
+
+    signum: int = 0
+    error: str = ""
+
+
+class Ranks:
+    """The processes of a run, of which this one is number `rank` of `world`.
+
+    Args:
+        layout: the place of this process.
+        watch: knows why another process has ended.
+    """
+
+    def __init__(self, layout: RankLayout = ONE_PROCESS, watch: RankWatch | None = None) -> None:
+        self.layout, self.watch = layout, watch or RankWatch()
+        self.rank, self.world = layout.rank, layout.world
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process prints and writes the run folder."""
+        return self.rank == 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of a tensor over all processes, on its device; the tensor is not changed."""
+        if self.world == 1:
+            return values
+        total = values.clone()
+        dist.all_reduce(total)
+        return total
+
+    def largest(self, number: int) -> int:
+        """The largest of the numbers of all processes."""
+        if self.world == 1:
+            return number
+        found = torch.tensor(number)
+        dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        return int(found)
+
+    def gather(self, value: T) -> list[T]:
+        """The objects of all processes, by rank."""
+        if self.world == 1:
+            return [value]
+        found: list[Any] = [None] * self.world
+        dist.all_gather_object(found, value)
+        return found
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What a function returns on rank 0, where alone it is called."""
+        if self.world == 1:
+            return make()
+        made: list[Any] = [make() if self.is_first else None]
+        dist.broadcast_object_list(made, src=0)
+        return made[0]
+
+    def together(self, action: Callable[[], T], stop: StopRequest) -> T:
+        """Call a function on every process. If it fails on one, or a stop signal came, it fails on all.
+
+        Afterwards signals are deferred until a step has ended, since a process must not leave the others.
+
+        Raises:
+            BaseException: the error of the function; on rank 0, the one of the first process that has one.
+            EndedElsewhere: on other processes, for an error that rank 0 reports.
+        """
+        if self.world == 1:
+            return action()
+        found: T | None = None
+        own: BaseException | None = None
+        try:
+            found = action()
+        except (Exception, Stopped) as error:
+            if self.is_first and not self.layout.starter:
+                # This process ends the others, which may be busy for long.
+                self.watch.leave()
+                raise
+            own = error
+        stop.deferred = True
+        outcomes = self.gather(_outcome(own, stop.pending()))
+        failed = [(rank, outcome) for rank, outcome in enumerate(outcomes) if outcome.signum or outcome.error]
+        if not failed:
+            # the function has returned: there is no error
+            return found  # type: ignore[return-value]
+        stop.deferred = False
+        self.watch.leave()
+        raise self._common_error(own, *failed[0])
+
+    def refuse(self, error: UserError) -> NoReturn:
+        """End the run on all processes, which have found the same error."""
+        self.watch.leave()
+        raise error if self.is_first else EndedElsewhere(FAILED)
+
+    def _common_error(self, own: BaseException | None, rank: int, outcome: _Outcome) -> BaseException:
+        """The error that ends this process, from the outcome of the first process that failed."""
+        unexpected = own is not None and not isinstance(own, UserError | Stopped)
+        if own is not None and (self.is_first or unexpected):
+            return own
+        if not self.is_first:
+            return EndedElsewhere(128 + outcome.signum if outcome.signum else FAILED)
+        return Stopped(outcome.signum) if outcome.signum else RankError(f"on rank {rank}: {outcome.error}")
+
+    def cause(self, error: BaseException) -> BaseException:
+        """The error itself, or where it is a lost connection, the reason why the other process has ended."""
+        if self.world == 1 or not is_lost_connection(error):
+            return error
+        if not self.is_first:
+            return EndedElsewhere(FAILED)
+        return self.watch.fault() or RankError(
+            "another process of this run has ended, and its own message says why; repeat the command to go on from the "
+            "last checkpoint"
+        )
+
+
+ALONE = Ranks()
+
+
+def _outcome(error: BaseException | None, pending: int | None) -> _Outcome:
+    if isinstance(error, Stopped):
+        return _Outcome(signum=error.signum)
+    if error is None:
+        return _Outcome(signum=pending or 0)
+    if isinstance(error, UserError):
+        return _Outcome(error=str(error))
+    return _Outcome(error=f"{type(error).__name__}: {error}"[:2000])
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether communication between processes failed, as it does when one of them ends."""
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
+
+
+@contextmanager
+def opened_ranks(
+    layout: RankLayout, uses_gpu: bool, watch: RankWatch | None = None, listening: int | None = None
+) -> Iterator[Ranks]:
+    """The group of the processes of a run, open in this block; `ALONE` for a run in one process.
+
+    Args:
+        uses_gpu: whether the run may be on GPUs.
+        watch: as in `Ranks`.
+        listening: file of the socket on which rank 0 listens, if this process started the others.
+
+    Raises:
+        RankError: not all processes have come.
+        Stopped: a signal has ended one of them before.
+    """
+    if layout.world == 1:
+        yield ALONE
+        return
+    global _opened  # noqa: PLW0603
+    _opened += 1
+    store = _store(layout, listening)
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    # A prefix for each group, since keys of an earlier one may be left; processes that rank 0 starts open one group.
+    own = dist.PrefixStore(f"attnlab/{restart}/{_opened if layout.starter else 1}", store)
+    _await_all(own, layout, watch or RankWatch())
+    backend = "cpu:gloo,cuda:nccl" if uses_gpu and torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=own, rank=layout.rank, world_size=layout.world, timeout=LONGEST)
+    alone, ranks = True, Ranks(layout, watch)
+    try:
+        yield ranks
+        alone = False
+    except RuntimeError as error:
+        if (cause := ranks.cause(error)) is error:
+            raise
+        raise cause from error
+    finally:
+        _close_group(may_wait=alone and backend != "gloo")
+
+
+def _close_group(may_wait: bool) -> None:
+    """Close the group of this process.
+
+    Args:
+        may_wait: an error ended the run on this process, and NCCL would wait for the others without end: they may not
+            know of the error yet. Then the group is left open after a while (`rank_layout.left_open`).
+    """
+    if not may_wait:
+        dist.destroy_process_group()
+        return
+    closing = threading.Thread(target=dist.destroy_process_group, daemon=True)
+    closing.start()
+    closing.join(CLOSE_SECONDS)
+    if closing.is_alive():
+        left_open.set()
+
+
+def _store(layout: RankLayout, listening: int | None) -> dist.Store:
+    """The store by which processes find each other: at rank 0, or with torchrun at its agent."""
+    host, port = layout.address
+    arrival = timedelta(seconds=ARRIVAL_SECONDS)
+    if listening is not None:
+        return dist.TCPStore(
+            host,
+            port,
+            is_master=True,
+            wait_for_workers=False,
+            timeout=arrival,
+            master_listen_fd=listening,
+            use_libuv=False,
+        )
+    if (host, port) not in _stores:
+        at_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        try:
+            _stores[host, port] = dist.TCPStore(
+                host, port, is_master=layout.rank == 0 and not at_agent, wait_for_workers=False, timeout=arrival
+            )
+        except dist.DistError as error:
+            raise RankError(f"rank {layout.rank} does not reach rank 0 at {host}:{port}: {error}") from error
+    return _stores[host, port]
+
+
+def _await_all(store: dist.Store, layout: RankLayout, watch: RankWatch) -> None:
+    """Wait until all processes have begun; torch itself would wait as long as for data."""
+    names = [f"here/{rank}" for rank in range(layout.world)]
+    store.set(names[layout.rank], "")
+    until = time.monotonic() + ARRIVAL_SECONDS
+    while not store.check(names):
+        if (fault := watch.ended()) is not None:
+            raise fault
+        if time.monotonic() > until:
+            missing = [rank for rank, name in enumerate(names) if not store.check([name])]
+            raise RankError(
+                f"of the {layout.world} processes of this run, rank {', '.join(map(str, missing))} did not begin "
+                f"within {ARRIVAL_SECONDS / 60:.0f} minutes"
+            )
+        time.sleep(0.05)

@@ -1,0 +1,240 @@
+"""Answers to the hypotheses that an experiment declares: supported, refuted, undecided.
+
+A hypothesis on a column claims a range of differences (`claimed_ranges`): above 0, at least 5, within 1. It is
+supported where the interval of the mean difference over the common seeds lies in that range, refuted where it lies
+outside, and undecided elsewhere. Where runs diverged there is no mean, and ranks with these runs last take its place. A
+hypothesis on failures is answered by Fisher's exact test; equal shares refute nothing.
+
+Intervals and p-values are corrected by Bonferroni's method over all hypotheses that the experiment declares or that its
+runs were begun under, also those without runs and those that were removed or changed after the runs. So all intervals
+hold at once with 95 %, and agree with the p-values. Equivalence is two one-sided tests at 2.5 % each, non-inferiority
+one of them.
+
+A hypothesis is undecided, whatever the numbers, with fewer than five common seeds, while a declared seed has no outcome
+in a row, of runs of `debug=...`, and where the tested numbers choose a value (`best_over` without `chosen_by`). Rows
+that have learned nothing are alike, so that they support no parity and refute no difference.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from attnlab.config.message_text import counted, listed
+from attnlab.config.report_block import Hypothesis
+from attnlab.learn.declaration_checks import reaches
+from attnlab.learn.metric_units import number, unit_of
+from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.declarations.claimed_ranges import (
+    REFUTED,
+    SUPPORTED,
+    UNDECIDED,
+    ClaimedRange,
+    claimed_range,
+    p_value,
+    undecided_text,
+    verdict,
+)
+from attnlab.report.declarations.declared_analysis import declaration, declared_hypotheses, declared_reports
+from attnlab.report.declarations.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
+from attnlab.report.failures.count_failures import mixed_seeds
+from attnlab.report.failures.failure_tests import fisher
+from attnlab.report.report_record import ReportSeed
+from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
+from attnlab.report.statistics.differences import (
+    FEWEST,
+    LEVEL,
+    NORMAL,
+    PairedDifference,
+    bonferroni,
+    interval,
+    mean,
+    p_text,
+)
+from attnlab.report.table_types import Column, Table
+
+
+def answers(table: Table) -> list[HypothesisAnswer]:
+    """The answers to all hypotheses of a table's report."""
+    asked = table.report.hypotheses
+    # hypotheses that were declared and are no longer asked count as well
+    tests = len(asked) + sum(one not in asked for one in declared_hypotheses(table))
+    return [_answer(table, one, tests) for one in asked]
+
+
+def answer_lines(found: Sequence[HypothesisAnswer]) -> list[str]:
+    """A sentence for each hypothesis and its answer; where one was tested, also on the assumption behind the test."""
+    lines = [f"{answer.verdict}: {answer.said} ({answer.reason}; {answer.declared})" for answer in found]
+    return [*lines, NORMAL] if any(answer.p is not None and answer.low is not None for answer in found) else lines
+
+
+def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
+    """Verdict, reason and numbers of one hypothesis.
+
+    Args:
+        tests: the number of hypotheses that are corrected for.
+    """
+    success = table.report.success
+    name = success.column if asked.fails_less_than and success else asked.column
+    column = next(column for column in table.columns if column.name == name)
+    cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)}
+    rows = {row: cell.seeds if cell else [] for row, cell in cells.items()}
+    runs = [table.by_folder[str(one.folder)] for seeds in rows.values() for one in seeds if has_outcome(one)]
+    seeds = compared_seeds(table, rows, declared_reports(table, asked, runs), not asked.fails_less_than)
+    answer = HypothesisAnswer(
+        row=asked.row,
+        than=asked.other,
+        column=column.name,
+        verdict=UNDECIDED,
+        reason="",
+        claim=_claim(asked, column),
+        declared=declaration(table, asked, runs),
+        runs=seeds.runs,
+    )
+    if without := [row for row, members in rows.items() if not any(map(has_outcome, members))]:
+        return replace(answer, reason=f"no run of {' and '.join(without)} has a number")
+    if asked.fails_less_than:
+        answer = _of_failures(answer, table, seeds, tests)
+    else:
+        answer = _of_difference(answer, table, asked, column, seeds, tests)
+        mixed = mixed_seeds(table, column.name, rows) if answer.low is not None else ""
+        answer = replace(answer, reason="; ".join(filter(None, [answer.reason, mixed])))
+    if barred := _barred(table, seeds, runs):
+        answer = replace(answer, verdict=UNDECIDED, reason=f"{barred}: no verdict; {answer.reason}")
+    chosen = [f"{row} has {cell.chosen}" for row, cell in cells.items() if cell and cell.chosen]
+    counts = [f"{one.row} {one.started}/{one.diverged}/{one.used}" for one in seeds.runs]
+    told = [answer.reason, *seeds.remarks, *chosen, f"runs started/diverged/tested: {', '.join(counts)}"]
+    return replace(answer, reason="; ".join(told))
+
+
+def _barred(table: Table, seeds: ComparedSeeds, runs: Sequence[FoundRun]) -> str:
+    """Why runs give no verdict, whatever their numbers, in words; empty where they may."""
+    found = [seeds.lacking] if seeds.lacking else []
+    if debug := {f"debug={run.config['debug']}" for run in runs if run.config.get("debug")}:
+        found.append(f"runs of {listed(sorted(debug))}")
+    if table.report.best_over and table.report.chosen_by is None:
+        found.append(f"values of {listed(table.report.best_over)} are chosen by the tested numbers")
+    return "; ".join(found)
+
+
+def _claim(asked: Hypothesis, column: Column) -> str:
+    """A hypothesis in words."""
+    row, other, name = asked.row, asked.other, column.name
+    if asked.fails_less_than:
+        return f"{row} fails less than {other} in {name}"
+    if asked.within is not None:
+        return f"{row} and {other} differ by at most {asked.within:g} in {name}"
+    if asked.not_worse_by is not None:
+        return f"{row} is not worse than {other} in {name} by more than {asked.not_worse_by:g}"
+    size = "" if asked.at_least is None else f" by at least {asked.at_least:g}"
+    return f"{row} is {asked.direction} than {other} in {name}{size}"
+
+
+def _of_difference(
+    answer: HypothesisAnswer, table: Table, asked: Hypothesis, column: Column, seeds: ComparedSeeds, tests: int
+) -> HypothesisAnswer:
+    """The answer to a hypothesis on a column."""
+    found = paired_on_data(seeds.rows[asked.row], seeds.rows[asked.other], column.metric, tests)
+    used = min(one.used for one in seeds.runs)
+    if found is None:
+        reason = "all runs diverged" if used > 1 else f"{counted(used, 'common seed')}, a test needs {FEWEST}"
+        return replace(answer, reason=reason)
+    claimed, unit = claimed_range(asked, column.metric), column.unit
+    answer = replace(answer, difference=found.mean, low=found.low, high=found.high, reason=_numbers(found, unit))
+    if not found.is_tested:
+        held = sum(map(claimed.holds, found.differences))
+        counts = [f"as claimed in {held} of {len(found.by_seed)}"] if found.ranks is None else []
+        needs = [f"a test needs {FEWEST} {found.units}"] if counts or used < FEWEST else []
+        return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
+    p, decided = p_value(found, claimed), verdict(found, claimed)
+    told = [answer.reason, *_p_texts(p, tests)]
+    if decided == UNDECIDED:
+        told.append(undecided_text(found, asked, claimed, unit))
+    unlearned = _unlearned(table, column, seeds, tests)
+    says_nothing = _is_of_equal_rows(decided, asked, claimed, unlearned)
+    if says_nothing or len(unlearned) == len(seeds.rows):
+        told.append("; ".join(unlearned.values()) + (": no verdict" if says_nothing else ""))
+        decided = UNDECIDED if says_nothing else decided
+    if all(one.value == unit_of(column.metric).best for members in seeds.rows.values() for one in members):
+        told.append(f"all runs have {number(unit_of(column.metric).best, unit)}, where rows that differ are alike")
+    return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=bonferroni(p, tests))
+
+
+def _numbers(found: PairedDifference, unit: str) -> str:
+    """A difference with its interval and method."""
+    if found.mean is None or found.low is None or found.high is None:
+        return found.method
+    center, low, high = (number(value, unit, signed=True) for value in (found.mean, found.low, found.high))
+    return f"difference {center}{'' if low == high else f', from {low} to {high}'}: {found.method}"
+
+
+def _p_texts(p: float | None, tests: int) -> list[str]:
+    """A p-value in words, also corrected; empty without one."""
+    if p is None:
+        return []
+    corrected = bonferroni(p, tests)
+    return [p_text(p) + (f", corrected for {tests} hypotheses {p_text(corrected or 0.0)}" if tests > 1 else "")]
+
+
+def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, tests: int) -> HypothesisAnswer:
+    """The answer to a hypothesis on failures."""
+    ours, others = (_failures(table, seeds.rows[row]) for row in (answer.row, answer.than))
+    counts = f"failures {ours[0]} of {ours[1]} and {others[0]} of {others[1]}"
+    data = {row: [one.data_seed for one in members] for row, members in seeds.rows.items()}
+    if len(set().union(*data.values())) > 1 and any(len(row) > len(set(row)) for row in data.values()):
+        return replace(answer, reason=f"{counts}; no test, as runs on one of several data sets are alike")
+    p = fisher(ours, others)
+    corrected = bonferroni(p, tests) or 0.0
+    share, other = ours[0] / ours[1], others[0] / others[1]
+    decided = UNDECIDED if corrected > LEVEL or share == other else SUPPORTED if share < other else REFUTED
+    told = [f"{counts} (Fisher's exact test)", *_p_texts(p, tests)]
+    # where all runs fail, no number of runs shows fewer failures
+    if decided == UNDECIDED and ours[0] < ours[1]:
+        more = (count for count in range(ours[0], others[1] + 1) if fisher(ours, (count, others[1])) * tests <= LEVEL)
+        least = next(more, None)
+        told.append(
+            f"with {counted(ours[0], 'failure')} of {answer.row}, so few runs show no difference: more are needed"
+            if least is None
+            else f"so many runs show a difference from {counted(least, 'failure')} of {answer.than} on"
+        )
+    return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=corrected)
+
+
+def _is_of_equal_rows(decided: str, asked: Hypothesis, claimed: ClaimedRange, unlearned: Collection[str]) -> bool:
+    """Whether a verdict is one that equal rows have, of rows that have learned nothing: these are equal, whatever they
+    are. Not worse than others is said of one row; the other may have learned nothing."""
+    if decided == UNDECIDED or (decided == SUPPORTED) != claimed.holds(0.0):
+        return False
+    if decided == REFUTED:
+        return asked.row in unlearned and asked.other in unlearned
+    return asked.row in unlearned or (asked.not_worse_by is None and asked.other in unlearned)
+
+
+def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -> dict[str, str]:
+    """The rows that have not been shown to learn anything, and why, in words.
+
+    At most half of a row's runs succeed by `report.success`, or its corrected interval does not lie above the best
+    shortcut in this column and the worst number that there is.
+    """
+    success, unit, found = table.report.success, unit_of(column.metric), {}
+    sign = -1 if unit.lower_is_better else 1
+    bounds = [pair for row in seeds.rows for pair in table.cells[row][column.name].shortcuts]
+    name, bound = max([("worst number", unit.worst), *bounds], key=lambda pair: sign * pair[1])
+    for row, members in seeds.rows.items():
+        known = table.cells[row].get(success.column) if success else None
+        failed, runs = _failures(table, [one for one in known.seeds if has_outcome(one)]) if known else (0, 0)
+        if success and runs and 2 * failed >= runs:
+            found[row] = f"{row}: {runs - failed} of {counted(runs, 'run')} succeed in {success.column}"
+            continue
+        values = [mean(list(each.values())) for each in by_data_seed(members).values()]
+        values = [one.value for one in members if one.value is not None] if len(values) == 1 else values
+        ends = interval(values, 1 - LEVEL / tests) if len(values) > 1 else (bound, bound)
+        if unit.has_better and min(sign * end for end in ends) <= sign * bound:
+            found[row] = f"{row} is not shown to be better than the {name}, {number(bound, column.unit)}"
+    return found
+
+
+def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:
+    """The runs that failed, and all runs."""
+    success = table.report.success
+    assert success is not None, "checked by hypothesis_forms"
+    return sum(one.value is None or not reaches(success, one.value) for one in seeds), len(seeds)

@@ -1,0 +1,285 @@
+"""Selects the runs of a report and its columns: the cells of an experiment, or the run folders of a glob."""
+
+import glob
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from attnlab.config.check import ConfigError
+from attnlab.config.compose import compose_with_hydra
+from attnlab.config.identity_sections import NOT_IDENTITY
+from attnlab.config.message_text import command_line, counted, hint, listed, show
+from attnlab.config.nearest_word import nearest, nearest_key
+from attnlab.config.report_block import Report
+from attnlab.config.sweep import NO_SETTINGS, check_command
+from attnlab.config.type_check import build
+from attnlab.learn.metric_units import headlines
+from attnlab.report.build_table import meets, value_of
+from attnlab.report.runs.read_runs import DATA_SEED, FoundRun, Unreadable, look, run_folders, short_name
+from attnlab.report.table_types import TableError
+from attnlab.run.named_runs import folder_like
+
+
+@dataclass(frozen=True)
+class RunSelection:
+    """The runs of a report.
+
+    name:    of the experiment, or the words of the jobs, or the glob.
+    report:  the `report:` block of the experiment; None = rows and columns come from the runs.
+    root:    the folder that holds all of them.
+    skipped: folders that are no runs, and why.
+    command: trains the missing runs; empty for a glob.
+    words:   that narrow it, without folders and hardware.
+    rows:    the keys of the experiment's rows and those that the words sweep beside them; empty = as the report says.
+    left_out: a sentence on runs that the glob finds and the report leaves out.
+    """
+
+    name: str
+    report: Report | None
+    runs: Sequence[FoundRun]
+    root: Path
+    skipped: Sequence[str] = ()
+    command: str = ""
+    words: Sequence[str] = ()
+    rows: Sequence[str] = ()
+    left_out: str = ""
+
+
+def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
+    """The jobs of a command of train.py: the cells of an experiment, narrowed or changed by more words, or a sweep.
+
+    Args:
+        name: of the experiment; None = the words alone (`task=scan model=linear seed=0,1`).
+
+    Raises:
+        ConfigError: no such experiment, or words that do not fit.
+    """
+    line = [*([f"experiment={name}"] if name else []), *words]
+    try:
+        command = check_command(["-m", *line])
+    except ConfigError as error:
+        raise ConfigError(error.problems, "report.py") from None
+    if command.search is not None:
+        raise ConfigError(["a search chooses its jobs as it goes; name its run folders: runs=..."], "report.py")
+    jobs, block = command.jobs, command.jobs[0].report
+    runs = {job.folder: look(job.folder, job.raw) for job in jobs}
+    report = None if block is None else build(Report, block)
+    # folders and hardware change no number; seeds are shown, and debug= changes every run
+    keys = {word: word.split("=")[0].lstrip("+") for word in line[bool(name) :]}
+    own = [word for word, key in keys.items() if key in ("seed", "debug") or _changes_numbers(key)]
+    # swept keys narrow the experiment, other keys change it
+    settings = compose_with_hydra(line[: bool(name)])[1] if words else NO_SETTINGS
+    swept = {*settings["params"], "seed"}
+    more: list[str] = []
+    if report is not None:
+        told_apart = {*swept, DATA_SEED, *report.rows, *report.best_over}
+        more = [key for key in command.swept if key not in told_apart and _changes_numbers(key)]
+        asked = [word for word, key in keys.items() if key.split(".")[0] == "report"]
+        report = _changed(report, [word for word in own if keys[word] not in swept], asked)
+    flags = ["-m"] if command.swept and settings["mode"] != "MULTIRUN" else []
+    return RunSelection(
+        name or " ".join(own) or "the plain run",
+        report,
+        list(runs.values()),
+        Path(jobs[0].typed.paths.runs),
+        command=command_line("python train.py", *flags, *line),
+        words=own if name else (),
+        rows=[*report.rows, *more] if report and more else (),
+    )
+
+
+def _changed(report: Report, settings: Sequence[str], asked: Sequence[str]) -> Report:
+    """The report of an experiment of which words change settings, or the report itself."""
+    if settings:
+        # published numbers hold for the preset's settings only
+        changed = " ".join(settings)
+        report = replace(report, published=None, protocol=f"not at the preset's settings: {changed}")
+        report = replace(report, title=f"{report.title} ({changed})")
+    if asked:
+        told = f"the report block is changed on the command line: {' '.join(asked)}"
+        report = replace(report, protocol="; ".join(filter(None, [report.protocol, told])))
+    return report
+
+
+def _changes_numbers(key: str) -> bool:
+    """Whether a key of a command is part of a run's identity."""
+    return key.split(".", maxsplit=1)[0].split("/", maxsplit=1)[0] not in (*NOT_IDENTITY, "hydra")
+
+
+def select_glob(
+    pattern: str, words: Sequence[str] = (), with_debug: bool = False, unpacked: Path | None = None
+) -> RunSelection:
+    """The run folders at or below the paths that a glob matches; runs of debug=... only if asked for.
+
+    Args:
+        words: `key=value` or `key=value,value`: only runs with one of these values.
+        unpacked: a folder with the runs of archives that the glob matches (`run_archives.unpacked_archives`).
+
+    Raises:
+        ConfigError: a word that no run meets.
+    """
+    runs, skipped = [], []
+    folders = run_folders(pattern)
+    there = {short_name(folder) for folder in folders}
+    archived = run_folders(str(unpacked)) if unpacked else []
+    for folder in [*folders, *(each for each in archived if short_name(each) not in there)]:
+        try:
+            runs.append(look(folder))
+        except Unreadable as error:
+            skipped.append(f"{folder}: {error.short}")
+    debugged = [] if with_debug else [run for run in runs if run.config.get("debug") is not None]
+    left_out = ""
+    if debugged:
+        names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
+        left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them"
+    kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
+    for word in words if kept else ():
+        kept = _narrowed(kept, word)
+    root = unpacked or Path(pattern)
+    while glob.has_magic(str(root)) and not root.exists():
+        root = root.parent
+    return RunSelection(pattern, None, kept, root, skipped, words=words, left_out=left_out)
+
+
+def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
+    """The runs that have one of the values of `key=value,value`.
+
+    Raises:
+        ConfigError: no run has the key, or a value.
+    """
+    key, _, text = word.partition("=")
+    found = {show(value_of(key, run)) for run in runs}
+    if found == {show(None)} and not any(key in run.settings for run in runs):
+        raise ConfigError([f"{word}: no run has such a key{_key_like(key, runs)}"], "report.py")
+    # a value with commas, such as a list, is one value
+    values = [text] if text in found else text.split(",")
+    if unknown := [value for value in values if value not in found]:
+        near = hint(nearest(unknown[0], sorted(found)))
+        raise ConfigError([f"{word}: no run has {key}={unknown[0]}{near}; {listed(sorted(found), 8)}"], "report.py")
+    return [run for run in runs if meets(value_of(key, run), values)]
+
+
+def _key_like(key: str, runs: Sequence[FoundRun]) -> str:
+    """A hint at the key of a run that is nearest to a wrong one."""
+    return hint(nearest_key(key, sorted({"model", "task", "seed", *(name for run in runs for name in run.settings)})))
+
+
+def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Report:
+    """The experiment's report with other rows and columns, if given; for a glob, what varies and the main metrics.
+
+    Raises:
+        ConfigError: no run has the key of a row.
+    """
+    for key in rows:
+        if all(value_of(key, run) is None for run in selection.runs):
+            raise ConfigError([f"rows={key}: no run has such a key{_key_like(key, selection.runs)}"], "report.py")
+    report, runs = selection.report, selection.runs
+    if report is None:
+        report = Report(title=_title(selection), columns={})
+        metrics = [run.result.get("metrics", {}) for run in runs]
+        main = list(dict.fromkeys(name for one in metrics for name in headlines(one)))
+        # if no run has a main metric, the first one by name
+        rows, columns = rows or varying(runs), columns or main or sorted(set().union(*metrics))[:1]
+    if rows:
+        report = replace(report, rows=list(dict.fromkeys(rows)), row_names=_names(runs, rows))
+    if columns:
+        report = replace(report, columns=_columns(runs, columns), success=None)
+    if rows or columns:
+        # what belongs to the rows and columns of the experiment
+        report = replace(report, published=None, average=None, hypotheses=[], highlight=None, figures=[])
+    return report
+
+
+def _title(selection: RunSelection) -> str:
+    """The name of an experiment; else the end of a folder or the tasks of a glob, and the words that narrow the runs.
+
+    A report does not say where all runs are.
+    """
+    if selection.command:
+        return selection.name
+    tasks = dict.fromkeys(value_of("task", run) for run in selection.runs)
+    folder = Path(selection.name)
+    name = "/".join(folder.parts[-2:]) if folder.is_dir() else f"runs of {listed(tasks, 4)}"
+    return " ".join([name, *selection.words])
+
+
+def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
+    """A column for every metric, limited to the tasks that have it."""
+    tasks = {value_of("task", run) for run in runs}
+    columns: dict[str, Any] = {}
+    main = {name for run in runs for name in headlines(run.result.get("metrics", {}))}
+    for metric in metrics:
+        having = {value_of("task", run) for run in runs if run.value(metric) is not None}
+        name = _short(metric, metrics) if metric in main else metric
+        columns[name] = {"metric": metric, "where": {"task": sorted(having)}} if having and having < tasks else metric
+    return columns
+
+
+def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
+    """Names of rows: task, model, and the keys that vary within them: `scan-simple, linear, lr=0.001`."""
+    names = {}
+    for members in _grouped(runs, [key for key in ("task", "model") if key in keys]).values():
+        varied = {key for key in keys if len({show(value_of(key, run)) for run in members}) > 1}
+        for run in members:
+            given = {key: show(value_of(key, run)) for key in keys}
+            plain = [value for key, value in given.items() if key in ("task", "model")]
+            told = [f"{key.rpartition('.')[2]}={value}" for key, value in given.items() if key in varied]
+            names[", ".join(given.values())] = ", ".join([*plain, *told]) or ", ".join(given.values())
+    return names
+
+
+def _grouped(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[tuple[str, ...], list[FoundRun]]:
+    """The runs by their values of some keys."""
+    groups = defaultdict(list)
+    for run in runs:
+        groups[tuple(value_of(key, run) for key in keys)].append(run)
+    return groups
+
+
+def _short(name: str, among: Sequence[str]) -> str:
+    """`test/ood/sequence_accuracy` as `ood`, if no other metric gets that name."""
+    part = name.partition("/")[2].rpartition("/")[0] or name.rpartition("/")[2]
+    alike = [other for other in among if other.partition("/")[2].rpartition("/")[0] == part]
+    return part if len(alike) <= 1 else name
+
+
+def varying(runs: Sequence[FoundRun]) -> list[str]:
+    """The keys that differ between runs, seeds aside: task, model, and keys that vary within one task and model."""
+    groups = _grouped(runs, ("task", "model"))
+    found = [key for part, key in enumerate(("task", "model")) if len({pair[part] for pair in groups}) > 1]
+    within: dict[str, None] = {}
+    for members in groups.values():
+        flat = [run.settings for run in members]
+        all_keys = dict.fromkeys(key for one in flat for key in one)
+        within |= dict.fromkeys(key for key in all_keys if any(one.get(key) != flat[0].get(key) for one in flat))
+    keys = [key for key in within if key not in ("task.name", "model.name")]
+    return [*found, *keys] or ["model"]
+
+
+def require_runs(selection: RunSelection) -> RunSelection:
+    """Returns the selection if there is a finished run, or one that diverged where failures are counted.
+
+    Raises:
+        ConfigError: a glob finds no run, and why.
+        TableError: no run is finished, with the states of the runs; or all are runs of debug=...
+    """
+    counting = selection.report is not None and selection.report.success is not None
+    if any(run.state == "finished" or (counting and run.diverged) for run in selection.runs):
+        return selection
+    left_out = f"; {selection.left_out}" if selection.left_out else ""
+    if not selection.runs:
+        skipped = f"; skipped: {selection.skipped[0]}" if selection.skipped else ""
+        if left_out:
+            raise TableError(f"runs={selection.name}: no run there that was trained in earnest{left_out}{skipped}")
+        near = None if Path(selection.name).exists() else folder_like(Path(selection.name))
+        problem = f"runs={selection.name}: no run folder there (one holds config.yaml){skipped}{hint(near)}"
+        raise ConfigError([problem], "report.py")
+    states = Counter(run.state for run in selection.runs)
+    by_state = ", ".join(f"{count} {state}" for state, count in states.items())
+    example = next((f" ({run.folder}: {run.reason})" for run in selection.runs if run.reason), "")
+    then = f"; {selection.command}" if selection.command else ""
+    raise TableError(
+        f"{selection.name}: no finished run among {len(selection.runs)} ({by_state}){example}{left_out}{then}"
+    )

@@ -1,0 +1,90 @@
+"""Data seeds as a factor: runs on several data sets, drawn by `task.data_seed`, in one table.
+
+Runs on one data set share its examples, and are alike in what runs on two data sets are not. So the mean of a cell is
+over data sets, of the means over the seeds of each. Differences of rows are taken seed by seed on the same data, and
+averaged in each data set: an interval or a test counts data sets, not runs.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from attnlab.learn.metric_units import unit_of
+from attnlab.report.report_record import ReportSeed
+from attnlab.report.statistics.differences import FEWEST, PairedDifference, RankTest, difference, mean, paired
+
+
+def by_data_seed(seeds: Sequence[ReportSeed]) -> dict[int | None, dict[int | str, float]]:
+    """The numbers of a cell by data seed, and by `ReportSeed.key`; one entry, None, where data seeds do not differ."""
+    found: dict[int | None, dict[int | str, float]] = defaultdict(dict)
+    for one in seeds:
+        if one.value is not None:
+            found[one.data_seed][one.key] = one.value
+    return dict(found)
+
+
+def mean_over_data(seeds: Sequence[ReportSeed]) -> float | None:
+    """The mean over data sets of their means over seeds; None without a number."""
+    means = [mean(list(values.values())) for values in by_data_seed(seeds).values()]
+    return mean(means) if means else None
+
+
+def paired_on_data(
+    ours: Sequence[ReportSeed], against: Sequence[ReportSeed], metric: str, tests: int = 1
+) -> PairedDifference | None:
+    """`statistics.paired` of two cells, never across data sets; by ranks where a run of either diverged.
+
+    With common seeds on several data sets the units are data sets, each with the mean difference of its common seeds.
+
+    Args:
+        metric: of the column.
+        tests: how many are made together.
+    """
+    left, right = by_data_seed(ours), by_data_seed(against)
+    common = {data: sorted(left[data].keys() & right[data].keys(), key=str) for data in left.keys() & right.keys()}
+    shared = sorted((data for data, keys in common.items() if keys), key=lambda data: data or 0)
+    if any(one.diverged for one in (*ours, *against)):
+        return _by_ranks(ours, against, metric, tests)
+    if len(shared) <= 1:
+        sides = [side[shared[0]] if shared else {} for side in (left, right)]
+    else:
+        sides = [
+            {f"data {data}": mean([side[data][key] for key in common[data]]) for data in shared}
+            for side in (left, right)
+        ]
+    # seeds are named by words where data seeds differ
+    one, other = (cast(dict[int, float], side) for side in sides)
+    if len(shared) <= 1:
+        return paired(one, other, tests)
+    found = paired(one, other, tests, "data seeds")
+    return found and replace(found, method=f"{found.method}, each the mean of its seeds")
+
+
+def _by_ranks(
+    ours: Sequence[ReportSeed], against: Sequence[ReportSeed], metric: str, tests: int
+) -> PairedDifference | None:
+    """The comparison of all runs by their ranks; without a p-value on several data sets, or with fewer than five runs.
+
+    None where all runs of both rows diverged, or a row has no run.
+    """
+    rows = [[one for one in row if one.diverged or one.value is not None] for row in (ours, against)]
+    if not all(rows) or all(one.diverged for row in rows for one in row):
+        return None
+    by_key = [{one.key: one.value for one in row if one.value is not None} for row in rows]
+    by_seed = {key: difference(by_key[0][key], by_key[1][key]) for key in by_key[0] if key in by_key[1]}
+    unit = unit_of(metric)
+    values = [[one.value for one in row] for row in rows]
+    ranks = RankTest(values[0], values[1], unit.lower_is_better, unit.worst)
+    diverged = " and ".join(f"{lost} of {len(row)}" for lost, row in zip(ranks.diverged, rows, strict=True))
+    method = f"{diverged} diverged, so that runs are compared by ranks, with these last"
+    p = None
+    if not unit.has_better:
+        method += f"; no test, as neither direction is better in {metric}"
+    elif len({one.data_seed for row in rows for one in row}) > 1:
+        method += "; no test, as ranks do not compare runs on several data sets"
+    elif min(map(len, rows)) >= FEWEST:
+        p, method = ranks.p, f"{method} (exact Mann-Whitney test)"
+    if unit.has_better:
+        method = f"better in {100 * ranks.ahead:.0f} % of the pairs of runs; {method}"
+    return PairedDifference(cast(dict[int, float], by_seed), None, None, None, p, method, ranks, tests)

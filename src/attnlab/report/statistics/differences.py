@@ -1,0 +1,265 @@
+"""Differences of two rows over a handful of seeds: means, spreads, intervals and tests; ranks where runs diverged."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FEWEST = 5
+"""seeds that an interval and a test need"""
+LEVEL = 0.05
+"""of tests; intervals cover 1 - LEVEL"""
+NORMAL = "t intervals and paired t-tests assume that the differences are normal"
+POWER = 0.8
+"""chance to show the smallest difference that is named"""
+DIGITS = 9
+"""of the larger of two numbers, to which their difference is exact"""
+MOST_EXACT = 200
+"""runs of both rows, up to which the p-value is exact; from there on by the normal approximation"""
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean, summed without rounding errors."""
+    return math.fsum(values) / len(values)
+
+
+def sd(values: Sequence[float]) -> float | None:
+    """Sample standard deviation, exactly 0 of equal values; None of fewer than two."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """Exact Mann-Whitney test of two rows of runs.
+
+    A run that diverged has no number, and is worse than every number. So means have no difference where runs diverged,
+    and a mean of the others would leave out the worst. Ranks take all runs. Rows are not paired: a pair in which both
+    runs diverged says nothing, and by signs five pairs cannot differ at 5 %.
+
+    ours, theirs: numbers of the runs; None = diverged.
+    lower: whether lower numbers are better.
+    worst: the worst possible value of the metric; no number is shifted beyond it.
+    """
+
+    ours: Sequence[float | None]
+    theirs: Sequence[float | None]
+    lower: bool
+    worst: float
+
+    @cached_property
+    def ahead(self) -> float:
+        """Share of all pairs of runs in which ours is better, equal ones half."""
+        ours, theirs = self._goodness(0.0)
+        wins = sum((number > other) + 0.5 * (number == other) for number in ours for other in theirs)
+        return wins / (len(ours) * len(theirs))
+
+    @property
+    def diverged(self) -> tuple[int, int]:
+        """How many runs of each row diverged."""
+        return self.ours.count(None), self.theirs.count(None)
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of equal rows: twice the smaller tail."""
+        return min(1.0, 2 * min(self.one_sided(0.0)))
+
+    def one_sided(self, end: float) -> tuple[float, float]:
+        """The p-values of the claims that ours - theirs is above an end, and that it is below.
+
+        Rows are compared after the end is taken from our numbers (as in the Hodges-Lehmann interval); a number that
+        the metric cannot have then ranks with the diverged runs.
+        """
+        better, worse = _rank_sum(*self._goodness(end))
+        return (worse, better) if self.lower else (better, worse)
+
+    def _goodness(self, end: float) -> tuple[list[float], list[float]]:
+        """The numbers of both rows, higher is better, ours less an end; infinitely low for diverged runs."""
+        sign = -1 if self.lower else 1
+        least = sign * self.worst
+        last = float("-inf")
+        ours = [last if value is None else sign * (value - end) for value in self.ours]
+        return [value if value >= least else last for value in ours], [
+            last if value is None else sign * value for value in self.theirs
+        ]
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The difference of two rows over the seeds that both have.
+
+    by_seed:   differences, by seed.
+    mean, low, high: with the ends of the interval; None where runs are compared by ranks.
+    p:         two-sided, of no difference; None without a test.
+    corrected: p by Bonferroni's correction, at most 0.05 where the interval leaves out 0.
+    method:    interval and test in words.
+    ranks:     the comparison by ranks, where runs diverged.
+    tests:     the number of tests that are corrected for.
+    units:     what is counted: seeds or data seeds.
+    """
+
+    by_seed: Mapping[int, float]
+    mean: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    method: str
+    ranks: RankTest | None = None
+    tests: int = 1
+    units: str = "seeds"
+
+    @property
+    def corrected(self) -> float | None:
+        """The p-value, corrected."""
+        return bonferroni(self.p, self.tests)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it counts among the tests that are corrected for: there are enough seeds, also if all are equal."""
+        return self.p is not None or (self.ranks is None and len(self.by_seed) >= FEWEST)
+
+    @property
+    def differences(self) -> list[float]:
+        """The differences without their seeds."""
+        return list(self.by_seed.values())
+
+    def one_sided(self, end: float) -> tuple[float, float]:
+        """The p-values of the claims that the difference is above an end, and that it is below; needs `p`."""
+        if math.isinf(end):
+            return (0.0, 1.0) if end < 0 else (1.0, 0.0)
+        if self.ranks is not None:
+            return self.ranks.one_sided(end)
+        from scipy import stats
+
+        spread = statistics.stdev(self.differences) / math.sqrt(len(self.differences))
+        score = (mean(self.differences) - end) / spread
+        return float(stats.t.sf(score, len(self.differences) - 1)), float(stats.t.cdf(score, len(self.differences) - 1))
+
+
+def paired(
+    ours: Mapping[int, float], against: Mapping[int, float], tests: int = 1, units: str = "seeds"
+) -> PairedDifference | None:
+    """The mean difference over common seeds with its interval and test.
+
+    From five seeds on, interval and test are Student's for the mean of the paired differences, which they assume to be
+    normal: seeds that fall into successes and failures are not, and are counted instead (`report.failures`). With fewer
+    seeds the interval is the range of the differences, which has no coverage, and there is no test. Where all
+    differences are equal the interval is a point. There is no p-value then, as the test divides by a spread of zero:
+    the point itself decides. None with fewer than two common seeds.
+
+    Args:
+        tests: how many tests are made together. All their intervals contain their differences at once with a
+            probability of 95 % or more (Bonferroni), and an interval leaves out a value where the corrected p is at
+            most 0.05.
+        units: seeds, or data seeds, each with the mean of its seeds.
+    """
+    by_seed = {seed: difference(ours[seed], against[seed]) for seed in sorted(ours.keys() & against.keys())}
+    differences, n = list(by_seed.values()), len(by_seed)
+    if n < 2:
+        return None
+    if n < FEWEST:
+        ends = min(differences), max(differences)
+        return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {n} paired {units}", units=units)
+    low, high = interval(differences, 1 - LEVEL / tests)
+    if low == high:
+        return PairedDifference(by_seed, low, low, high, None, f"equal in all {n} {units}", tests=tests, units=units)
+    # two-sided by the interval's distribution: twice the smaller tail
+    together = f", corrected for {tests} tests" if tests > 1 else ""
+    method = f"95 % paired t interval{together}, {n} {units}"
+    pair = PairedDifference(by_seed, mean(differences), low, high, None, method, tests=tests, units=units)
+    return replace(pair, p=2 * min(pair.one_sided(0.0)))
+
+
+def difference(ours: float, against: float) -> float:
+    """A difference without the rounding errors of its two numbers: equal differences are equal, as are 0.1 + 0.2 and
+    0.3."""
+    scale = max(abs(ours), abs(against))
+    return round(ours - against, DIGITS - math.ceil(math.log10(scale))) if scale else 0.0
+
+
+def interval(values: Sequence[float], coverage: float = 1 - LEVEL) -> tuple[float, float]:
+    """Student's interval of the mean of at least two normal values; a single point if all are equal."""
+    # a third of a second
+    from scipy import stats
+
+    center, spread = mean(values), statistics.stdev(values)
+    if spread == 0:
+        return values[0], values[0]
+    reach = float(stats.t.isf((1 - coverage) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
+    return center - reach, center + reach
+
+
+def smallest_shown(values: Sequence[float], tests: int, power: float = POWER) -> float:
+    """The smallest true difference from a bound that so many normal values show to be on its side, with some power.
+
+    The standard deviation of the values is taken for the true one, and the level is half of `LEVEL / tests`, as each
+    end of an interval has it. By the noncentral t distribution.
+    """
+    from scipy import special, stats
+
+    free = len(values) - 1
+    needed = float(stats.t.isf(LEVEL / tests / 2, free))
+    noncentrality = float(special.nctdtrinc(free, 1 - power, needed))
+    return noncentrality * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def bonferroni(p: float | None, tests: int) -> float | None:
+    """A p-value, corrected for the number of tests."""
+    return None if p is None else min(1.0, p * tests)
+
+
+def p_number(p: float) -> str:
+    """A p-value: `0.034`, `< 0.001`."""
+    return "< 0.001" if p < 0.001 else f"{min(p, 1.0):.3f}"
+
+
+def p_text(p: float) -> str:
+    """A p-value in words: `p = 0.034`, `p < 0.001`."""
+    return f"p {p_number(p)}" if p < 0.001 else f"p = {p_number(p)}"
+
+
+def smallest_share(n: int, others: int, level: float) -> float | None:
+    """The smallest share of pairs, in which a row of n runs is better than another one, that is significant.
+
+    Args:
+        level: of both sides together.
+
+    Returns:
+        None where even a row that is better in all pairs is not significantly better.
+    """
+    shares = _shares_of_sums([2 * rank for rank in range(1, n + others + 1)], n)
+    tails = shares[::-1].cumsum()[::-1]
+    significant = ((2 * tails <= level) & (shares > 0)).nonzero()[0]
+    return (float(significant[0]) / 2 - n * (n + 1) / 2) / (n * others) if len(significant) else None
+
+
+def _rank_sum(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """One-sided p-values of higher and of lower ranks in the first row, equal values with their mean rank."""
+    # a third of a second
+    from scipy import stats
+
+    if len(ours) + len(theirs) > MOST_EXACT:
+        better, worse = (
+            float(stats.mannwhitneyu(ours, theirs, alternative=side, method="asymptotic").pvalue)
+            for side in ("greater", "less")
+        )
+        return better, worse
+    # mean ranks are multiples of a half
+    ranks = [round(2 * rank) for rank in stats.rankdata([*ours, *theirs])]
+    shares, total = _shares_of_sums(ranks, len(ours)), sum(ranks[: len(ours)])
+    return float(shares[total:].sum()), float(shares[: total + 1].sum())
+
+
+def _shares_of_sums(ranks: Sequence[int], n: int) -> "np.ndarray":
+    """The share of the choices of n ranks that has each sum; all choices are equally probable if rows are alike."""
+    import numpy as np
+
+    choices = np.zeros((n + 1, sum(ranks) + 1))
+    choices[0, 0] = 1
+    for rank in ranks:
+        choices[1:, rank:] += choices[:-1, :-rank]
+    return choices[-1] / choices[-1].sum()
