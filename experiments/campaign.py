@@ -35,9 +35,9 @@ from typing import Any, TextIO
 import yaml
 
 from attnlab.data.files.fetch import DataError
-from attnlab.learn import live_process
 from attnlab.report.runs.read_runs import DIVERGED
 from attnlab.report.runs.run_archives import unpack
+from attnlab.run import run_lock
 
 HERE = Path(__file__).resolve().parent
 ROOT, RUNS, WORK = HERE.parent, HERE / "runs" / "claims", HERE / ".campaign"
@@ -89,7 +89,7 @@ class Cell:
     def is_running(self) -> bool:
         """Whether a process trains this run."""
         status = self.status()
-        return status.get("state") == "running" and live_process.is_alive(status, RUNS / self.folder)
+        return status.get("state") == "running" and run_lock.is_alive(status, RUNS / self.folder)
 
     def status(self) -> dict[str, Any]:
         """Content of status.json; empty where there is none yet."""

@@ -100,7 +100,7 @@ def test_weights_that_name_no_run_are_refused(copy: Path, capsys: pytest.Capture
     torch.save(saved, last)
     (run_folder(raw) / "result.json").unlink()
     for action in (evaluating(raw), lambda: run_job(raw, quiet=True)):
-        assert "does not say which run it is of: attnlab 0.1.0" in message_of(action, capsys)
+        assert "does not say which run it is of" in message_of(action, capsys)
 
 
 def test_a_whole_folder_may_be_copied(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +128,7 @@ def test_the_best_weights_are_of_the_step_that_the_checkpoint_names(
     saved = torch.load(best, weights_only=True)
     torch.save(with_checksum(saved | {"step": saved["step"] + 1}), best)
     message = message_of(evaluating(raw), capsys)
-    assert f"holds the weights of step {saved['step'] + 1}, and last.ckpt names step {saved['step']} as best" in message
+    assert f"holds the weights of step {saved['step'] + 1}, not {saved['step']} as last.ckpt says" in message
 
 
 EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {

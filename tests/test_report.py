@@ -24,7 +24,6 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Average, Picture, Report
 from attnlab.config.run_identity import run_folder
 from attnlab.learn.metric_units import lower_is_better, unit_of
-from attnlab.learn.run_lock import LOCK, acquired_lock
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.published_numbers import Published, PublishedError, Value, published_table
@@ -37,6 +36,7 @@ from attnlab.report.statistics.differences import interval, mean, paired, sd
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import each_seed, latex, mean_and_sd
 from attnlab.run.evaluate_run import unfinished
+from attnlab.run.run_lock import LOCK, acquired_lock
 
 EXPERIMENT = "park2024/table4_scan_small"
 Make = Callable[..., Path]

@@ -17,8 +17,8 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.search import Search, read_search, sweeper_problem
 from attnlab.config.shipped_files import CONF
 from attnlab.launch import search_jobs
-from attnlab.learn.selected_validation import objective
 from attnlab.report.runs.select_runs import select_jobs
+from attnlab.run.finished_run import objective
 from attnlab.run.run_folder import RunFolder
 
 OPTUNA = {"name": "optuna", "n_trials": 5, "sampler": {"seed": None}}

@@ -42,8 +42,8 @@ from attnlab.learn.objectives import objective_for
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
-from attnlab.run.resume_checks import note_hardware
 from attnlab.run.run_folder import MetricsFile, RunFolder
+from attnlab.run.train_run import note_hardware
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 TOGETHER = pytest.mark.xdist_group("two")

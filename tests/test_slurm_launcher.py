@@ -27,10 +27,9 @@ from attnlab.launch.cluster.submission import CORES_BESIDE_GPU, SlurmSubmission,
 from attnlab.launch.cluster.worker_task import WorkerTask, cores_of_task
 from attnlab.launch.run_jobs import Jobs
 from attnlab.launch.train_cli import train_main
-from attnlab.learn.live_process import is_alive
-from attnlab.learn.run_lock import acquired_lock, is_locked, private_locks
 from attnlab.learn.stop_signals import Stopped
 from attnlab.run.run_folder import RunFolder
+from attnlab.run.run_lock import acquired_lock, is_alive, is_locked, private_locks
 
 SINFO = (
     "cpu|2-00:00:00|(null)\ngpu*|12:00:00|(null)\ngpu*|12:00:00|gpu:a100:4\nshort|30:00|gpu:2\nfree|infinite|(null)\n"
@@ -436,8 +435,10 @@ def test_a_file_system_without_locks_is_refused(
         ("mds@tcp:/l /shared lustre rw 0 0", "/shared (lustre, no flock)"),
     ],
 )
-def test_mounts_that_keep_locks_to_a_machine(mount: str, private: str) -> None:
-    assert private_locks(Path("/shared/me/runs"), f"/dev/sda1 / ext4 rw 0 0\n{mount}\n") == private
+def test_mounts_that_keep_locks_to_a_machine(mount: str, private: str, tmp_path: Path) -> None:
+    table = tmp_path / "mounts"
+    table.write_text(f"/dev/sda1 / ext4 rw 0 0\n{mount}\n")
+    assert private_locks(Path("/shared/me/runs"), table) == private
 
 
 def test_without_slurm_a_sentence_says_what_else_there_is(

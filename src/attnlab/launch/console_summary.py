@@ -15,11 +15,11 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import command_line, short_path, table_console
 from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
-from attnlab.learn.live_process import is_alive
 from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.provenance import commit_text
 from attnlab.run.read_run_files import debug_note
 from attnlab.run.run_folder import RunError, RunFolder
+from attnlab.run.run_lock import is_alive
 
 MOST_SETTINGS = 12
 """settings of a sweep whose folders are listed"""

@@ -1,5 +1,6 @@
 """Evaluation of a trained run on any subsets of its task, without training."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,10 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
 
 def unfinished(folder: Path, step: int) -> str:
     """A note if the run has not been trained to its end; else empty."""
-    try:
-        state = read_status(folder / "status.json").get("state")
-    except Unreadable:
-        # the next note names the file
-        return ""
-    note = f"note: the run is not finished ({state}); these are its weights of step {step:,}"
-    return "" if state == "finished" else note
+    with suppress(Unreadable):
+        if (state := read_status(folder / "status.json").get("state")) != "finished":
+            return f"note: the run is not finished ({state}); these are its weights of step {step:,}"
+    return ""
 
 
 def _changed_data(folder: Path, now: str) -> str:
@@ -82,9 +80,8 @@ def _changed_data(folder: Path, now: str) -> str:
         trained = read_status(folder / "status.json").get("data", {}).get("hash")
     except Unreadable as error:
         return f"note: {error.short}, so that it is not known whether the data is still what the run was trained on"
-    if trained in (None, now):
-        return ""
-    return f"note: the data of this task has changed since the run was trained on it (hash {trained}, now {now})"
+    changed = f"note: the data of this task has changed since the run was trained on it (hash {trained}, now {now})"
+    return "" if trained in (None, now) else changed
 
 
 def _evaluate_subsets(
@@ -119,10 +116,8 @@ def _require_same_outputs(asked: TaskSpec, trained: TaskSpec) -> None:
         raise RunError(f"task.end_token={str(asked.end_token).lower()}: the run was trained {why}; leave the key out")
     for name in ("input_vocabulary", "output_vocabulary", "n_classes"):
         if getattr(asked, name) != getattr(trained, name):
-            raise RunError(
-                f"the run was trained with {name.replace('_', ' ')} {getattr(trained, name)} and this data has "
-                f"{getattr(asked, name)}: its weights mean nothing there"
-            )
+            there, here = getattr(trained, name), getattr(asked, name)
+            raise RunError(f"the run was trained with {name.replace('_', ' ')} {there} and this data has {here}")
 
 
 def _subsets(options: EvaluateOptions, prepared: Prepared[Examples]) -> list[str]:
@@ -144,8 +139,6 @@ def _numbers(options: EvaluateOptions, examples: Examples, name: str, alone: boo
     lengths = np.asarray(examples.lengths)
     numbers = np.flatnonzero((lengths >= low) & (lengths <= high))
     if not len(numbers) and alone:
-        raise RunError(
-            f"lengths={options.lengths}: {name} has no such example; its lengths go from "
-            f"{lengths.min()} to {lengths.max()}"
-        )
+        known = f"its lengths go from {lengths.min()} to {lengths.max()}"
+        raise RunError(f"lengths={options.lengths}: {name} has no such example; {known}")
     return numbers

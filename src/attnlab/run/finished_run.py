@@ -1,5 +1,6 @@
 """Results of finished runs, after the configuration is compared as before training. Imports no torch."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from attnlab.config.job_config import JobConfig
@@ -43,3 +44,9 @@ def is_finished(job: JobConfig) -> bool:
         return recorded_result(job) is not None
     except RunError:
         return False
+
+
+def objective(result: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Name and value of the validation metric of the tested weights, which a search optimises; else None."""
+    selection = result.get("selection", {})
+    return next(((name, value) for name, value in selection.items() if name.startswith("val/")), None)

@@ -220,12 +220,12 @@ def own_callbacks(run: RunContext, order: BatchOrder, now: Callable[[], float]) 
 
 def _curve_metrics(evaluator: Evaluator) -> Metrics:
     """Test metrics as `test_curve/ood/sequence_accuracy`."""
-    found = evaluator.test_subsets().metrics
-    return {f"test_curve/{name.removeprefix('test/')}": value for name, value in found.items()}
+    metrics = evaluator.test_subsets().metrics
+    return {f"test_curve/{name.removeprefix('test/')}": value for name, value in metrics.items()}
 
 
 def diagnosed(evaluator: Evaluator) -> Metrics:
     """Numbers of the attentions with the present weights, on validation data: `val/layer_0/key_norm`."""
     prepared = evaluator.prepared
-    found = attention_metrics(evaluator.network, prepared.subsets["val"], prepared.spec, evaluator.train)
-    return {f"val/{name}": value for name, value in found.items()}
+    metrics = attention_metrics(evaluator.network, prepared.subsets["val"], prepared.spec, evaluator.train)
+    return {f"val/{name}": value for name, value in metrics.items()}

@@ -140,10 +140,7 @@ class Run:
         """Refuses lengths that do not fit the task or the inputs."""
         spec = self.data.spec
         if lengths is None and not spec.end_token:
-            raise TypeError(
-                "predict: the run was trained without end tokens (task.end_token=false) and needs the number of tokens "
-                "of each output: predict(inputs, lengths=[...])"
-            )
+            raise TypeError("predict(inputs, lengths=[...]): a run without end tokens needs the length of each output")
         if lengths is not None and spec.kind != "encoder_decoder":
             raise TypeError(f"predict: lengths belong to tasks from sequence to sequence, not to {spec.kind}")
         if lengths is None:

@@ -1,12 +1,9 @@
-"""Checks of run folders and subsets on a command line, with the nearest right word.
-
-Needs neither torch nor data, so that a mistake costs a second.
-"""
+"""Checks of run folders and subsets on a command line, with the nearest right word; without torch and data."""
 
 import difflib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +38,12 @@ def folder_words(argv: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
 
     A key that takes one run gets the first run folder below the folder.
     """
-    found = {}
+    right = {}
     for word in argv:
         if not word.startswith(tuple(f"{key}=" for key in keys)) and Path(word).is_dir():
-            one = word if (Path(word) / "config.yaml").exists() else next(_runs_below(Path(word)), word)
-            found[word] = " or ".join(shlex.quote(f"{key}={word if key == 'runs' else one}") for key in keys)
-    return found
+            run = word if (Path(word) / "config.yaml").exists() else next(_runs_below(Path(word)), word)
+            right[word] = " or ".join(shlex.quote(f"{key}={word if key == 'runs' else run}") for key in keys)
+    return right
 
 
 def subset_problem(task: Mapping[str, Any], subset: str) -> str | None:
@@ -79,20 +76,15 @@ def _instead(key: str, folder: Path) -> str:
 
 def _runs_below(folder: Path) -> Iterator[Path]:
     """Run folders at the first level below a folder that has any, in the order of their names."""
-    for level in range(1, LEVELS + 1):
-        found = sorted(file.parent for file in folder.glob("*/" * (level - 1) + "seed*/config.yaml"))
-        if found:
-            yield from found
-            return
+    levels = (folder.glob("*/" * level + "seed*/config.yaml") for level in range(LEVELS))
+    yield from next(filter(None, (sorted(file.parent for file in files) for files in levels)), ())
 
 
 def folder_like(folder: Path) -> str | None:
     """The existing folder most like a missing one, in the deepest parent that exists."""
-    parts = [folder, *folder.parents]
-    parent = next((part for part in parts if part.is_dir()), None)
-    if parent is None:
-        return None
-    written = parts[parts.index(parent) - 1].name
-    names = sorted(path.name for path in parent.iterdir() if path.is_dir())
-    found = difflib.get_close_matches(written, names, n=1, cutoff=0.5)
-    return str(parent / found[0]) if found else None
+    for missing, parent in pairwise([folder, *folder.parents]):
+        if parent.is_dir():
+            names = sorted(path.name for path in parent.iterdir() if path.is_dir())
+            close = difflib.get_close_matches(missing.name, names, n=1, cutoff=0.5)
+            return str(parent / close[0]) if close else None
+    return None

@@ -22,11 +22,11 @@ PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "w
 
 def versions() -> dict[str, str | None]:
     """Versions of attnlab, Python and the main packages; None for a package that is not installed."""
-    found = {"attnlab": attnlab.__version__, "python": platform.python_version()} | dict.fromkeys(PACKAGES)
+    installed = {"attnlab": attnlab.__version__, "python": platform.python_version()} | dict.fromkeys(PACKAGES)
     for package in PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            installed[package] = version(package)
+    return installed
 
 
 def git_state() -> dict[str, Any]:
@@ -37,13 +37,11 @@ def git_state() -> dict[str, Any]:
     root = Path(attnlab.__file__).parent
 
     def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(root), *arguments]
         try:
-            done = subprocess.run(
-                ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=20, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
+            return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
             return None
-        return done.stdout.strip() if done.returncode == 0 else None
 
     if git("ls-files", "--error-unmatch", "__init__.py") is None:
         return {"commit": None, "dirty": None}
@@ -72,8 +70,8 @@ def hardware(device: "torch.device") -> dict[str, Any]:
 
 def _cpu_name() -> str:
     with contextlib.suppress(OSError):
-        if found := re.search(r"^model name.*?:(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
-            return found[1].strip()
+        if name := re.search(r"^model name.*?:(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            return name[1].strip()
     return platform.processor()
 
 

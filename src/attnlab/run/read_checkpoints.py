@@ -1,7 +1,4 @@
-"""Reads weights that a run has saved, after checks that the file is complete and belongs to this run and step.
-
-Training, evaluation, figures and warm starts read weights with these functions only.
-"""
+"""Reads weights that a run has saved, after checks that the file is complete and belongs to this run and step."""
 
 import zipfile
 from collections.abc import Mapping
@@ -86,11 +83,8 @@ def best_weights(folder: Path, step: int, rule: str = "") -> dict[str, torch.Ten
     path = folder / weights_name(rule, step)
     _require_best(path)
     saved = _read(path, BestWeights)
-    if saved["step"] != step:
-        raise RunError(
-            f"{path} holds the weights of step {saved['step']}, and last.ckpt names step {step} as best; "
-            f"{_advice(folder)}"
-        )
+    if (there := saved["step"]) != step:
+        raise RunError(f"{path} holds the weights of step {there}, not {step} as last.ckpt says; {_advice(folder)}")
     return saved["network"]
 
 
@@ -103,10 +97,7 @@ def _require_own(saved: Any, path: Path) -> None:
     """Refuse weights of another run, which may fit the network and would be reported as results of this run."""
     there = saved.get(IDENTITY) if isinstance(saved, dict) else None
     if not isinstance(there, dict):
-        raise RunError(
-            f"{path} does not say which run it is of: attnlab 0.1.0 wrote such files, or another program; use that "
-            f"version, or move {path.parent} away and repeat the training command to train from the start"
-        )
+        raise RunError(f"{path} does not say which run it is of; {_advice(path.parent)}")
     if other := other_run(there, path.parent):
         raise RunError(f"{path} holds the weights of {other} than the config.yaml beside it; {_advice(path.parent)}")
 
@@ -132,8 +123,6 @@ def run_weights(folder: Path, wanted: str, rule: str) -> tuple[dict[str, torch.T
         return network_weights(saved), {"checkpoint": "last", "step": saved["global_step"]}
     best = saved_best(saved).get("")
     if best is None:
-        raise RunError(
-            f"{folder}: no validation has selected weights yet, at step {saved['global_step']}; repeat the training "
-            "command to go on, or evaluate the last step with checkpoint=last"
-        )
+        step = saved["global_step"]
+        raise RunError(f"{folder}: no validation has selected weights yet, at step {step}; write checkpoint=last")
     return best_weights(folder, best["step"]), {"checkpoint": "best", "step": best["step"]}

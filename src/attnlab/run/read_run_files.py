@@ -1,8 +1,4 @@
-"""Readers of the files of a run folder: each returns a checked value, or an error that says what to do.
-
-`train.py`, `evaluate.py` and `report.py` read run folders with these functions only. A file may be cut short, damaged
-or from another program, so it is checked before its values are used.
-"""
+"""Readers of the files of a run folder: each returns a checked value, or an error that says what to do."""
 
 import hashlib
 import json
@@ -122,11 +118,11 @@ def other_run(there: Any, folder: Path) -> str | None:
         Unreadable: as `stored_config`.
     """
     config = stored_config(folder / "config.yaml")
-    own = identity(config)
-    if there == own or there == former_identity(config):
+    here = identity(config)
+    if there in (here, former_identity(config)):
         return None
-    differing = [key for key in ("task", "model", "seed") if there.get(key) != own[key]]
-    others = ", ".join(f"{key} {there.get(key)} instead of {own[key]}" for key in differing)
+    differing = [key for key in ("task", "model", "seed") if there.get(key) != here[key]]
+    others = ", ".join(f"{key} {there.get(key)} instead of {here[key]}" for key in differing)
     return f"another run ({others or 'of another configuration'})"
 
 
@@ -184,17 +180,17 @@ def read_rows(path: Path) -> tuple[list[tuple[int, str, float]], int]:
     *whole, cut = (content or b"").decode("utf-8", errors="replace").split("\n")
     lines = [line.removesuffix("\r") for line in whole]
     rows = [_ROW.fullmatch(line) for line in lines if line != ",".join(HEADER)]
-    found = [(int(row[1]), row[2], float(row[3])) for row in rows if row]
-    return found, len(rows) - len(found) + bool(cut)
+    read = [(int(row[1]), row[2], float(row[3])) for row in rows if row]
+    return read, len(rows) - len(read) + bool(cut)
 
 
 def _record(path: Path, problem_of: Callable[[Any], str | None]) -> tuple[dict[str, Any] | None, bytes | None]:
     """Content of a json file, parsed and as bytes; None if it does not exist."""
     content = plain_bytes(path, _advice(path))
-    found = None if content is None else _parsed(path, content, _json, "JSON", _advice(path))
-    if found is not None and (problem := problem_of(found)):
+    record = None if content is None else _parsed(path, content, _json, "JSON", _advice(path))
+    if record is not None and (problem := problem_of(record)):
         raise Unreadable(path, f"is no record of a run: {problem}", _advice(path))
-    return found, content
+    return record, content
 
 
 def plain_bytes(path: Path, advice: str) -> bytes | None:
@@ -226,20 +222,16 @@ def _parsed(path: Path, content: bytes, parse: Callable[[str], Any], kind: str, 
 
 
 def _json(text: str) -> Any:
-    # Python refuses integers of thousands of digits, and shorter ones may be too large for a float
-    found = json.loads(text, parse_int=_number, object_pairs_hook=_with_shared_names)
+    content = json.loads(
+        text,
+        # Python refuses integers of thousands of digits, and shorter ones may be too large for a float
+        parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits),
+        # names of metrics are in the memory once, not once for each run of a report
+        object_pairs_hook=lambda pairs: {sys.intern(name): value for name, value in pairs},
+    )
     # a lone surrogate, such as \ud800, cannot be encoded
-    json.dumps(found, ensure_ascii=False).encode()
-    return found
-
-
-def _number(digits: str) -> int | float:
-    return int(digits) if len(digits) < 20 else float(digits)
-
-
-def _with_shared_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a JSON file; names of metrics are in the memory once, not once for each run of a report."""
-    return {sys.intern(name): value for name, value in pairs}
+    json.dumps(content, ensure_ascii=False).encode()
+    return content
 
 
 def _config_problem(config: Any) -> str | None:
@@ -257,10 +249,9 @@ def _config_problem(config: Any) -> str | None:
 
 def _odd_key(value: Any) -> str | None:
     """The first key that is not text, as in `1: x`."""
-    if isinstance(value, dict):
-        odd = next((repr(key) for key in value if not isinstance(key, str)), None)
-        return odd or next(filter(None, map(_odd_key, value.values())), None)
-    return next(filter(None, map(_odd_key, value)), None) if isinstance(value, list) else None
+    keys = [repr(key) for key in value if not isinstance(key, str)] if isinstance(value, dict) else []
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next(filter(None, [*keys, *map(_odd_key, parts)]), None)
 
 
 def _result_problem(result: Any) -> str | None:

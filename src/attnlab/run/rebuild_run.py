@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from attnlab.config.schema import Config
     from attnlab.data.task_spec import TaskSpec
 
-
 DATA_FOLDERS = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "data/cache")}
 """keys of `paths`, with the environment variable that conf/config.yaml reads and the default folder"""
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import attnlab
 from attnlab.config.run_identity import comparable, differences
-from attnlab.learn.run_lock import Locked, acquired_lock
 from attnlab.learn.stop_signals import Stopped
 from attnlab.run.read_run_files import (
     HEADER,
@@ -31,6 +30,7 @@ from attnlab.run.read_run_files import (
     read_rows,
     read_status,
 )
+from attnlab.run.run_lock import Locked, acquired_lock
 
 _PART = re.compile(r"(.+\.\d+|last\.ckpt|best(_.+)?_step\d+\.pt)\.part")
 """files that a run writes and renames (`write_text`, `learn.atomic_write`)"""
@@ -119,10 +119,7 @@ class RunFolder:
             status = self.status()
             # no pid if the other process has not written its status yet
             who = f" (pid {status['pid']} on {status['host']})" if "pid" in status else ""
-            raise RunError(
-                f"another process{who} is running {self.path}; wait for it, or change seed or a setting for a run of "
-                "its own"
-            ) from None
+            raise RunError(f"another process{who} is running {self.path}; wait for it, or change the seed") from None
         try:
             for part in self.path.glob("*.part"):
                 if _PART.fullmatch(part.name) and (part.is_symlink() or not part.is_dir()):
@@ -189,10 +186,8 @@ class RunFolder:
         if self.config_file.exists():
             self.require_config(config)
         elif former:
-            raise RunError(
-                f"{self.path} holds {', '.join(former)} but no config.yaml, so nothing says what was trained; "
-                "restore config.yaml, or move the folder away to begin again"
-            )
+            there = f"{self.path} holds {', '.join(former)} but no config.yaml"
+            raise RunError(f"{there}; restore config.yaml, or move the folder away to begin again")
         else:
             write_text(self.config_file, config_text(config))
 
@@ -224,10 +219,8 @@ class RunFolder:
         """
         version = self.status().get("attnlab", attnlab.__version__)
         if version != attnlab.__version__:
-            raise RunError(
-                f"{self.path} was begun by attnlab {version} and this is {attnlab.__version__}: resuming would mix two "
-                "versions in one result; finish it with that version, or move the folder away to begin again"
-            )
+            begun = f"{self.path} was begun by attnlab {version} and this is {attnlab.__version__}"
+            raise RunError(f"{begun}; finish it with that version, or move the folder away to begin again")
 
 
 class ReadFolder(RunFolder):
@@ -299,9 +292,7 @@ class MetricsFile:
         except FileNotFoundError:
             raise RunError(f"{self.path} was removed while the run wrote it; {_RESTORE}") from None
         except OSError as error:
-            raise RunError(
-                f"cannot write {self.path}: {error.strerror}; free space, then repeat the command"
-            ) from error
+            raise RunError(f"cannot write {self.path}: {error.strerror}; free space, repeat the command") from error
         self._size += len(content)
         self._hash.update(content)
 

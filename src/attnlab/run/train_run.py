@@ -14,6 +14,7 @@ from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
+from attnlab.data.examples import Examples
 from attnlab.learn.devices.device_choice import device_of, require_own_devices
 from attnlab.learn.devices.memory_use import free_earlier_jobs
 from attnlab.learn.devices.process_group import ALONE, Ranks
@@ -32,11 +33,11 @@ from attnlab.run.finished_run import finished_result
 from attnlab.run.fit import fit, with_steps
 from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.read_run_files import stored_config
-from attnlab.run.resume_checks import check_history, note_hardware, require_same_data
 from attnlab.run.run_context import NoSinks, RunContext, Runtime, Sinks
-from attnlab.run.run_folder import MetricsFile, ReadFolder, RunFolder
+from attnlab.run.run_folder import MetricsFile, ReadFolder, RunError, RunFolder
 from attnlab.run.wandb_mirror import WandbMirror
 from attnlab.run.warm_start import load_warm_start
+from attnlab.tasks.base import Prepared, Task
 
 
 def train_run(
@@ -166,7 +167,7 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
     device, prepared, ranks = runtime.device, runtime.prepared, runtime.ranks
     config = with_steps(job.typed, prepared)
     note_hardware(folder, device, ranks.world, reporter)
-    require_same_data(folder, runtime.task, prepared)
+    _require_same_data(folder, runtime.task, prepared)
     folder.keep(prepared.keep)
     step = reached_step(folder)
     network = make_network(config, prepared.spec)
@@ -189,9 +190,51 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
 
 def _open_sinks(job: JobConfig, folder: RunFolder, step: int, reporter: Reporter) -> Sinks:
     file = MetricsFile(folder.metrics_file)
-    check_history(folder, file, step, job.typed.train.log_every, reporter)
+    _check_history(folder, file, step, job.typed.train.log_every, reporter)
     rows = file.keep_until(step if step else -1, folder.bind_metrics)
     return Sinks(file, _open_mirror(job, file, rows, step, reporter), reporter.say)
+
+
+def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, reporter: Reporter) -> None:
+    """Report missing files of an earlier part (the run starts again, or its curves have a gap), and another
+    `train.log_every`: the rows of that part keep their interval.
+    """
+    status = folder.status()
+    reached, before = status.get("step", 0), status.get("log_every", every) if step else every
+    if not step and reached:
+        reporter.say(f"note: this run had reached step {reached:,}, but {folder.checkpoint} is gone; it starts over")
+        if file.path.exists():
+            file.path.replace(file.path.with_name("metrics.csv.old"))
+            reporter.say(f"its metrics are kept in {file.path}.old")
+    if not file.path.exists():
+        if step:
+            reporter.say(f"note: {file.path} is gone: its curves begin at step {step:,}")
+        folder.bind_metrics(None)
+    if before != every:
+        reporter.say(f"note: train.log_every is {every} from step {step:,} on, and was {before} before")
+    folder.set_status("running", log_every=every)
+
+
+def note_hardware(folder: RunFolder, device: torch.device, processes: int, reporter: Reporter) -> None:
+    """Report a resume on other hardware or in another number of processes than the last checkpoint is from, where
+    results are equal up to rounding only. Other processes draw anew what is random: dropout and hidden words.
+    """
+    now = provenance.hardware(device) | {"processes": processes}
+    before = {"processes": 1} | folder.status().get("hardware", now)
+    changed = [f"{key} {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]]
+    if changed and folder.checkpoint.exists():
+        anew = ", and dropout and hidden words are drawn anew" if before["processes"] != processes else ""
+        reporter.say(f"note: resumed on other hardware ({', '.join(changed)}): equal up to rounding only{anew}")
+
+
+def _require_same_data(folder: RunFolder, task: Task, prepared: Prepared[Examples]) -> None:
+    """Record version and hash of the data at the first start; refuse to resume on other data."""
+    now = {"version": task.version, "hash": prepared.data_hash()}
+    before = folder.status().get("data", now)
+    if before != now:
+        begun = f"{folder.path} was begun on data {before} and the data here is {now}"
+        raise RunError(f"{begun}; restore that data, or move the folder away to begin again")
+    folder.set_status("running", data=now)
 
 
 def size_line(network: torch.nn.Module, device: torch.device, ranks: Ranks = ALONE) -> str:

@@ -11,7 +11,7 @@ import attnlab
 from attnlab.config.job_config import JobConfig
 from attnlab.config.wandb_agent import shown_config
 from attnlab.learn.metric_units import lower_is_better
-from attnlab.learn.selected_validation import objective
+from attnlab.run.finished_run import objective
 from attnlab.run.read_run_files import read_rows
 from attnlab.run.wandb_run import open_run
 
@@ -78,7 +78,7 @@ class WandbMirror:
     def summarise(self, result: Mapping[str, Any]) -> None:
         """Write final metrics, cost, sizes and provenance into the summary of the run."""
         selection, hardware = result["selection"], result["hardware"]
-        own = {
+        more = {
             "selected_step": selection["step"],
             "selected_by": selection["rule"],
             "commit": result["git"]["commit"],
@@ -87,8 +87,8 @@ class WandbMirror:
         }
         if (aim := objective(result)) is not None:
             # What `wandb sweep` optimises: a number of its own, since the summary of val/... is a maximum or minimum.
-            own["objective"] = aim[1]
-        self.run.summary.update(result["metrics"] | {key: result[key] for key in SUMMARY} | own)
+            more["objective"] = aim[1]
+        self.run.summary.update(result["metrics"] | {key: result[key] for key in SUMMARY} | more)
 
     def finish(self, exit_code: int) -> None:
         """End the wandb run."""

@@ -16,9 +16,9 @@ from filelock import FileLock
 
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.wandb_agent import given_id
-from attnlab.learn.run_lock import LOCK, acquired_lock, is_locked
 from attnlab.run.read_run_files import Unreadable, plain_bytes
 from attnlab.run.run_folder import write_text
+from attnlab.run.run_lock import LOCK, acquired_lock, is_locked
 
 if TYPE_CHECKING:
     from wandb import Run
@@ -103,9 +103,7 @@ def _remove_earlier(root: Path, run_id: str) -> None:
         if old.resolve() == old and old.is_dir():
             shutil.rmtree(old, ignore_errors=True)
         else:
-            print(
-                f"note: {old} is a link or not a folder, so it is kept; wandb shows its history twice", file=sys.stderr
-            )
+            print(f"note: {old} is a link or no folder and is kept; wandb shows its history twice", file=sys.stderr)
 
 
 def _run_id(folder: Path, root: Path, owner: str) -> str:

@@ -34,10 +34,8 @@ def from_run_problems(jobs: Sequence[JobConfig]) -> list[str]:
 
 
 def fit_problem(folder: str | Path, given: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
-    """Why weights of one run cannot be used in the network of another run; None if they fit.
-
-    The networks may differ (mechanism, widths, norms, positions), or the configuration names classes that are not
-    allowed.
+    """Why weights of one run cannot be used in the network of another run (another network, classes that are not
+    allowed); None if they fit.
 
     Args:
         folder: folder of the run that the weights are from.

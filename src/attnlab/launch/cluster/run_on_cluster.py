@@ -14,10 +14,10 @@ from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
 from attnlab.launch.job_task import JobTask, say
 from attnlab.launch.run_job import exit_code
-from attnlab.learn.run_lock import acquired_lock, is_locked, mounts, private_locks
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import is_finished
 from attnlab.run.run_folder import RunError, RunFolder, require_writable
+from attnlab.run.run_lock import acquired_lock, is_locked, private_locks
 
 
 def run_on_cluster(tasks: Sequence[JobTask], launcher: Mapping[str, Any], runs: str) -> None:
@@ -149,7 +149,7 @@ def _left_behind(awaited: Sequence[Awaited], submitting: bool) -> str:
 
 def _note_private_locks(runs: Path) -> None:
     """Print that another machine would not notice a run of this one, if the file system keeps locks to itself."""
-    if mount := private_locks(runs.absolute(), mounts()):
+    if mount := private_locks(runs.absolute()):
         print(
             f"note: {mount} does not show locks to other machines: start no run of {short_path(runs)} by hand while "
             "its job is in the queue",

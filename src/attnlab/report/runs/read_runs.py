@@ -16,9 +16,9 @@ from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.message_text import counted
 from attnlab.config.run_identity import comparable, differences
 from attnlab.data.task_spec import ORACLE_END
-from attnlab.learn.live_process import is_alive
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
+from attnlab.run.run_lock import is_alive
 
 DIVERGED = "NonFiniteLoss:"
 """beginning of the reason in status.json of a run whose loss or weights were not finite"""

@@ -1,6 +1,10 @@
 """The lock of a run folder: one process at a time trains a run, also if several machines share the file system."""
 
+import os
+import socket
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -45,31 +49,34 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
-def mounts() -> str:
-    """The mounts of this machine (/proc/mounts); empty where there is no such file."""
+def is_alive(status: Mapping[str, Any], folder: Path) -> bool:
+    """Whether the process of a run still runs: by its number here, by the lock of its folder on another machine.
+
+    A lock that this machine cannot see (`private_locks`) says nothing, and the process counts as alive.
+    """
+    if status.get("host") != socket.gethostname():
+        return is_locked(folder) or bool(private_locks(folder.absolute()))
     try:
-        return Path("/proc/mounts").read_text()
-    except OSError:
-        return ""
+        os.kill(status["pid"], 0)
+    except (KeyError, OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
-def private_locks(folder: Path, table: str) -> str:
+def private_locks(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
     """The mount of a folder if other machines do not see its locks, with the option that says so; else empty.
 
-    Args:
-        table: content of /proc/mounts (`mounts`). NFS with `nolock` or `local_lock`, and Lustre with `localflock` or
-            without `flock`, keep locks on each machine.
+    NFS with `nolock` or `local_lock`, and Lustre with `localflock` or without `flock`, keep locks on each machine.
     """
-    rows = [line.split() for line in table.splitlines()]
+    rows = [line.split() for line in mounts.read_text().splitlines()] if mounts.exists() else []
     above = [row for row in rows if len(row) > 3 and (folder == Path(row[1]) or Path(row[1]) in folder.parents)]
-    if not above:
-        return ""
-    _, place, kind, text, *_ = max(above, key=lambda row: len(row[1]))
+    _, place, kind, text, *_ = max(above, key=lambda row: len(row[1]), default=("", "", "", ""))
     options = text.split(",")
+    why = []
     if kind.startswith("nfs"):
         why = [option for option in options if option in ("nolock", "local_lock=all", "local_lock=flock")]
-    elif kind == "lustre":
-        why = [] if "flock" in options else ["localflock" if "localflock" in options else "no flock"]
-    else:
-        why = []
+    elif kind == "lustre" and "flock" not in options:
+        why = ["localflock" if "localflock" in options else "no flock"]
     return f"{place} ({kind}, {why[0]})" if why else ""
