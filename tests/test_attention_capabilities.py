@@ -11,11 +11,10 @@ from support.small_runs import run_job
 from support.tiny_data import raw_of
 
 from attnlab.attention.base import Attention
-from attnlab.attention.core.constructor_arguments import accepted_arguments
-from attnlab.config.capabilities import can
 from attnlab.config.check import check_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
+from attnlab.config.signatures import constructor_arguments
 from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
@@ -79,7 +78,7 @@ def minimal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def attention_of(kind: type[Attention]) -> Attention:
     """At tiny sizes."""
     offers = {"bias": True, "initialization": "torch", "max_length": 32}
-    accepted = accepted_arguments(kind)
+    accepted = constructor_arguments(kind)
     return kind(8, 2, **{name: value for name, value in offers.items() if name in accepted})
 
 
@@ -96,9 +95,9 @@ def test_the_check_reads_what_python_would(name: str) -> None:
     kind = CLASSES[name]
     signature = node_signature({"_target_": f"{kind.__module__}.{name}"})
     for claim in (claim for claim in vars(Attention) if claim.startswith("supports_")):
-        assert can(signature, claim) == getattr(kind, claim), claim
+        assert signature.can(claim) == getattr(kind, claim), claim
     for claim, argument in NEEDED_ARGUMENTS.items():
-        assert not getattr(kind, claim) or argument in accepted_arguments(kind)
+        assert not getattr(kind, claim) or argument in constructor_arguments(kind)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -143,7 +142,7 @@ def test_a_claim_without_what_it_needs_is_refused(
 @pytest.mark.parametrize(("name", "can_step"), [("Half", False), ("Whole", True), ("Softmax", True)])
 def test_an_attend_of_its_own_needs_a_step_of_its_own(minimal: str, name: str, can_step: bool) -> None:
     """But for softmax attention, whose step calls `attend`."""
-    assert can(node_signature({"_target_": f"{minimal}.{name}"}), "supports_step") == can_step
+    assert node_signature({"_target_": f"{minimal}.{name}"}).can("supports_step") == can_step
 
 
 def test_attend_alone_trains_what_needs_no_step(minimal: str, tiny_data: Path, tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from support.small_runs import checked
 from torch import nn
 
 from attnlab.attention.base import AttentionOptions
-from attnlab.config.capabilities import can
+from attnlab.attention.linear import LinearAttention
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
+from attnlab.config.signatures import constructor_arguments
 from attnlab.config.target_validation import node_signature
 from attnlab.nn.build_network import build_network, make_attention
 from attnlab.nn.transformer_block import FeedForward
@@ -50,7 +51,6 @@ def test_attention_biases_follow_the_backbone(bias: bool) -> None:
 
 @pytest.mark.parametrize("name", ["ByAttribute", "WithOptions"])
 def test_what_the_backbone_offers_reaches_a_plugin(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the check cannot read the base class from source; without its constructor, no loss is claimed."""
     (tmp_path / "offered_attention.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("ATTNLAB_PLUGINS", "offered_attention")
@@ -60,9 +60,10 @@ def test_what_the_backbone_offers_reaches_a_plugin(name: str, tmp_path: Path, mo
     assert attention.q_proj.bias is None and attention.chunk_size == (64 if name == "ByAttribute" else 8)
     assert attention.k_norm.kind == ("l1" if name == "ByAttribute" else "none")
     signature = node_signature(node)
-    assert can(signature, "supports_orthogonality") == (name == "WithOptions")
-    readable = {"d_model", "n_heads", "gain", *AttentionOptions.__annotations__}
-    assert set(signature.arguments) == (readable if name == "WithOptions" else set())
+    assert signature.can("supports_orthogonality")
+    own = {"gain", *AttentionOptions.__annotations__}
+    options = own if name == "WithOptions" else constructor_arguments(LinearAttention).keys()
+    assert signature.arguments.keys() == {"d_model", "n_heads", *options}
 
 
 def test_what_the_backbone_offers_reaches_the_attentions() -> None:

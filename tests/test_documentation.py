@@ -16,7 +16,7 @@ from support.small_runs import ROOT, environment, jobs_of, run_command, run_job,
 from support.tiny_data import TINY, trained
 
 import attnlab
-from attnlab.config.capabilities import can, models_that_can
+from attnlab.config.capabilities import models_that_can
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import group_choices
 from attnlab.config.shipped_files import CONF
@@ -239,7 +239,7 @@ def test_the_table_of_models_is_right() -> None:
     assert set(said) <= set(shipped) and f" {len(said)} models " in PAGES["README.md"]
     slots = (("bidirectional", "encoder"), ("causal", "decoder"), ("cross", "cross"), ("step", "decoder"))
     for column, (form, slot) in enumerate(slots):
-        able = models_that_can(CONF, lambda found, p=slot, f=f"supports_{form}": all(can(one, f) for one in found[p]))
+        able = models_that_can(CONF, lambda found, p=slot, f=f"supports_{form}": all(one.can(f) for one in found[p]))
         names = able.partition(": ")[2].split(", ")
         assert {name for name, cells in said.items() if cells[column] != "no"} == set(names) & set(said), form
     assert {name for name, cells in said.items() if "cross only" in cells} == {"linformer"}

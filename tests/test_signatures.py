@@ -1,38 +1,38 @@
-"""Signatures of classes, read from their source."""
+"""Arguments and declarations of classes, read from the imported class."""
 
+import importlib
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from support.small_runs import config_of
 
-from attnlab.config.signatures import TargetError, read_signature
+from attnlab.config.allowed_targets import TargetError
+from attnlab.config.check import check_config
+from attnlab.config.signatures import read_signature
 
 MODULE = """
-raise RuntimeError("imported")
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Optional
 from attnlab.attention.base import Attention, Initialization
-import something_missing
 
 Size = Annotated[int, "[1, inf)"]
+FLAG = True
 
 
 class Middle(Attention):
-    supports_cross: bool = False
+    supports_cross: bool = FLAG
 
     def __init__(
         self, d_model: int, *, size: Size, kind: Literal["a", "b"] | None = None, other: "list[float]" = (),
-        odd: dict[str, Foo] = {}, start: Initialization = "torch",
+        odd: dict[str, float] = {}, start: Initialization = "torch", width: Optional[int] = None,
     ):
         pass
 
 
 class Leaf(Middle):
-    supports_step = False
-    weird = open("nowhere")
+    supports_step = not FLAG
 """
-
-
 OPTIONS = """
 import typing
 from typing import TypedDict, Unpack
@@ -52,50 +52,78 @@ class Written(LinearAttention):
     def __init__(self, d_model, n_heads, **options: "typing.Unpack[Options]"): ...
 
 
-class Fixed(LinearAttention):
-    def __init__(self, d_model, n_heads, **options: Unpack[Options]):
-        super().__init__(d_model, n_heads, chunk_size=8, **options)
-
-
 class Untyped(LinearAttention):
     def __init__(self, d_model, n_heads, **options): ...
+"""
+TASK = """
+from dataclasses import dataclass, field
+from typing import Optional
+from attnlab.tasks.scan.task import Scan
+
+
+@dataclass
+class Drawn(Scan):
+    size: int = 5
+    limit: Optional[int] = None
+    parts: list[int] = field(default_factory=lambda: [1, 2])
 """
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package that must not be imported; returns its name."""
+    """An allowed package; returns its name."""
     (tmp_path / "standin").mkdir()
-    (tmp_path / "standin" / "__init__.py").write_text("raise RuntimeError('imported')")
-    (tmp_path / "standin" / "mechanism.py").write_text(MODULE)
+    for name, text in {"mechanism": MODULE, "options": OPTIONS, "drawn": TASK}.items():
+        (tmp_path / "standin" / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("ATTNLAB_PLUGINS", "standin")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "standin"]:
+        monkeypatch.delitem(sys.modules, name)
+    importlib.invalidate_caches()
     return "standin"
 
 
-def test_signatures_are_read_through_base_classes_without_an_import(package: str) -> None:
+def test_signatures_are_read_through_base_classes(package: str) -> None:
     signature = read_signature(f"{package}.mechanism.Leaf")
-    assert list(signature.arguments) == ["d_model", "size", "kind", "other", "odd", "start"]
+    assert list(signature.arguments) == ["d_model", "size", "kind", "other", "odd", "start", "width"]
     kinds = {name: argument.annotation for name, argument in signature.arguments.items()}
     assert kinds["size"] == Annotated[int, "[1, inf)"]
     assert kinds["kind"] == Literal["a", "b"] | None
-    assert (kinds["other"], kinds["odd"], kinds["start"]) == (list[float], dict, Literal["xavier", "torch"])
+    assert (kinds["other"], kinds["odd"]) == (list[float], dict[str, float])
+    assert (kinds["start"], kinds["width"]) == (Literal["xavier", "torch"], int | None)
     assert [name for name, argument in signature.arguments.items() if argument.required] == ["d_model", "size"]
-    assert signature.attributes["supports_step"] is False
-    assert signature.attributes["supports_cross"] is False
-    assert signature.attributes["supports_causal"] is True
-    assert package not in sys.modules
+    assert signature.can("supports_causal") and not signature.can("supports_step")
 
 
-def test_options_that_are_handed_on_are_arguments(package: str, tmp_path: Path) -> None:
+def test_a_declaration_may_be_computed(package: str) -> None:
+    """`supports_cross = FLAG` was once read as *cannot*."""
+    assert read_signature(f"{package}.mechanism.Leaf").can("supports_cross")
+
+
+def test_the_fields_of_a_dataclass_are_options(package: str) -> None:
+    arguments = read_signature(f"{package}.drawn.Drawn").arguments
+    assert [argument.default for argument in arguments.values()] == [5, None, [1, 2]]
+    assert list(arguments) == ["size", "limit", "parts"]
+    assert arguments["parts"].annotation == list[int]
+
+
+@pytest.mark.parametrize(("value", "fits"), [(3, True), (None, True), ("wide", False), (0.5, False)])
+def test_an_optional_argument_is_checked(package: str, value: Any, fits: bool, tmp_path: Path) -> None:
+    """`Optional[int]` was once unchecked."""
+    raw = config_of(tmp_path, "model=linear")
+    raw["model"]["cross"] = {"_target_": f"{package}.mechanism.Middle", "size": 1, "width": value}
+    problem = f"model.cross.width={value}: expected a whole number or null"
+    assert (problem in check_config(raw)) != fits
+
+
+def test_options_that_are_handed_on_are_arguments(package: str) -> None:
     """The keys of `Unpack[TypedDict]`, with the defaults of the base class; others than a TypedDict's are unknown."""
-    (tmp_path / package / "options.py").write_text(OPTIONS)
-    found = {name: read_signature(f"{package}.options.{name}") for name in ("Plain", "Written", "Fixed", "Untyped")}
-    given = ["bias", "initialization", "orthogonality", "normalization", "chunk_size", "gain"]
-    assert list(found["Plain"].arguments) == list(found["Written"].arguments) == ["d_model", "n_heads", *given]
+    found = {name: read_signature(f"{package}.options.{name}") for name in ("Plain", "Written", "Untyped")}
+    options = {"bias", "initialization", "orthogonality", "normalization", "chunk_size", "gain"}
+    for name in ("Plain", "Written"):
+        assert found[name].arguments.keys() == {"d_model", "n_heads", *options}
     assert found["Plain"].arguments["chunk_size"].default == 64 and found["Plain"].arguments["bias"].default is True
     assert found["Plain"].arguments["gain"].annotation is float and not found["Plain"].arguments["gain"].required
-    assert "chunk_size" not in found["Fixed"].arguments and "bias" in found["Fixed"].arguments
     assert list(found["Untyped"].arguments) == ["d_model", "n_heads"]
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
-from attnlab.config.capabilities import can, signature_of
+from attnlab.config.capabilities import signature_of
 from attnlab.config.check import check_config
 from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.type_check import build
@@ -170,7 +170,7 @@ class Case:
         """The forms this attention has, with its options."""
         signature = signature_of(json.loads(self.node))
         for mode in ("bidirectional", "causal", "cross"):
-            if can(signature, f"supports_{mode}") and not (mode == "cross" and self.positions == "relative"):
+            if signature.can(f"supports_{mode}") and not (mode == "cross" and self.positions == "relative"):
                 yield mode
 
 

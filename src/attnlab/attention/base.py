@@ -77,8 +77,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     """Multi-head attention with projections `q_proj, k_proj, v_proj, out_proj` of E x E.
 
     A subclass implements `attend`; for incremental decoding with a state S (`class Mechanism(Attention[S])`) also
-    `init_state`, `step` and `state_size`, and it declares `supports_step`. The config check reads these declarations
-    without importing the module, and refuses the rest:
+    `init_state`, `step` and `state_size`, and it declares `supports_step`. The config check refuses the rest:
 
     supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
     cross_equals_self: cross-attention from the first positions over the whole sequence equals self-attention there, so

@@ -1,7 +1,7 @@
 """Packages whose classes a configuration may name as `_target_`: attnlab, and those that the user allows.
 
 A configuration can come from a stranger (the config.yaml of a run folder), and importing a module runs its code. So a
-`_target_` outside attnlab is read and imported only if `ATTNLAB_PLUGINS=my_package,other` names its package; no
+`_target_` outside attnlab is imported only if `ATTNLAB_PLUGINS=my_package,other` names its package; no
 configuration can set this variable. Modules are found on disk without importing anything, parent packages included.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.dotted_keys import join
-from attnlab.config.message_text import PLUGINS, hint
+from attnlab.config.message_text import PLUGINS, choice, first_line, hint
 from attnlab.config.nearest_word import nearest
 from attnlab.config.user_error import UserError
 
@@ -73,6 +73,31 @@ def _target_paths(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
         yield from _target_paths(item, path)
 
 
+def class_at(path: str) -> type:
+    """Imports the class at a dotted path, if its package is allowed.
+
+    Raises:
+        TargetError: no such module or class, with the nearest one, or a package that is not allowed.
+    """
+    require_allowed(path)
+    module_name, _, name = path.rpartition(".")
+    if find_module(module_name) is None:
+        raise TargetError(f"no module {module_name}{hint(nearest_module(module_name))}")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the user's own module raises
+        raise TargetError(f"{module_name} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
+    cls = vars(module).get(name)
+    if not isinstance(cls, type):
+        types = [(word, item) for word, item in vars(module).items() if isinstance(item, type)]
+        classes = [word for word, item in types if item.__module__ == module_name]
+        raise TargetError(f"no class {name or 'named'} in {module_name}{choice(name, classes, 'there')}")
+    if cls.__module__ != module_name:
+        source = f"{cls.__module__}.{cls.__qualname__}"
+        raise TargetError(f"{module_name} imports {name} from elsewhere; name the module that defines it: {source}")
+    return cls
+
+
 def load_class(path: str, base: type) -> type:
     """Imports the class at a dotted path.
 
@@ -80,14 +105,12 @@ def load_class(path: str, base: type) -> type:
         base: the class that it must extend.
 
     Raises:
-        TargetError: it is not allowed, does not exist or extends something else.
+        TargetError: as `class_at`, or it extends something else.
     """
-    require_allowed(path)
-    module, _, name = path.rpartition(".")
-    found = getattr(importlib.import_module(module), name, None)
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise TargetError(f"{path}: expected a class that extends {base.__module__}.{base.__qualname__}")
-    return found
+    cls = class_at(path)
+    if not issubclass(cls, base):
+        raise TargetError(f"expected a class that extends {base.__module__}.{base.__qualname__}, not {cls.__name__}")
+    return cls
 
 
 def find_module(name: str) -> ModuleSpec | None:

@@ -1,17 +1,17 @@
 """Capabilities of tasks, attentions and shipped models, as their classes declare them."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from omegaconf.errors import OmegaConfBaseException
 
+from attnlab.config.allowed_targets import TargetError
 from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.message_text import listed
 from attnlab.config.own_conf import cached_per_folder
-from attnlab.config.signatures import Signature, TargetError, read_signature
-from attnlab.config.target_validation import ATTENTION, TASK, attention_nodes, node_signature
+from attnlab.config.signatures import Signature
+from attnlab.config.target_validation import attention_nodes, node_signature
 
 
 class Unknown(Exception):
@@ -30,29 +30,14 @@ def signature_of(node: Mapping[str, Any]) -> Signature:
         raise Unknown(str(node.get("_target_"))) from None
 
 
-def can(signature: Signature, capability: str) -> bool:
-    """Whether a class has a capability, declared or inherited.
-
-    A base class in another package may not be readable from source: then the defaults of attnlab count.
-    """
-    return bool({**_of_bases(), **signature.attributes}[capability])
-
-
-@cache
-def _of_bases() -> dict[str, Any]:
-    # The orthogonality loss needs a constructor that takes it, which an unreadable base may lack.
-    bases = {**read_signature(TASK).attributes, **read_signature(ATTENTION).attributes}
-    return bases | {"supports_orthogonality": False}
-
-
 def all_can(signatures: list[Signature], capability: str) -> bool:
     """Whether there are classes and each has a capability."""
-    return bool(signatures) and all(can(signature, capability) for signature in signatures)
+    return bool(signatures) and all(signature.can(capability) for signature in signatures)
 
 
 def class_name(signature: Signature) -> str:
     """A class's name without its module."""
-    return signature.path.rpartition(".")[2]
+    return signature.cls.__name__
 
 
 def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:

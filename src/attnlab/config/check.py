@@ -1,4 +1,4 @@
-"""Check of a configuration before anything runs: all problems in one message, without importing torch."""
+"""Check of a configuration before anything runs: all problems in one message."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from attnlab.config.capabilities import Unknown, all_can, can, class_name, models_that_can
+from attnlab.config.capabilities import Unknown, all_can, class_name, models_that_can
 from attnlab.config.data_rules import ignored_problems, validation_problems
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import listed, show
@@ -48,7 +48,7 @@ def _example(view: View, slot: str) -> str:
     """A line of yaml for a slot that a model leaves out: the encoder's attention where it has the form."""
     if slot == "decoder":
         return "decoder: ${.encoder}"
-    able = (item.path for _, _, item in view.attentions("encoder") if can(item, f"supports_{slot}"))
+    able = (item.path for _, _, item in view.attentions("encoder") if item.can(f"supports_{slot}"))
     return f"{slot}: {{_target_: {next(able, 'attnlab.attention.softmax.SoftmaxAttention')}}}"
 
 
@@ -72,10 +72,10 @@ def _directions(view: View) -> Iterator[str]:
     needs = NEEDS[view.kind]
     all_needs = [(slot, f"supports_{need}") for slot, forms in needs.items() for need in forms]
     for key, slot, signature in view.attentions():
-        lacking = [name for needed_in, name in all_needs if needed_in == slot and not can(signature, name)]
+        lacking = [name for needed_in, name in all_needs if needed_in == slot and not signature.can(name)]
         if lacking:
             forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
-            cost = signature.attributes.get("lost", {}).get(lacking[0], "")
+            cost = signature.lost.get(lacking[0], "")
             able = models_that_can(view.conf, lambda found: all(all_can(found[slot], name) for slot, name in all_needs))
             why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
             yield f"{key}={class_name(signature)}: {why}; {able}"
@@ -84,7 +84,7 @@ def _directions(view: View) -> Iterator[str]:
 def _relative(view: View) -> Iterator[str]:
     key, value = view.positions
     need = "supports_relative_positions"
-    lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not can(item, need)]
+    lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not item.can(need)]
     if value == "relative" and lacking:
         able = models_that_can(view.conf, lambda found: all_can(found["encoder"] + found["decoder"], need))
         yield f"{key}=relative: not possible with {class_name(lacking[0])} (model {view['model.name']}); {able}"
@@ -96,7 +96,7 @@ def _ortho(view: View) -> Iterator[str]:
         return
     claim, name = f"model.ortho.weight={show(weight)}", view["model.name"]
     used = covered_slots(where, view.slots)
-    lacking = {class_name(item) for _, _, item in view.attentions(*used) if not can(item, "supports_orthogonality")}
+    lacking = {class_name(item) for _, _, item in view.attentions(*used) if not item.can("supports_orthogonality")}
     able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
     if not where:
         name_it = "" if lacking else f", or name its slots: model.ortho.where=[{view.slots[0]}]"
@@ -123,7 +123,7 @@ def _normalization(view: View) -> Iterator[str]:
 def _unread(view: View) -> Iterator[str]:
     """Settings of the backbone that the network of this kind of task does not read."""
     kind, name = view.kind, view["task.name"]
-    modality = view.task.attributes.get("modality")
+    modality = view.task.declares("modality")
     unread: list[tuple[str, bool | str | None, str]] = []
     if kind == "classification":
         unread.append(("tied_output", False, "has no output tokens"))
@@ -154,7 +154,7 @@ def _steps(view: View) -> Iterator[str]:
 def _lengths(view: View) -> Iterator[str]:
     for key in ("batch_tokens", "bucket_window"):
         value = view[f"train.{key}"]
-        if value is not None and view.task.attributes.get("modality") == "image_question":
+        if value is not None and view.task.declares("modality") == "image_question":
             yield f"train.{key}={value}: the pictures of task {view['task.name']} have no lengths; write null"
 
 

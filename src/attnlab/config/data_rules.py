@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from attnlab.config.capabilities import Unknown, can, signature_of
+from attnlab.config.capabilities import Unknown, signature_of
 from attnlab.config.message_text import show
 from attnlab.config.rule_view import View
 from attnlab.config.signatures import Signature
@@ -22,11 +22,11 @@ def declared_subsets(task: Mapping[str, Any]) -> Sequence[str]:
     """The subsets that a task declares for these options (`Task.subsets`), with `val` where a share of the training
     examples is set aside; empty if it declares none."""
     try:
-        attributes = signature_of(task).attributes
+        signature = signature_of(task)
     except Unknown:
         return ()
-    found = attributes.get("subsets") or ()
-    for option, by_value in (attributes.get("subsets_with") or {}).items():
+    found = signature.declares("subsets") or ()
+    for option, by_value in (signature.declares("subsets_with") or {}).items():
         found = by_value.get(task.get(option), found)
     if task.get(SHARE) and found:
         train, *tests = found
@@ -68,7 +68,7 @@ def ignored_options(task: Mapping[str, Any], conf: Path) -> Iterator[Ignored]:
 
 def _idle_seed(task: Mapping[str, Any], signature: Signature, defaults: Mapping[str, Any]) -> Iterator[Ignored]:
     """`data_seed`, where these options draw nothing."""
-    drawn, by_length = signature.attributes.get("drawn_with") or {}, task.get(BY) == "length"
+    drawn, by_length = signature.declares("drawn_with") or {}, task.get(BY) == "length"
     aside = task.get(SHARE) and not by_length
     if "data_seed" not in task or aside or any(task.get(option) in drawn[option] for option in drawn):
         return
@@ -106,7 +106,7 @@ def validation_problems(view: View) -> Iterator[str]:
         wanting |= {f"task.{SHARE}={show(share)}": "0"} if share else {}
         for claim in wanting:
             yield f"{claim} with train.validate_every=null: needs validations; write train.validate_every=epoch"
-    if paper and not can(task, "has_groups"):
+    if paper and not task.can("has_groups"):
         yield f"train.paper_rule={paper}: task {name} has no groups of examples to select for; write null"
     elif paper and share:
         yield f"train.paper_rule={paper}: the examples of task.{SHARE} have no groups to select for; write null"

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
+from attnlab.config.allowed_targets import TargetError
 from attnlab.config.dotted_keys import child, copied, join
 from attnlab.config.schema import Config
-from attnlab.config.signatures import TargetError, read_signature
+from attnlab.config.signatures import read_signature
 from attnlab.config.target_validation import attention_nodes, own_arguments
 from attnlab.config.type_check import hints, item_type, section_of
 
@@ -89,5 +90,5 @@ def class_defaults(path: Any, key: str) -> Iterator[Default]:
     except TargetError:
         return
     for name, argument in own_arguments(signature, key).items():
-        if argument.literal:
+        if not argument.required:
             yield join(key, name), argument.default

@@ -5,7 +5,7 @@ Meanings are the docstrings below the fields of the schema, and the `Args:` of t
     python -m attnlab.config.key_reference > docs/configuration.md
 """
 
-import ast
+import inspect
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,6 @@ from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import flatten, join
 from attnlab.config.message_text import show
 from attnlab.config.option_parser import field_docstrings
-from attnlab.config.parsed_module import parsed_module
 from attnlab.config.report_block import Report
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
@@ -137,11 +136,9 @@ def _of_class(signature: Signature, key: str, values: Mapping[str, Any]) -> list
 def _argument_docstrings(signature: Signature) -> dict[str, str]:
     """The entries below `Args:` in the docstrings of a class and its bases; the class's own come first."""
     found: dict[str, str] = {}
-    for path in signature.methods:
-        module, _, name = path.rpartition(".")
-        parsed = parsed_module(module)
-        text = ast.get_docstring(parsed.classes[name]) if parsed else None
-        block = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", text or "", flags=re.MULTILINE)
+    for level in (level for level in signature.cls.__mro__ if level.__module__.startswith("attnlab.")):
+        text = inspect.cleandoc(vars(level).get("__doc__") or "")
+        block = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", text, flags=re.MULTILINE)
         for names, meaning in re.findall(
             r"^(\w[\w, ]*): ((?:.*\n?)(?:^ +.*\n?)*)", _dedented(block), flags=re.MULTILINE
         ):

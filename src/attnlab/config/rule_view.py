@@ -47,7 +47,7 @@ class View:
     @property
     def kind(self) -> str:
         """The kind of the task, a key of `NEEDS`."""
-        return self.task.attributes.get("kind") or "encoder_decoder"
+        return self.task.declares("kind") or "encoder_decoder"
 
     @property
     def slots(self) -> list[str]:

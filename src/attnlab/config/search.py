@@ -102,7 +102,7 @@ def _direction(minimize: bool) -> str:
 
 def _smaller_is_better(config: Mapping[str, Any]) -> bool:
     try:
-        return signature_of(config["task"]).attributes.get("kind") in _SMALLER_IS_BETTER
+        return signature_of(config["task"]).declares("kind") in _SMALLER_IS_BETTER
     except Unknown:
         return False
 

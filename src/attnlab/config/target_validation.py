@@ -7,12 +7,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.allowed_targets import TargetError, class_at, load_class
 from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import MISSING, join, value_at
 from attnlab.config.message_text import choice, show
 from attnlab.config.own_conf import cached_per_folder
 from attnlab.config.schema import Config, Normalization
-from attnlab.config.signatures import Argument, Signature, TargetError, read_signature
+from attnlab.config.signatures import Argument, Signature, read_signature
 from attnlab.config.type_check import conform, hints, unknown_keys
 
 BUILDER_ARGUMENTS = {
@@ -46,14 +47,10 @@ def target_problems(node: Mapping[str, Any], key: str) -> list[str]:
     path = join(key, "_target_")
     if "_target_" not in node:
         return [f"{path}: missing; expected the dotted path of a class"]
-    base = TASK if key == "task" else ATTENTION
     try:
-        signature = read_signature(str(node["_target_"]))
+        load_class(str(node["_target_"]), class_at(TASK if key == "task" else ATTENTION))
     except TargetError as error:
         return [f"{path}={node['_target_']}: {error}"]
-    # Bases in other packages may not be readable from source; `load_class` checks them after the import.
-    if signature.path.startswith("attnlab.") and base not in signature.methods:
-        return [f"{path}={signature.path}: expected a class that extends {base}"]
     return []
 
 
@@ -69,47 +66,43 @@ def attention_nodes(model: Mapping[str, Any]) -> Iterator[tuple[str, str, Mappin
 
 
 def node_signature(node: Mapping[str, Any]) -> Signature:
-    """The class of a section, without the capabilities that it claims in vain or that the section's options cost.
+    """The class of a section; `lost`: the capabilities that it claims in vain or that the section's options cost.
 
-    A class attribute `limits` names these options. The attribute `lost` of the result explains each lost capability.
+    A class attribute `limits` names these options.
 
     Raises:
         TargetError: no such class.
     """
     signature = read_signature(str(node.get("_target_", "")))
     lost = _vain_claims(signature)
-    for option, by_value in (signature.attributes.get("limits") or {}).items():
+    for option, by_value in (signature.declares("limits") or {}).items():
         argument = signature.arguments.get(option)
-        given = node.get(option, argument.default if argument is not None else None)
+        chosen = node.get(option, argument.default if argument is not None else None)
         for value, capabilities in by_value.items():
-            if given == value:
+            if chosen == value:
                 lost |= dict.fromkeys(capabilities, f" with {option}={show(value)}")
-    return replace(signature, attributes={**signature.attributes, **dict.fromkeys(lost, False), "lost": lost})
+    return replace(signature, lost=lost)
 
 
 def _vain_claims(signature: Signature) -> dict[str, str]:
     """Capabilities that an attention claims or inherits although it lacks what they need, each with the reason."""
-    if ATTENTION not in signature.methods:
+    cls: Any = signature.cls
+    base: Any = class_at(ATTENTION)
+    if not issubclass(cls, base):
         return {}
     lost = {claim: "" for claim, argument in NEEDED_ARGUMENTS.items() if argument not in signature.arguments}
-    own = [names for path, names in signature.methods.items() if path != ATTENTION]
-    if not signature.attributes.get("supports_step"):
-        return lost
-    if not any("step" in names for names in own):
+    if cls.supports_step and cls.step is base.step:
         lost["supports_step"] = " (it declares supports_step and gives no step)"
-    elif _steps_for_another_attend(own):
+    elif cls.supports_step and _steps_for_another_attend(cls, base):
         lost["supports_step"] = " (it gives an attend of its own and inherits the step of another)"
     return lost
 
 
-def _steps_for_another_attend(methods: list[frozenset[str]]) -> bool:
-    """Whether a class overrides `attend` and inherits a `step` that was written for the `attend` of a base class.
-
-    Args:
-        methods: of the class and its bases, in method resolution order.
-    """
-    together = any({"attend", "step"} <= names for names in methods)
-    return together and any("attend" in names for names in takewhile(lambda names: "step" not in names, methods))
+def _steps_for_another_attend(cls: type, base: type) -> bool:
+    """Whether a class overrides `attend` and inherits a `step` that was written for the `attend` of a base class."""
+    levels = [vars(level) for level in cls.__mro__ if level is not base]
+    together = any("attend" in names and "step" in names for names in levels)
+    return together and any("attend" in names for names in takewhile(lambda names: "step" not in names, levels))
 
 
 def attention_options(signature: Signature) -> dict[str, Argument]:

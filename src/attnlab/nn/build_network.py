@@ -7,10 +7,10 @@ from typing import Any, Literal
 from torch import nn
 
 from attnlab.attention.base import Attention
-from attnlab.attention.core.constructor_arguments import accepted_arguments
 from attnlab.config.allowed_targets import load_class
 from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
+from attnlab.config.signatures import constructor_arguments
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.classifier import (
     ClassHead,
@@ -194,7 +194,7 @@ def make_attention(
         "train_length": train_length,
         "orthogonality": model.ortho.weight > 0 and slot in model.ortho.where,
     }
-    accepted = accepted_arguments(mechanism)
+    accepted = constructor_arguments(mechanism)
     arguments: dict[str, Any] = {key: value for key, value in offers.items() if key in accepted}
     arguments |= {key: value for key, value in node.items() if key != "_target_"}
     if isinstance(arguments.get("normalization"), Mapping):

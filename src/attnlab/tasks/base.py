@@ -69,11 +69,11 @@ class Prepared(Generic[ExamplesT_co]):
 class Task(ABC):
     """Base class of tasks; subclasses set class attributes and have explicit, annotated options.
 
-    kind, modality: as in TaskSpec; read without importing the module, so that the configuration check can use them.
+    kind, modality: as in TaskSpec; the configuration check uses them.
     version:      changes when results are no longer comparable; stored with every result.
     has_groups:   whether named parts of a subset have metrics of their own.
-    subsets:      names of the subsets, a literal: `train`, at least one test subset (`test`, `test/iid`, `test/ood`),
-                  and `val` where weights are selected by validation; read without importing the module too.
+    subsets:      names of the subsets: `train`, at least one test subset (`test`, `test/iid`, `test/ood`),
+                  and `val` where weights are selected by validation.
     subsets_with: other subsets for some values of an option: {"split": {"length": ...}}. With an option
                   `validation_share` above 0 there is `val` after `train` too.
     drawn_with:   values of an option with which `data_seed` draws data: {"source": ("generated",)}; empty = with all.
@@ -81,7 +81,7 @@ class Task(ABC):
     published:    subsets and their published sizes, for the list of tasks; empty = not published.
 
     Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval,
-    `attnlab.config.ranges`); `attnlab.config` reads them from the source without importing the module.
+    `attnlab.config.ranges`).
     """
 
     kind: ClassVar[Kind]

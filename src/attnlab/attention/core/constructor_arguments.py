@@ -1,18 +1,15 @@
-"""Arguments of a mechanism's constructor: their names, and the check of their values by the annotations.
-
-The configuration check reads the same annotations, without an import (`config.signatures`).
-"""
+"""Check of a mechanism's arguments by the annotations of its constructors, also where it is made in Python."""
 
 import inspect
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache, wraps
-from typing import Any, Unpack, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
+from attnlab.config.signatures import constructor_annotations, constructor_arguments, option_types
 from attnlab.config.type_check import conform, section_of
 
 
@@ -29,36 +26,15 @@ def check_when_made(mechanism: Any) -> None:
     mechanism.__init__ = checked
 
 
-def accepted_arguments(mechanism: type) -> frozenset[str]:
-    """Names of the arguments that a constructor takes, with the keys of `**options: Unpack[Options]`."""
-    return _accepted(mechanism)[0]
-
-
-@cache
-def _accepted(mechanism: Any) -> tuple[frozenset[str], bool]:
-    """The accepted names, and whether the constructor takes other options too: by `**options` without their names."""
-    names: set[str] = set()
-    others = False
-    for parameter in inspect.signature(mechanism).parameters.values():
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            names.add(parameter.name)
-            continue
-        hints = {} if parameter.annotation is parameter.empty else get_type_hints(mechanism.__init__)
-        options = hints.get(parameter.name)
-        others = get_origin(options) is not Unpack
-        names |= set() if others else get_type_hints(*get_args(options)).keys()
-    return frozenset(names), others
-
-
-def _require_fitting(mechanism: type, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+def _require_fitting(mechanism: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
     """Checks arguments by the annotations of the constructors of a class and of its bases.
 
     Raises:
         TypeError: an option that the constructor does not take.
         ValueError: a value that does not fit its annotation.
     """
-    names, others = _accepted(mechanism)
-    for name in () if others else options.keys() - names:
+    names = constructor_arguments(mechanism).keys()
+    for name in () if _takes_others(mechanism) else options.keys() - names:
         near = hint(nearest(name, names))
         raise TypeError(f"{mechanism.__name__} has no argument {name}{near}; its arguments: {listed(sorted(names))}")
     by_position = [
@@ -71,14 +47,21 @@ def _require_fitting(mechanism: type, args: tuple[Any, ...], options: Mapping[st
 
 
 @cache
+def _takes_others(mechanism: Any) -> bool:
+    """Whether a constructor takes other options too: by `**options` without their names."""
+    kinds = constructor_annotations(mechanism.__init__)
+    others = [p for p in inspect.signature(mechanism).parameters.values() if p.kind is p.VAR_KEYWORD]
+    return any(not option_types(kinds.get(parameter.name)) for parameter in others)
+
+
+@cache
 def _annotations(mechanism: Any) -> dict[str, list[Any]]:
-    """The annotations of each argument in the constructors of a class and of its bases; unknown names are left out."""
-    found: dict[str, list[Any]] = {}
+    """The annotations of each argument in the constructors of a class and of its bases."""
+    kinds: dict[str, list[Any]] = {}
     for level in mechanism.__mro__:
-        with suppress(NameError):
-            for name, kind in get_type_hints(level.__init__, include_extras=True).items():
-                found.setdefault(name, []).append(kind)
-    return found
+        for name, kind in constructor_annotations(level.__init__).items():
+            kinds.setdefault(name, []).append(kind)
+    return kinds
 
 
 def _problem(name: str, value: Any, kind: Any) -> str | None:

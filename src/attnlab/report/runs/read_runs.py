@@ -1,4 +1,4 @@
-"""Reader of run folders for reports: the state of a run, the reason, its numbers. Needs no torch, writes nothing."""
+"""Reader of run folders for reports: the state of a run, the reason, its numbers. Writes nothing."""
 
 import glob
 import re
@@ -216,9 +216,9 @@ def _logged_until(folder: Path) -> str:
 
 @cache
 def declared_by(target: str, name: str) -> Any:
-    """An attribute of a task's class (`version`, `kind`), read from its source; None where it cannot be read."""
+    """An attribute of a task's class (`version`, `kind`); None where it cannot be imported."""
     try:
-        return signature_of({"_target_": target}).attributes.get(name)
+        return signature_of({"_target_": target}).declares(name)
     except Exception:
         return None
 
