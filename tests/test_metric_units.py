@@ -153,7 +153,7 @@ def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_p
     from matplotlib.figure import Figure
 
     from attnlab.report.figures.bars_and_sweep_curves import _bars
-    from attnlab.report.figures.length_and_training_curves import _values
+    from attnlab.report.figures.curves import _values
 
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     metrics = {"test/matthews_correlation": -0.3, "test/length_0_499/f1": 0.5, "test/length_500_up/f1": 0.2}
@@ -163,4 +163,4 @@ def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_p
     axis = Figure().subplots()
     _bars(axis, table, table.columns[0], {"linear": "linear"})
     assert axis.get_xlim() == (-32.0, 102.0)
-    assert _values(table, "test", "f1") == {"linear": {0: [50.0], 500: [20.0]}}
+    assert _values(table, "test", "f1") == ({"linear": {0: [50.0], 500: [20.0]}}, 0)

@@ -73,7 +73,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     figures: list[Figure] = []
     save = style.save
     monkeypatch.setattr(
-        "attnlab.report.figures.finished_picture.save",
+        "attnlab.report.figures.row_pictures.save",
         lambda figure, *given: figures.append(figure) or save(figure, *given),
     )
 

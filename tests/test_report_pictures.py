@@ -21,9 +21,9 @@ from attnlab.config.report_block import Hypothesis, Picture, Report
 from attnlab.plots.style import COLOURS, STRONG, line_looks
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.figures import length_and_training_curves as curves
+from attnlab.report.figures import curves
 from attnlab.report.figures.draw_figures import draw
-from attnlab.report.figures.named_rows import MARGIN, MOST_ROWS, limits
+from attnlab.report.figures.row_pictures import MARGIN, MOST_ROWS, limits
 from attnlab.report.runs.read_runs import FoundRun, look
 from attnlab.report.table_types import Column, Table, TableError
 

@@ -1,7 +1,8 @@
 """Figures of a table: bars with a dot for every seed, curves over a swept key."""
 
 import itertools
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from matplotlib.axes import Axes
 
 from attnlab.config.message_text import listed, show
 from attnlab.config.report_block import Picture
-from attnlab.config.report_names import row_name
+from attnlab.config.report_names import row_name, setting
 from attnlab.learn.metric_units import SHARE, lower_is_better, number
 from attnlab.plots.style import (
     COLOURS,
@@ -23,13 +24,19 @@ from attnlab.plots.style import (
     line_looks,
     panels,
 )
-from attnlab.report.build_table import value_of
-from attnlab.report.figures.finished_picture import finished, interest, seeds_in_words
-from attnlab.report.figures.named_rows import axis_label, dots, lacking, name_rows, reason, row_panels
+from attnlab.report.figures.row_pictures import (
+    MOST_NAMED,
+    axis_label,
+    dots,
+    finished,
+    interest,
+    lacking,
+    name_rows,
+    reason,
+    row_panels,
+    seeds_in_words,
+)
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
-
-MOST_NAMED = 4
-"""columns whose best row a caption names"""
 
 
 def bars(table: Table, picture: Picture, path: Path) -> Drawn:
@@ -42,33 +49,29 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     for axis, column in zip(axes, columns, strict=True):
         _bars(axis, table, column, names)
     legend_below(figure, note, handles=())
-    return finished(figure, path, table, [f"numbers of each row; {note}", _strongest(table), best_rows(table, columns)])
+    strongest = f"Blue: {table.highlight}" if table.highlight else ""
+    return finished(figure, path, table, [f"numbers of each row; {note}", strongest, _best_rows(table, columns)])
 
 
 def _note(table: Table, several: str, alone: str) -> str:
     """The meaning of the marks: a text with the number of seeds, or the text for one seed; and other marks."""
     counts = [len(cell.values) for cell in table.each() if cell.values]
-    known = any(cell.published_number is not None for cell in table.each())
     note = (several if max(counts, default=1) > 1 else alone).format(seeds_in_words(counts or [1]))
+    known = any(cell.published_number is not None for cell in table.each())
     return note + (", vermillion line: published value" if known else "") + interest(table)
 
 
-def _strongest(table: Table) -> str:
-    """The words of a caption on the row of interest."""
-    return f"Blue: {table.highlight}" if table.highlight else ""
-
-
-def best_rows(table: Table, columns: list[Column]) -> str:
+def _best_rows(table: Table, columns: Sequence[Column]) -> str:
     """The row with the best mean of each column, in words."""
-    found = []
+    texts = []
     for column in columns[:MOST_NAMED]:
         means = {cell.row: cell.mean for cell in table.each(column) if cell.mean is not None}
         if len(means) > 1:
             best = (min if lower_is_better(column.metric) else max)(means.values())
             rows = [row for row, mean in means.items() if mean == best]
             named = "all rows" if len(rows) == len(means) else listed(rows, 3)
-            found.append(f"in {column.name}: {named} ({number(best, column.unit)})")
-    return f"Best mean {'; '.join(found)}" if found else ""
+            texts.append(f"in {column.name}: {named} ({number(best, column.unit)})")
+    return f"Best mean {'; '.join(texts)}" if texts else ""
 
 
 def _bars(axis: Axes, table: Table, column: Column, names: Mapping[str, str]) -> None:
@@ -99,31 +102,27 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
     key = picture.x or ""
     if key not in table.report.rows:
         raise TableError(f"report.figures: a curve over x={key} needs it among rows ({', '.join(table.report.rows)})")
-    lines = _lines(table, key)
-    positions = _positions({x for points in lines.values() for x in points.values()})
-    looks = line_looks(list(lines), next((name for name, points in lines.items() if table.highlight in points), None))
+    # the rows of a line have the same values of all other keys
+    lines: dict[str, dict[str, Any]] = defaultdict(dict)
+    for run in table.runs:
+        others = [show(setting(other, run.config)) for other in table.report.rows if other != key]
+        lines[", ".join(others)][row_name(table.report, run.config)] = setting(key, run.config)
+    positions = _positions({x for rows in lines.values() for x in rows.values()})
+    looks = line_looks(list(lines), next((name for name, rows in lines.items() if table.highlight in rows), None))
     note = _note(table, "marker: mean of {}, error bar: standard deviation, grey dot: one seed", "marker: {}")
     named = list(lines) if len(lines) > 1 else []
-    figure, axes = panels(len(table.columns), beside(len(table.columns)), 2.4, legend_lines(note, named))
+    columns = beside(len(table.columns))
+    figure, axes = panels(len(table.columns), columns, 2.4, legend_lines(note, named))
     for axis, column in zip(axes, table.columns, strict=True):
-        for name, points in lines.items():
-            cells = {positions[x]: table.cells[row].get(column.name) for row, x in points.items()}
+        for name, rows in lines.items():
+            cells = {positions[x]: cell for row, x in rows.items() if (cell := table.cells[row].get(column.name))}
             _curve(axis, cells, looks[name] | {"label": name})
         if not any(cell.values for cell in table.each(column)):
             empty_panel(axis, "no run has a number")
         axis.set_xticks(list(positions.values()), [show(x) for x in positions])
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
     legend_below(figure, note, handles=None if named else ())
-    return finished(figure, path, table, [f"over {key}; {note}", best_rows(table, list(table.columns))])
-
-
-def _lines(table: Table, key: str) -> dict[str, dict[str, Any]]:
-    """For each line (the values of all keys but one), its rows with their values of that key."""
-    lines: dict[str, dict[str, Any]] = {}
-    for run in table.runs:
-        others = [show(value_of(other, run)) for other in table.report.rows if other != key]
-        lines.setdefault(", ".join(others), {})[row_name(table.report, run.config)] = value_of(key, run)
-    return lines
+    return finished(figure, path, table, [f"over {key}; {note}", _best_rows(table, table.columns)])
 
 
 def _positions(values: set[Any]) -> dict[Any, float]:
@@ -134,16 +133,14 @@ def _positions(values: set[Any]) -> dict[Any, float]:
     return {value: float(value if len(steps) == 1 else rank) for rank, value in enumerate(ordered)}
 
 
-def _curve(axis: Axes, cells: Mapping[float, Cell | None], look: Mapping[str, Any]) -> None:
+def _curve(axis: Axes, cells: Mapping[float, Cell], look: Mapping[str, Any]) -> None:
     """One line: means with standard deviations, seeds, and published values as short lines."""
-    drawn = {x: cell for x, cell in sorted(cells.items()) if cell and cell.values}
+    drawn = {x: cell for x, cell in sorted(cells.items()) if cell.values}
     if drawn:
         means, spreads = [cell.mean or 0.0 for cell in drawn.values()], [cell.sd or 0.0 for cell in drawn.values()]
         axis.errorbar(list(drawn), means, yerr=spreads, capsize=3, elinewidth=0.8, **look)
     for x, cell in drawn.items():
         axis.plot([x] * len(cell.values), list(cell.values.values()), ".", color="0.45", markersize=5, zorder=1)
-    for x, any_cell in cells.items():
-        if any_cell and any_cell.published_number is not None:
-            axis.plot(
-                [x], [any_cell.published_number], "_", color=COLOURS[3], markersize=16, markeredgewidth=2.4, zorder=4
-            )
+    published = {x: cell.published_number for x, cell in cells.items() if cell.published_number is not None}
+    mark: Any = {"color": COLOURS[3], "markersize": 16, "markeredgewidth": 2.4, "zorder": 4}
+    axis.plot(list(published), list(published.values()), "_", **mark)

@@ -6,12 +6,11 @@ from pathlib import Path
 from attnlab.config.report_block import Picture
 from attnlab.plots.png_caption import caption_of
 from attnlab.report.figures.bars_and_sweep_curves import bars, curve
+from attnlab.report.figures.curves import by_length, time_to_success, training
 from attnlab.report.figures.error_parts import errors
 from attnlab.report.figures.forest_plot import forest
 from attnlab.report.figures.iid_against_ood import iid_ood
-from attnlab.report.figures.length_and_training_curves import by_length, training
 from attnlab.report.figures.paired_seeds import pairs
-from attnlab.report.figures.time_to_success_curves import time_to_success
 from attnlab.report.report_record import ReportError, read_report
 from attnlab.report.table_types import Drawn, Table, TableError
 
@@ -41,12 +40,12 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     metric = picture.metric or names[0]
     chosen: dict[Path, NamedRun] = {}
     for cell in (cell for cell in table.each() if cell.column.name == metric):
-        seeds = {which: found[0] for which, best in (("best", True), ("worst", False)) if (found := cell.extreme(best))}
-        for which, number in seeds.items():
-            folder = Path(next(seed.folder or "" for seed in cell.seeds if seed.key == number))
-            words = f"{which} seed" if len(set(seeds.values())) > 1 else "seed"
-            label = f"{cell.row}, {words} {number}"
-            chosen.setdefault(folder, NamedRun(label, folder, f"{cell.row}_seed{number}".replace(" of data ", "_data")))
+        ends = [(which, end[0]) for which, best in (("best", True), ("worst", False)) if (end := cell.extreme(best))]
+        for which, seed in ends:
+            folder = Path(next(each.folder or "" for each in cell.seeds if each.key == seed))
+            words = f"{which} seed" if len({key for _, key in ends}) > 1 else "seed"
+            name = f"{cell.row}_seed{seed}".replace(" of data ", "_data")
+            chosen.setdefault(folder, NamedRun(f"{cell.row}, {words} {seed}", folder, name))
     if not chosen:
         raise TableError("there is no number to draw")
     quantity = picture.quantity or "norms"

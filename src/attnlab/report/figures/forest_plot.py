@@ -18,8 +18,7 @@ from attnlab.plots.style import COLOURS, EDGE, LINES, PALE, STRONG, legend_below
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.declarations.claimed_ranges import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
 from attnlab.report.declarations.hypothesis_answers import answers
-from attnlab.report.figures.finished_picture import finished
-from attnlab.report.figures.named_rows import name_rows, reason, row_panels
+from attnlab.report.figures.row_pictures import MOST_NAMED, finished, name_rows, reason, row_panels
 from attnlab.report.table_types import Drawn, Table, TableError
 
 VERDICT_LOOKS: dict[str, dict[str, Any]] = {
@@ -35,8 +34,6 @@ MARGIN = 0.06
 """share of an axis beyond its numbers"""
 LONGEST_REASON = 46
 """characters in a line of the words where there is no difference"""
-MOST_NAMED = 4
-"""hypotheses that a caption names"""
 
 
 class Line(NamedTuple):
@@ -59,6 +56,11 @@ class Line(NamedTuple):
         shown = (self.answer.difference, self.answer.low, self.answer.high, self.published, *ends)
         return [value for value in shown if value is not None and math.isfinite(value)]
 
+    @property
+    def interval(self) -> dict[str, Any]:
+        """The look of the line between the ends: without a test they are the range of a few seeds."""
+        return RANGE if self.answer.p is None and self.answer.low != self.answer.high else INTERVAL
+
 
 def forest(table: Table, picture: Picture, path: Path) -> Drawn:
     """Draws a line for each hypothesis, in a panel for each unit, with the verdicts at the right.
@@ -66,71 +68,58 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
     Raises:
         TableError: there is no hypothesis, none has a number, or there are too many.
     """
-    lines = {
-        answer.said: _line(table, asked, answer)
-        for asked, answer in zip(table.report.hypotheses, answers(table), strict=True)
-    }
+    asked = table.report.hypotheses
+    lines = {answer.said: _line(table, one, answer) for one, answer in zip(asked, answers(table), strict=True)}
     if not lines:
         raise TableError("the experiment declares no hypothesis")
-    if all(line.answer.difference is None for line in lines.values()):
-        raise TableError("no hypothesis has a difference to draw (ranks and failures have none)")
     units = list(dict.fromkeys(line.unit for line in lines.values() if line.answer.difference is not None))
+    if not units:
+        raise TableError("no hypothesis has a difference to draw (ranks and failures have none)")
     handles = _handles(lines.values())
     note = (
         "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside; "
         "undecided also where the answer says why there is no verdict"
     )
-    figure, axes, names = row_panels(list(lines), len(units), note, [str(one.get_label()) for one in handles])
+    figure, axes, names = row_panels(list(lines), len(units), note, [str(handle.get_label()) for handle in handles])
     for axis, unit in zip(axes, units, strict=True):
         _panel(axis, lines.values(), unit)
         name_rows(axis, names)
         axis.set_xlabel("difference (percentage points)" if unit == SHARE.name else f"difference ({unit})")
-    for y, line in enumerate(lines.values()):
-        weight = "normal" if line.answer.verdict == UNDECIDED else "bold"
-        axes[-1].annotate(
-            f" {line.answer.verdict}",
-            (1, y),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontsize=8,
-            fontweight=weight,
-        )
+    right: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
+    for y, verdict in enumerate(line.answer.verdict for line in lines.values()):
+        axes[-1].annotate(f" {verdict}", (1, y), fontweight="normal" if verdict == UNDECIDED else "bold", **right)
     legend_below(figure, note, 2, handles)
-    told = [f"{line.answer.verdict}: {claim}" for claim, line in list(lines.items())[:MOST_NAMED]]
-    return finished(figure, path, table, ["declared hypotheses with their intervals", "; ".join(told)])
+    verdicts = [f"{line.answer.verdict}: {claim}" for claim, line in list(lines.items())[:MOST_NAMED]]
+    return finished(figure, path, table, ["declared hypotheses with their intervals", "; ".join(verdicts)])
 
 
 def _line(table: Table, asked: Hypothesis, answer: HypothesisAnswer) -> Line:
     """A hypothesis with its published effect."""
-    column = next(one for one in table.columns if one.name == answer.column)
+    column = next(column for column in table.columns if column.name == answer.column)
+    if asked.fails_less_than:
+        return Line(answer, column.unit, None, None)
     cells = [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)]
     ours, theirs = (cell.published_number if cell else None for cell in cells)
-    published = None if ours is None or theirs is None or asked.fails_less_than else ours - theirs
-    return Line(answer, column.unit, None if asked.fails_less_than else claimed_range(asked, column.metric), published)
-
-
-def _is_range(answer: HypothesisAnswer) -> bool:
-    """Whether the ends of a difference are the range of a few seeds, which is no interval."""
-    return answer.p is None and answer.low != answer.high
+    published = None if ours is None or theirs is None else ours - theirs
+    return Line(answer, column.unit, claimed_range(asked, column.metric), published)
 
 
 def _handles(lines: Collection[Line]) -> list[Any]:
     """The entries of the legend: marks that the picture has."""
-    drawn = [line.answer for line in lines if line.answer.difference is not None]
-    found: list[Any] = []
-    found += [Line2D([], [], color="black", **INTERVAL)] if any(answer.p is not None for answer in drawn) else []
-    found += [Line2D([], [], color="black", **RANGE)] if any(map(_is_range, drawn)) else []
-    found += [Patch(**CLAIMED)]
-    known = any(line.published is not None for line in lines)
-    return found + ([Line2D([], [], **PUBLISHED)] if known else [])
+    drawn = [line for line in lines if line.answer.difference is not None]
+    tested = any(line.answer.p is not None for line in drawn)
+    looks = [INTERVAL] if tested else []
+    looks += [RANGE] if any(line.interval is RANGE for line in drawn) else []
+    marks: list[Any] = [*(Line2D([], [], color="black", **look) for look in looks), Patch(**CLAIMED)]
+    return [*marks, Line2D([], [], **PUBLISHED)] if any(line.published is not None for line in lines) else marks
 
 
 def _panel(axis: Axes, lines: Collection[Line], unit: str) -> None:
     """The lines of one unit; of the others nothing, or why they have no difference."""
     numbers = [0.0, *(value for line in lines if line.unit == unit for value in line.numbers)]
     margin = MARGIN * (max(numbers) - min(numbers)) or 1.0
-    ends = min(numbers) - margin, max(numbers) + margin
-    axis.set_xlim(*ends)
+    left, right = min(numbers) - margin, max(numbers) + margin
+    axis.set_xlim(left, right)
     axis.axvline(0.0, color=EDGE, linewidth=0.8, zorder=1)
     for y, line in enumerate(lines):
         answer = line.answer
@@ -138,16 +127,10 @@ def _panel(axis: Axes, lines: Collection[Line], unit: str) -> None:
             reason(axis, y, textwrap.fill(answer.reason.partition("; ")[0], LONGEST_REASON))
         elif line.unit == unit:
             if line.claimed:
-                low, high = max(line.claimed.low, ends[0]), min(line.claimed.high, ends[1])
+                low, high = max(line.claimed.low, left), min(line.claimed.high, right)
                 axis.barh(y, high - low, left=low, height=0.8, zorder=0, **CLAIMED)
             look = VERDICT_LOOKS[answer.verdict]
-            axis.plot(
-                (answer.low, answer.high),
-                (y, y),
-                color=look["color"],
-                linewidth=1.6,
-                **RANGE if _is_range(answer) else INTERVAL,
-            )
+            axis.plot((answer.low, answer.high), (y, y), color=look["color"], linewidth=1.6, **line.interval)
             axis.plot([answer.difference], [y], markersize=7, **look)
             if line.published is not None:
                 axis.plot([line.published] * 2, [y - 0.4, y + 0.4], solid_capstyle="butt", zorder=3, **PUBLISHED)

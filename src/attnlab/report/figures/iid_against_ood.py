@@ -1,36 +1,27 @@
 """Figure of generalisation: the number of each run out of distribution over its number in distribution."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-
-from matplotlib.axes import Axes
 
 from attnlab.config.report_block import Picture
 from attnlab.learn.metric_units import label, number
-from attnlab.plots.style import (
-    EDGE,
-    LINES,
-    PALE,
-    beside,
-    label_panels,
-    legend_below,
-    legend_lines,
-    line_looks,
-    panel_title,
-    panels,
+from attnlab.plots.style import EDGE, LINES, PALE, label_panels, legend_below
+from attnlab.report.figures.row_pictures import (
+    LINES_TOGETHER,
+    MOST_NAMED,
+    RowLine,
+    finished,
+    interest,
+    limits,
+    line_panels,
+    shown_column,
 )
-from attnlab.report.figures.finished_picture import finished, interest
-from attnlab.report.figures.named_rows import limits, shown_column
 from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Column, Drawn, Table, TableError
 
 IID = "iid"
-ROWS_TOGETHER = 6
-"""rows in one panel"""
 SMALLEST, STEP = 4.0, 2.5
 """size of the rings of the first row in points, and how much larger the rings of each further row are"""
-MOST_NAMED = 4
-"""rows that a caption names"""
 LEAST_LINE = 0.1
 """share of the shorter axis on which the line of equal numbers is seen"""
 Points = list[tuple[float, float]]
@@ -48,28 +39,28 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
         raise TableError("no column of test/ood (or another test subset) has runs with the same metric of test/iid")
     column = shown_column(table, picture.metric, columns)
     rows = _points(table, column)
-    together = len(rows) <= ROWS_TOGETHER
+    together = len(rows) <= LINES_TOGETHER
     name = column.metric.split("/", 2)[2]
-    what = "ring, each row's of another size" if together else "dot"
     xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
     ends = limits(xs, column), limits(ys, column)
     has_line = _overlap(*ends) > LEAST_LINE
+    what = "ring, each row's of another size" if together else "dot"
     note = f"{what}: {name} of a run; equal runs of a row are one{'; dashed: equal numbers' if has_line else ''}"
     note += "" if together else f"; grey: the other rows{interest(table)}"
-    number_of, columns_of = (1, 1) if together else (len(rows), beside(len(rows)))
-    height, lines = 3.4 if together else 2.0, legend_lines(note, list(rows) if together else [])
-    figure, axes = panels(number_of, columns_of, height, lines, sharex=True, sharey=True)
-    for axis in axes:
+    figure, lowest, lines = line_panels(table, {row: row for row in rows}, note, (3.4, 2.0))
+    for axis in {line.axis: None for line in lines}:
         if has_line:
             axis.axline((0, 0), slope=1, color=EDGE, linewidth=0.8, linestyle=LINES[0], zorder=1)
         axis.set(xlim=ends[0], ylim=ends[1])
-    _dots(axes, table, rows, columns_of)
-    for axis in axes[-columns_of:]:
-        axis.tick_params(labelbottom=True)
+    for line in lines:
+        _dots(line, rows, together)
+    for axis in lowest:
         axis.set_xlabel(label(_in_distribution(column).removesuffix(f"/{name}"), column.unit))
     label_panels(figure, label(column.metric.removesuffix(f"/{name}"), column.unit))
     legend_below(figure, note, handles=None if together else ())
-    parts = [f"out of distribution over in distribution; {note}", _seen(rows, column.unit)]
+    means = {row: [number(mean(side), column.unit) for side in zip(*rows[row], strict=True)] for row in rows}
+    seen = "; ".join(f"{row} {iid} and {ood}" for row, (iid, ood) in list(means.items())[:MOST_NAMED])
+    parts = [f"out of distribution over in distribution; {note}", f"Means in and out of distribution: {seen}"]
     return finished(figure, path, table, parts)
 
 
@@ -79,26 +70,19 @@ def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
     return shared / min(one[1] - one[0], other[1] - other[0])
 
 
-def _dots(axes: Sequence[Axes], table: Table, rows: Mapping[str, Points], columns: int) -> None:
-    """The dots of all runs, in one panel or in a panel for each row."""
-    for at, (row, look) in enumerate(line_looks(list(rows), table.highlight).items()):
-        axis = axes[at if len(axes) > 1 else 0]
+def _dots(line: RowLine, rows: Mapping[str, Points], together: bool) -> None:
+    """The dots of a row's runs; in a panel of its own before those of all other rows."""
+    marks = line.look | {"linestyle": "", "marker": "o"}
+    if together:
         # rings, small ones in front: the runs of all rows at one place stay visible
-        marks = look | {
-            "linestyle": "",
-            "marker": "o",
-            "markersize": SMALLEST + STEP * at,
-            "markerfacecolor": "none",
-            "markeredgewidth": 1.0,
-            "zorder": 4 - at / ROWS_TOGETHER,
-        }
-        if len(axes) > 1:
-            axis.set_title(panel_title(row, columns), fontweight="bold" if row == table.highlight else "normal")
-            others = [point for other, points in rows.items() if other != row for point in points]
-            axis.plot(*zip(*others, strict=True), "o", markersize=4, color=PALE)
-            marks |= {"markersize": 5, "markerfacecolor": look["color"], "markeredgecolor": "white"}
-            marks["markeredgewidth"] = 0.5
-        axis.plot(*zip(*rows[row], strict=True), label=row, **marks)
+        size, front = SMALLEST + STEP * line.at, 4 - line.at / LINES_TOGETHER
+        marks |= {"markersize": size, "markerfacecolor": "none", "markeredgewidth": 1.0, "zorder": front}
+    else:
+        others = [point for other, points in rows.items() if other != line.row for point in points]
+        line.axis.plot(*zip(*others, strict=True), "o", markersize=4, color=PALE)
+        marks |= {"markersize": 5, "markerfacecolor": line.look["color"], "markeredgecolor": "white"}
+        marks |= {"markeredgewidth": 0.5, "zorder": 4 - line.at / LINES_TOGETHER}
+    line.axis.plot(*zip(*rows[line.row], strict=True), **marks)
 
 
 def _in_distribution(column: Column) -> str:
@@ -110,18 +94,9 @@ def _in_distribution(column: Column) -> str:
 
 def _points(table: Table, column: Column) -> dict[str, Points]:
     """The points of each row with a run that has both numbers."""
-    found: dict[str, Points] = {}
+    rows: dict[str, Points] = {}
     for cell in table.each(column):
         runs = [(table.by_folder[str(seed.folder)].value(_in_distribution(column)), seed.value) for seed in cell.seeds]
         if points := [(x, y) for x, y in runs if x is not None and y is not None]:
-            found[cell.row] = points
-    return found
-
-
-def _seen(rows: Mapping[str, Points], unit: str) -> str:
-    """The means of each row, in words."""
-    told = []
-    for row, points in list(rows.items())[:MOST_NAMED]:
-        iid, ood = (number(mean(values), unit) for values in zip(*points, strict=True))
-        told.append(f"{row} {iid} and {ood}")
-    return f"Means in and out of distribution: {'; '.join(told)}"
+            rows[cell.row] = points
+    return rows

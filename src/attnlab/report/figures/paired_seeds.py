@@ -13,16 +13,13 @@ from matplotlib.axes import Axes
 from attnlab.config.report_block import Picture
 from attnlab.learn.metric_units import lower_is_better
 from attnlab.plots.style import COLOURS, EDGE, LINES, STRONG, beside, empty_panel, legend_below, legend_lines, panels
-from attnlab.report.figures.finished_picture import finished
-from attnlab.report.figures.named_rows import axis_label, lacking, limits, shown_column
+from attnlab.report.figures.row_pictures import MOST_NAMED, axis_label, finished, lacking, limits, shown_column
 from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
 
 MOST_PAIRS = 60
 """panels of a picture"""
 LETTERS = {1: 40, 2: 18, 3: 9}
 """characters of a row's name in one line below a panel, by the panels beside each other"""
-MOST_NAMED = 4
-"""pairs that a caption names"""
 BETTER, WORSE, EQUAL = "right row better", "right row worse", "equal"
 LOOKS: Mapping[str, Mapping[str, Any]] = {
     BETTER: {"color": STRONG, "linestyle": "-", "linewidth": 1.8},
@@ -73,36 +70,36 @@ def pairs(table: Table, picture: Picture, path: Path) -> Drawn:
     Raises:
         TableError: there are no two rows with a common seed, too many pairs, or no such column.
     """
-    found = _pairs(table, picture)
-    if not any(pair.seeds for pair in found):
+    shown = _pairs(table, picture)
+    if not any(pair.seeds for pair in shown):
         raise TableError("no two rows have a seed in common")
-    if len(found) > MOST_PAIRS:
-        raise TableError(f"{len(found)} pairs of rows, and a picture has at most {MOST_PAIRS}; name fewer runs or rows")
-    kinds = [kind for kind in LOOKS if any(pair.kind(seed) == kind for pair in found for seed in pair.seeds)]
-    alone = any(values.keys() - set(pair.seeds) for pair in found for values in pair.values)
+    if len(shown) > MOST_PAIRS:
+        raise TableError(f"{len(shown)} pairs of rows, and a picture has at most {MOST_PAIRS}; name fewer runs or rows")
+    drawn = {pair.kind(seed) for pair in shown for seed in pair.seeds}
+    kinds = [kind for kind in LOOKS if kind in drawn]
+    alone = any(values.keys() - set(pair.seeds) for pair in shown for values in pair.values)
     note = "line: the same seed in both rows" + (", open dot: a seed that the other row lacks" if alone else "")
-    columns = beside(len(found))
-    figure, axes = panels(len(found), columns, 2.3, legend_lines(note, kinds, 3))
-    for axis, pair in zip(axes, found, strict=True):
-        _panel(axis, pair, found, LETTERS[columns])
+    columns = beside(len(shown))
+    figure, axes = panels(len(shown), columns, 2.3, legend_lines(note, kinds, 3))
+    for axis, pair in zip(axes, shown, strict=True):
+        _panel(axis, pair, shown, LETTERS[columns])
     handles = [axes[0].plot([], [], **LOOKS[kind], label=kind)[0] for kind in kinds]
     legend_below(figure, note, 3, handles)
-    told = "; ".join(f"{pair.row} against {pair.base}, {pair.title(', ')}" for pair in found[:MOST_NAMED] if pair.seeds)
-    return finished(figure, path, table, [f"paired seeds; {note}", f"Seeds: {told}"])
+    texts = [f"{pair.row} against {pair.base}, {pair.title(', ')}" for pair in shown[:MOST_NAMED] if pair.seeds]
+    return finished(figure, path, table, [f"paired seeds; {note}", f"Seeds: {'; '.join(texts)}"])
 
 
 def _pairs(table: Table, picture: Picture) -> list[Pair]:
     """The pairs of rows of a table, each once."""
-    asked = [(one.column, one.than, one.row) for one in table.report.hypotheses if one.column and one.than]
-    if picture.metric is not None or not asked:
+    pairs = [(claim.column, claim.than, claim.row) for claim in table.report.hypotheses if claim.column and claim.than]
+    if picture.metric is not None or not pairs:
         known = [column for column in table.columns if any(cell.values for cell in table.each(column))]
         name = shown_column(table, picture.metric, known).name if known else ""
-        asked = [(name, one.against, one.row) for one in table.comparisons() if one.column == name]
+        pairs = [(name, pair.against, pair.row) for pair in table.comparisons() if pair.column == name]
     columns = {column.name: column for column in table.columns}
-    cells = table.cells
     return [
-        Pair(columns[name], base, row, (cells.get(base, {}).get(name), cells.get(row, {}).get(name)))
-        for name, base, row in dict.fromkeys(asked)
+        Pair(columns[name], base, row, (table.cells.get(base, {}).get(name), table.cells.get(row, {}).get(name)))
+        for name, base, row in dict.fromkeys(pairs)
     ]
 
 
@@ -111,11 +108,8 @@ def _panel(axis: Axes, pair: Pair, all_pairs: Sequence[Pair], letters: int) -> N
     names = (pair.base, pair.row)
     axis.set(title=pair.title("\n"), xlim=(-0.4, 1.4), ylabel=axis_label(pair.column))
     if not pair.seeds:
-        without = [
-            f"{name}: {lacking(cell)}"
-            for name, cell in zip(names, pair.cells, strict=True)
-            if not (cell and cell.values)
-        ]
+        cells = zip(names, pair.cells, strict=True)
+        without = [f"{name}: {lacking(cell)}" for name, cell in cells if not (cell and cell.values)]
         empty_panel(axis, "; ".join(without) or "no seed in common")
     axis.set_xticks((0, 1), [_broken(name, letters) for name in names])
     for seed in pair.seeds:
@@ -123,7 +117,8 @@ def _panel(axis: Axes, pair: Pair, all_pairs: Sequence[Pair], letters: int) -> N
     for x, values in enumerate(pair.values):
         rest = [value for seed, value in values.items() if seed not in pair.seeds]
         axis.plot([x] * len(rest), rest, "o", markersize=5, markerfacecolor="white", markeredgecolor=EDGE)
-    numbers = [value for one in all_pairs if one.column == pair.column for row in one.values for value in row.values()]
+    alike = [values for other in all_pairs if other.column == pair.column for values in other.values]
+    numbers = [value for values in alike for value in values.values()]
     if numbers:
         axis.set_ylim(limits(numbers, pair.column))
 

@@ -1,0 +1,176 @@
+"""Parts that pictures share: rows with names at the left, lines of rows in one panel or several, axes, captions."""
+
+import textwrap
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from attnlab.config.message_text import listed
+from attnlab.learn.metric_units import SHARE
+from attnlab.plots.png_caption import sentences, span
+from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_title, panels, save
+from attnlab.report.runs.run_counts import row_runs
+from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
+
+MOST_NAMED = 4
+"""rows, columns or hypotheses that a caption names"""
+LINES_TOGETHER = 6
+"""rows whose lines share one panel"""
+MOST_ROWS = 400
+"""rows of a picture; some thousand would have more pixels than an image file can"""
+LONGEST_NAME = 26
+"""characters of a row's name in one line"""
+MARGIN = 0.05
+"""share of an axis beyond its numbers, so that marks there are whole"""
+LEAST_POINTS = 10.0
+"""percentage points of an axis"""
+
+
+def finished(figure: Figure, path: Path, table: Table, parts: Sequence[str]) -> Drawn:
+    """Writes a picture with its caption: the report's title, then what the picture shows and what is to be seen.
+
+    Rows with diverged runs are named, as the marks of a row are about its other runs.
+    """
+    lost = [f"{row.row} {row.diverged} of {row.started}" for row in row_runs(table) if row.diverged]
+    diverged = [f"Runs that diverged, without a mark: {'; '.join(lost)}"] if lost else []
+    caption = f"{table.report.title}: {sentences([*parts, *diverged])}"
+    return [(save(figure, path, caption), caption)]
+
+
+def seeds_in_words(counts: Collection[int]) -> str:
+    """Number of seeds behind the marks of a picture: `3 seeds`, `1 to 3 seeds`, `one seed`."""
+    return "one seed" if max(counts) == 1 else f"{span(counts)} seeds"
+
+
+def interest(table: Table) -> str:
+    """The meaning of bold lines and names, at the end of a note; empty without a row of interest."""
+    return ", bold: row of interest" if table.highlight else ""
+
+
+def row_panels(
+    names: Sequence[str], number: int, note: str, labels: Sequence[str] = ()
+) -> tuple[Figure, list[Axes], dict[str, str]]:
+    """A figure of some panels with one row for each name, at y = 0, 1, ... from the top.
+
+    Args:
+        number: of panels.
+        note, labels: of the legend.
+
+    Returns:
+        the figure, its panels, and the names broken into lines.
+
+    Raises:
+        TableError: more rows than a picture has.
+    """
+    if len(names) > MOST_ROWS:
+        raise TableError(f"{len(names):,} rows, and a picture has at most {MOST_ROWS}; name fewer runs or rows")
+    broken = {row: textwrap.fill(row, LONGEST_NAME, break_long_words=False) for row in names}
+    # rows have one height
+    lines = max(name.count("\n") + 1 for name in broken.values())
+    height = (0.26 if lines == 1 else 0.16 * lines + 0.06) * len(broken) + 0.75
+    figure, axes = panels(number, beside(number), height, legend_lines(note, labels), sharey=True)
+    return figure, axes, broken
+
+
+def name_rows(axis: Axes, names: Mapping[str, str], bold: str | None = None) -> None:
+    """Writes the names of the rows at the left of a panel."""
+    axis.set_yticks(range(len(names)), list(names.values()))
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    for text, row in zip(axis.get_yticklabels(), names, strict=False):
+        text.set_fontweight("bold" if row == bold else "normal")
+
+
+def reason(axis: Axes, y: float, text: str) -> None:
+    """Writes into a row why it shows nothing."""
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+    place: Any = {"xycoords": ("axes fraction", "data"), "xytext": (4, 0), "textcoords": "offset points"}
+    axis.annotate(text, (0, y), fontsize=8, va="center", color=EDGE, bbox=behind, **place)
+
+
+def lacking(cell: Cell | None) -> str:
+    """Why a cell has no number, in words."""
+    return "no run" if cell is None else ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
+
+
+def dots(axis: Axes, values: Sequence[float], y: float, face: str = "black") -> None:
+    """A dot for every seed; neighbours in three lines, so that they do not overlap."""
+    spaced = [y + 0.18 * (number % 3 - 1) for number in range(len(values))]
+    edge = "white" if face == "black" else "black"
+    axis.plot(values, spaced, "o", color=face, markersize=4, markeredgecolor=edge, markeredgewidth=0.6, zorder=3)
+
+
+class RowLine(NamedTuple):
+    """A row to draw: its panel, its place among the rows, the style of its line."""
+
+    row: str
+    axis: Axes
+    at: int
+    look: dict[str, Any]
+
+
+def line_panels(
+    table: Table, labels: Mapping[str, str], note: str, heights: tuple[float, float], named: bool = True
+) -> tuple[Figure, list[Axes], list[RowLine]]:
+    """A figure for a line of every row: all in one panel if they are few, else each in a panel of its own.
+
+    Args:
+        labels: what a row is called in the legend, or above its panel.
+        heights: inches of a single panel, and of each of several.
+        named: whether the legend of a single panel names the rows.
+
+    Returns:
+        the figure, the lowest panel of each column, and the rows.
+    """
+    together = len(labels) <= LINES_TOGETHER
+    number, columns = (1, 1) if together else (len(labels), beside(len(labels)))
+    lines = legend_lines(note, list(labels.values()) if together and named else [])
+    figure, axes = panels(number, columns, heights[0] if together else heights[1], lines, sharex=True, sharey=True)
+    rows = []
+    for at, (row, look) in enumerate(line_looks(list(labels), table.highlight).items()):
+        axis = axes[0 if together else at]
+        if not together:
+            axis.set_title(panel_title(labels[row], columns), fontweight="bold" if row == table.highlight else "normal")
+        rows.append(RowLine(row, axis, at, look | {"label": labels[row]}))
+    for axis in axes[-columns:]:
+        axis.tick_params(labelbottom=True)
+    return figure, axes[-columns:], rows
+
+
+def label_steps(axes: Sequence[Axes]) -> None:
+    """Names the x axes of some panels as optimiser steps, with round numbers."""
+    for axis in axes:
+        axis.set_xlabel("optimiser step")
+        axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
+
+
+def axis_label(column: Column) -> str:
+    """The unit of a column at an axis."""
+    return SHARE.sign if column.unit == SHARE.name else column.unit
+
+
+def limits(values: Sequence[float], column: Column) -> tuple[float, float]:
+    """Ends of an axis around some numbers of a column; an axis of percentages has ten points or more."""
+    low, high = min(values), max(values)
+    if column.unit == SHARE.name and (missing := LEAST_POINTS - (high - low)) > 0:
+        # beside the numbers, but not beyond 0 and 100 %
+        high = min(high + missing / 2, max(100.0, high))
+        low = max(high - LEAST_POINTS, min(0.0, low))
+        high = low + LEAST_POINTS
+    margin = MARGIN * (high - low) or MARGIN * abs(low) or 1.0
+    return low - margin, high + margin
+
+
+def shown_column(table: Table, name: str | None, columns: Sequence[Column]) -> Column:
+    """The column that a picture names with `metric:`, else the last of some columns.
+
+    Raises:
+        TableError: no such column.
+    """
+    named = [column for column in columns if name in (None, column.name)]
+    if not named:
+        raise TableError(f"figures: metric={name}: no such column; columns: {listed(one.name for one in columns)}")
+    return named[-1]
