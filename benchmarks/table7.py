@@ -40,8 +40,8 @@ from attnlab.config.shipped_files import CONF
 from attnlab.launch.device_errors import lacks_memory
 from attnlab.learn.devices import memory_use
 from attnlab.learn.evaluator import precision_context
-from attnlab.learn.objectives import objective_for
 from attnlab.tasks.base import Prepared
+from attnlab.tasks.kinds.base import kind_of
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.peak_memory import peak_of
@@ -86,7 +86,7 @@ def workload_of(name: str, prepared: Prepared, given: argparse.Namespace) -> Wor
 def inference(workload: Workload) -> Callable[[], object]:
     """Logits and loss of the first batch, without gradients."""
     network, batch = workload.network.eval(), next(workload.batches(workload.order))
-    objective, precision = objective_for(workload.prepared.spec), workload.config.train.precision
+    objective, precision = kind_of(workload.prepared.spec).loss, workload.config.train.precision
 
     def run() -> object:
         with torch.no_grad(), precision_context(precision, workload.device):

@@ -20,11 +20,11 @@ from attnlab.attention.base import Attention
 from attnlab.config.run_identity import run_folder
 from attnlab.data.batch import SequenceBatch
 from attnlab.learn.metric_units import text, unit_of
-from attnlab.learn.objectives import objective_for
 from attnlab.nn.attention_observer import observed
 from attnlab.report.cli import report_main
 from attnlab.report.runs.select_runs import select_glob
 from attnlab.run.run_folder import MetricsFile
+from attnlab.tasks.kinds.base import kind_of
 
 LENGTHS = torch.tensor([[4, 5], [2, 1], [1, 3], [3, 2]])
 
@@ -70,7 +70,7 @@ def test_numbers_equal_plain_loops_in_batches_of_any_size(size: int) -> None:
     found = attention_metrics(network, examples, SPECS["scan"], train)
     whole = examples.batch(np.arange(4))
     with torch.no_grad(), observed(network.eval()) as uses:
-        objective_for(SPECS["scan"])(network, whole)
+        kind_of(SPECS["scan"]).loss(network, whole)
     names = metric_names(uses)
     assert found.keys() == {f"{name}/{kind}" for name in names.values() for kind in ("key_norm", "value_cosine")}
     for name, use in uses.items():

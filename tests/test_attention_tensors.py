@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from attnlab.analysis.attention_tensors import QUANTITIES, Diagnosis, diagnose
 from attnlab.attention import base
 from attnlab.data.batch import Batch, ImageQuestionBatch, SequenceBatch
-from attnlab.learn.objectives import objective_for
 from attnlab.nn.attention_observer import observed
 from attnlab.nn.transformer_block import ParallelAttention
+from attnlab.tasks.kinds.base import kind_of
 
 PAIRS = [(task, model) for task in TASKS for model in distinct_for(task)]
 SCAN_NAMES = [f"encoder.layers.{i}.attention" for i in range(2)] + [
@@ -45,13 +45,13 @@ def batch_of(task: str) -> Batch:
 
 def diagnosed(network: nn.Module, task: str, *wanted: str) -> dict[str, Diagnosis]:
     torch.manual_seed(1)
-    return diagnose(network, batch_of(task), objective_for(SPECS[task]), wanted or QUANTITIES)
+    return diagnose(network, batch_of(task), kind_of(SPECS[task]).loss, wanted or QUANTITIES)
 
 
 def loss_of(network: nn.Module, task: str) -> Tensor:
     """The loss whose gradients `diagnosed` reports."""
     torch.manual_seed(1)
-    return objective_for(SPECS[task])(network, batch_of(task))[0]
+    return kind_of(SPECS[task]).loss(network, batch_of(task))[0]
 
 
 def expected_names(network: nn.Module) -> set[str]:
@@ -224,7 +224,7 @@ def test_only_what_is_wanted_is_computed(wanted: tuple[str, ...], monkeypatch: p
     for name in SCAN_NAMES:
         attention = network.get_submodule(name)
         monkeypatch.setattr(attention, "weights", partial(spied, attention.weights, asked), raising=False)
-    found = diagnose(network, batch_of("scan"), objective_for(SPECS["scan"]), frozenset(wanted))
+    found = diagnose(network, batch_of("scan"), kind_of(SPECS["scan"]).loss, frozenset(wanted))
     fields = set().union(*(FIELDS.get(name, {name}) for name in wanted))
     for item in found.values():
         for name in ("query_norms", "key_norms", "values", "weights", "score_gradients"):
@@ -271,7 +271,7 @@ def test_observers_are_gone_afterwards_and_also_after_an_exception() -> None:
     network = network_of("linear", "scan").train()
 
     def failing(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        objective_for(SPECS["scan"])(network, batch)
+        kind_of(SPECS["scan"]).loss(network, batch)
         raise RuntimeError("in the objective")
 
     theirs: list[base.Observation] = []

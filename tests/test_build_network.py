@@ -14,10 +14,11 @@ from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.config.signatures import constructor_arguments
 from attnlab.config.target_validation import node_signature
-from attnlab.nn.build_network import build_network, make_attention
+from attnlab.nn.network_parts import make_attention
 from attnlab.nn.transformer_block import FeedForward
 from attnlab.run.build_runtime import make_network
 from attnlab.run.run_folder import RunError
+from attnlab.tasks.kinds.base import build_network
 
 PLUGIN = """
 from typing import Unpack

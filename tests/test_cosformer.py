@@ -17,9 +17,9 @@ from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Normalization, Paths
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.nn.build_network import build_network
 from attnlab.run.build_runtime import prepare
 from attnlab.tasks.base import Prepared
+from attnlab.tasks.kinds.base import build_network
 
 MODES = ("bidirectional", "causal", "cross")
 

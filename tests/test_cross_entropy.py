@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attnlab.data.batch import LanguageBatch
 from attnlab.kernels import cross_entropy
 from attnlab.kernels.cross_entropy import chunked_cross_entropy, sum_in_chunks, token_losses
-from attnlab.learn.objectives import objective_for
+from attnlab.tasks.kinds.base import kind_of
 
 
 def drawn(positions: int, vocabulary: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
@@ -117,7 +117,7 @@ def test_members_at_once_are_members_one_by_one(shared: bool) -> None:
 @pytest.mark.parametrize("task", ["flip_flop", "wikitext103_masked"])
 def test_stacked_language_models_equal_single_ones(task: str) -> None:
     networks, batches = [network_of("linear_l2_ortho", task, seed) for seed in range(2)], [drawn_batch(task, 0)] * 2
-    objective = objective_for(SPECS[task])
+    objective = kind_of(SPECS[task]).loss
 
     class Step(nn.Module):
         def __init__(self) -> None:

@@ -15,9 +15,7 @@ from torch import Tensor
 
 from attnlab.learn.devices import device_choice
 from attnlab.learn.evaluator import evaluating
-from attnlab.learn.example_scores import score_function
-from attnlab.learn.objectives import objective_for
-from attnlab.learn.predict import predict
+from attnlab.tasks.kinds.base import kind_of
 
 LENGTH = 130
 """longer than every chunk and block"""
@@ -55,13 +53,13 @@ def test_no_mechanism_needs_an_operation_without_determinism(case: Case, mode: s
 def test_no_training_step_needs_one(task: str) -> None:
     """And the network's answers."""
     network = network_of("linear_l2_ortho", task).train()
-    batch, objective = drawn_batch(task), objective_for(SPECS[task])
+    batch, objective = drawn_batch(task), kind_of(SPECS[task]).loss
     with StrictMode():
         loss, penalty = objective(network, batch)
         (loss + penalty).backward()
         with evaluating(network):
-            assert len(predict(network, batch, SPECS[task])) == 3
-            assert score_function(SPECS[task], 6)(network, batch)
+            assert len(kind_of(SPECS[task]).predict(network, batch)) == 3
+            assert kind_of(SPECS[task]).scores(network, batch, 6)
 
 
 @pytest.fixture

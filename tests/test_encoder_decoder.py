@@ -9,7 +9,7 @@ from support.incremental_decoding import check_steps, two_kinds
 from support.model_cases import config_of, distinct_for, every_network, models_for, network_of
 from support.tensors import masks
 
-from attnlab.nn.build_network import count_parameters
+from attnlab.nn.network_parts import count_parameters
 from attnlab.nn.transformer_block import ParallelAttention
 
 EMBEDDINGS = ("noscale", "upscale_tokens", "downscale_positions", "xavier")

@@ -14,8 +14,6 @@ from attnlab.config.run_identity import run_folder
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.data.vocabulary import Vocabulary
-from attnlab.learn.example_scores import score_function
-from attnlab.learn.objectives import objective_for
 from attnlab.nn.output_head import Network
 from attnlab.run.build_runtime import make_network, prepare
 from attnlab.run.evaluate_options import EvaluateOptions
@@ -23,6 +21,7 @@ from attnlab.run.evaluate_run import evaluate_run
 from attnlab.run.loaded_run import load_run
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import make_task
+from attnlab.tasks.kinds.base import kind_of
 from attnlab.tasks.mathematics.task import Mathematics
 from attnlab.tasks.pcfg.task import Pcfg
 from attnlab.tasks.scan.task import Scan
@@ -88,7 +87,7 @@ def network_and_task(tmp_path: Path, end_token: bool) -> tuple[Network, object]:
 def test_no_loss_counts_an_end(tmp_path: Path) -> None:
     network, prepared = network_and_task(tmp_path, end_token=False)
     batch = prepared.subsets["train"].batch(np.arange(0, 12000, 3000))
-    found, _ = objective_for(prepared.spec)(network, batch)
+    found, _ = kind_of(prepared.spec).loss(network, batch)
     losses = []
     for i, length in enumerate(batch.target_lengths.tolist()):
         target = batch.targets[i : i + 1, :length]
@@ -112,9 +111,8 @@ def test_scores_are_the_oracles_of_the_same_network(tmp_path: Path) -> None:
         network.output.linear.bias[ended.subsets["train"].targets[0][0]] += 10
         numbers = np.flatnonzero(ended.subsets["train"].lengths <= 3)
         network.eval()
-        score, scores = score_function(free.spec, 0), score_function(ended.spec, 9)
-        given = score(network, free.subsets["train"].batch(numbers))
-        oracle = scores(network, ended.subsets["train"].batch(numbers))
+        given = kind_of(free.spec).scores(network, free.subsets["train"].batch(numbers), 0)
+        oracle = kind_of(ended.spec).scores(network, ended.subsets["train"].batch(numbers), 9)
     assert list(given) == [ORACLE] and 0 < given[ORACLE].sum() < len(numbers)
     assert torch.equal(given[ORACLE], oracle[ORACLE])
 

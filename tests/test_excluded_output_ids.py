@@ -15,11 +15,9 @@ from torch import Tensor, nn
 from attnlab.data.batch import SequenceBatch
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
-from attnlab.learn.example_scores import score_function
-from attnlab.learn.greedy_decoding import greedy
-from attnlab.learn.objectives import objective_for
-from attnlab.nn.build_network import build_network
+from attnlab.nn.greedy_decoding import greedy
 from attnlab.tasks.flip_flop.task import FlipFlop
+from attnlab.tasks.kinds.base import build_network, kind_of
 from attnlab.tasks.scan.task import Scan
 
 NEVER = {
@@ -64,7 +62,7 @@ def loss_over(kept: list[int], network: nn.Module, batch: object) -> Tensor:
 def test_the_loss_is_that_of_a_softmax_without_them(task: str, tied: bool) -> None:
     """Loss and all gradients, padded targets included."""
     network, batch = network_for(task, tied_output=tied), drawn_batch(task)
-    loss, _ = objective_for(NEVER[task])(network, batch)
+    loss, _ = kind_of(NEVER[task]).loss(network, batch)
     expected = loss_over(kept_ids(NEVER[task]), network, batch)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
     found, wanted = gradients(loss, network), gradients(expected, network)
@@ -79,7 +77,7 @@ def test_the_evaluated_loss_is_the_same(task: str) -> None:
     network, batch = network_for(task), drawn_batch(task)
     with torch.no_grad():
         network.output.linear.bias[list(NEVER[task].never_targets)] = 50
-    records = score_function(NEVER[task], 0)(network, batch)
+    records = kind_of(NEVER[task]).scores(network, batch, 0)
     expected = loss_over(kept_ids(NEVER[task]), network, batch)
     torch.testing.assert_close(records["loss"].sum() / records["tokens"].sum(), expected, rtol=1e-6, atol=0)
 
@@ -89,7 +87,7 @@ def test_the_evaluated_loss_is_the_same(task: str) -> None:
 def test_losses_and_gradients_are_finite_in_half_precision(task: str, dtype: torch.dtype) -> None:
     network, batch = network_for(task).float(), drawn_batch(task)
     with torch.autocast("cpu", dtype):
-        loss, _ = objective_for(NEVER[task])(network, batch)
+        loss, _ = kind_of(NEVER[task]).loss(network, batch)
     assert loss.isfinite()
     assert all(value.isfinite().all() for value in gradients(loss, network).values())
 
@@ -119,7 +117,7 @@ def test_scan_hides_all_ids_without_a_target_and_no_other() -> None:
     nn.init.zeros_(network.output.linear.weight)
     nn.init.zeros_(network.output.linear.bias)
     batch = prepared.subsets["train"].batch(list(range(0, 9000, 1000)))
-    assert objective_for(prepared.spec)(network, batch)[0].item() == pytest.approx(math.log(7))
+    assert kind_of(prepared.spec).loss(network, batch)[0].item() == pytest.approx(math.log(7))
 
 
 def test_flip_flop_hides_what_its_language_has_not(tmp_path: Path) -> None:

@@ -14,10 +14,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlab.learn.example_scores import score_function
-from attnlab.learn.objectives import objective_for
 from attnlab.nn.absolute_positions import patch_positions, sinusoidal
-from attnlab.nn.build_network import build_network
+from attnlab.tasks.kinds.base import build_network, kind_of
 
 SHORTER = {torch.float32, torch.float16, torch.bfloat16}
 
@@ -39,20 +37,20 @@ class Shorter(TorchDispatchMode):
 @pytest.mark.parametrize("task", SPECS)
 def test_a_step_and_an_evaluation_in_float64_hold_no_shorter_number(task: str) -> None:
     """Forward, backward and the records of examples, with every mechanism."""
-    objective, judge = objective_for(SPECS[task]), score_function(SPECS[task], 8)
+    kind = kind_of(SPECS[task])
     for model in one_of_each_mechanism(task):
         network, batch = network_of(model, task, dropout=0.1), drawn_batch(task)
         with Shorter() as shorter:
-            sum(objective(network.train(), batch)).backward()
-            judge(network.eval(), batch)
+            sum(kind.loss(network.train(), batch)).backward()
+            kind.scores(network.eval(), batch, 8)
         assert not shorter.found, f"{model}: {sorted(shorter.found)}"
 
 
 def test_a_number_that_is_predicted_keeps_its_format() -> None:
-    spec = replace(SPECS["lra_listops"], n_classes=1)
+    spec = replace(SPECS["lra_listops"], kind="regression", n_classes=1)
     network = build_network(backbone_of("linear", "lra_listops"), config_of("linear", "lra_listops").model, spec)
     for format, expected in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
-        assert score_function(spec, 8)(network.to(format), drawn_batch("lra_listops"))["predicted"].dtype == expected
+        assert kind_of(spec).scores(network.to(format), drawn_batch("lra_listops"), 8)["predicted"].dtype == expected
 
 
 def test_position_tables_are_exact_to_float64() -> None:

@@ -19,8 +19,8 @@ from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_wei
 from attnlab.config.schema import Optim
 from attnlab.launch.device_errors import needs_less_at_once
 from attnlab.learn.devices.device_choice import choose_device
-from attnlab.learn.objectives import objective_for
 from attnlab.learn.optimizers import make_optimizer
+from attnlab.tasks.kinds.base import kind_of
 
 pytestmark = requires_gpu
 LENGTH = 500
@@ -52,7 +52,7 @@ def test_every_mechanism_has_the_gradients_of_the_cpu(case: Case, mode: str, gpu
 @pytest.mark.parametrize("task", SPECS)
 def test_a_training_step_is_the_same_at_every_call(task: str, gpu: torch.device) -> None:
     network, batch = network_of("linear_l2_ortho", task).float().train().to(gpu), drawn_batch(task, 90).to(gpu)
-    found = [gradients(sum(objective_for(SPECS[task])(network, batch)), network) for _ in range(2)]
+    found = [gradients(sum(kind_of(SPECS[task]).loss(network, batch)), network) for _ in range(2)]
     assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
 
 

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import State, TooLong
 from attnlab.data.batch import SequenceBatch
-from attnlab.learn import greedy_decoding
-from attnlab.learn.example_scores import sequence_scores
-from attnlab.learn.greedy_decoding import greedy
+from attnlab.nn import greedy_decoding
 from attnlab.nn.encoder_decoder import DecodeState, EncoderDecoder
+from attnlab.nn.greedy_decoding import greedy
+from attnlab.tasks.kinds.encoder_decoder import sequence_scores
 
 END = 1
 

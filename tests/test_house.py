@@ -26,7 +26,7 @@ MODULES = {".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix
 MAX_LINES, MAX_FUNCTION = 400, 45
 
 # Rooms and what each of them imports; what a room may use, the rooms above it may use as well:
-# launch, report -> run -> analysis -> learn -> nn, tasks -> attention, data -> kernels, config.
+# launch, report -> run -> analysis -> learn -> tasks -> nn -> attention, data -> kernels, config.
 ROOMS = {
     "config": (),
     "plots": (),
@@ -35,8 +35,8 @@ ROOMS = {
     "kernels": (),
     "attention": ("kernels", "config"),
     "nn": ("attention", "data"),
-    "tasks": ("data", "run_script"),
-    "learn": ("nn", "tasks"),
+    "tasks": ("nn", "run_script"),
+    "learn": ("tasks",),
     "analysis": ("learn", "plots"),
     "run": ("analysis",),
     "report": ("run",),

@@ -13,8 +13,8 @@ from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.length_padding import LengthBuckets, padding_share, round_length
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.learn.objectives import objective_for
 from attnlab.learn.train_stream import train_loader
+from attnlab.tasks.kinds.base import kind_of
 
 
 def pairs(n: int = 200, pad_id: int = 0) -> SequencePairs:
@@ -73,7 +73,7 @@ def test_pictures_stay_as_they_are() -> None:
 @pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])
 def test_padding_changes_no_loss(model: str) -> None:
     batch, network = pairs().batch(np.arange(12)), network_of(model, "scan").eval()
-    objective = objective_for(SPECS["scan"])
+    objective = kind_of(SPECS["scan"]).loss
     for found, expected in zip(objective(network, batch.padded((48, 80), 0)), objective(network, batch), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 

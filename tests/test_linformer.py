@@ -16,7 +16,7 @@ from attnlab.attention.linformer import Linformer
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
-from attnlab.nn.build_network import build_network
+from attnlab.tasks.kinds.base import build_network
 
 TARGET = "attnlab.attention.linformer.Linformer"
 

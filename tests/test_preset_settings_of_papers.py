@@ -19,7 +19,8 @@ from support.small_runs import jobs_of
 from attnlab.config.dotted_keys import value_at
 from attnlab.config.schema import Config
 from attnlab.config.type_check import build
-from attnlab.nn.build_network import build_network, count_parameters
+from attnlab.nn.network_parts import count_parameters
+from attnlab.tasks.kinds.base import build_network
 
 ONE_PLUS_ELU = {
     "_target_": "attnlab.attention.linear.LinearAttention",

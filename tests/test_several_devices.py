@@ -38,12 +38,12 @@ from attnlab.learn.devices.rank_layout import (
     layout_of,
     left_open,
 )
-from attnlab.learn.objectives import objective_for
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.run_folder import MetricsFile, RunFolder
 from attnlab.run.train_run import note_hardware
+from attnlab.tasks.kinds.base import kind_of
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 TOGETHER = pytest.mark.xdist_group("two")
@@ -490,7 +490,7 @@ def test_every_parameter_has_a_gradient_in_every_step(task: str) -> None:
     """So DDP need not search the graph of every step for parameters that are not used."""
     for model in models_for(task):
         network = network_of(model, task).train()
-        loss, penalty = objective_for(SPECS[task])(network, drawn_batch(task))
+        loss, penalty = kind_of(SPECS[task]).loss(network, drawn_batch(task))
         (loss + model_config(model, task).model.ortho.weight * penalty).backward()
         assert not [name for name, weight in network.named_parameters() if weight.grad is None], model
 
@@ -499,6 +499,6 @@ def test_a_parameter_without_a_gradient_is_named() -> None:
     network = network_of("linear", "scan")
     network.unused = torch.nn.Parameter(torch.zeros(2))
     module = TrainingModule(model_config("linear"), network, SPECS["scan"], Ranks(RankLayout(world=2)))
-    objective_for(SPECS["scan"])(network, drawn_batch("scan"))[0].backward()
+    kind_of(SPECS["scan"]).loss(network, drawn_batch("scan"))[0].backward()
     with pytest.raises(RankError, match=r"depend on the parameters unused \(1 such in the network\)"):
         module.on_after_backward()

@@ -133,7 +133,7 @@ def test_targets_that_are_not_there(package: str) -> None:
         f"{package}.mechanisms.Leaf": f"nearest: {package}.mechanism",
         "nowhere.at_all.Thing": "no module nowhere.at_all",
         "Thing": "names no module; expected <package>.<module>.<class>",
-        "attnlab.nn.build_network.Normalization": r"imports Normalization .* defines it: attnlab\.config\.schema\.Norm",
+        "attnlab.nn.network_parts.Normalization": r"imports Normalization .* defines it: attnlab\.config\.schema\.Norm",
     }.items():
         with pytest.raises(TargetError, match=message):
             read_signature(path)

@@ -13,10 +13,9 @@ from attnlab.attention.base import TooLong
 from attnlab.data.batch import LanguageBatch
 from attnlab.kernels.dropout import Dropout
 from attnlab.kernels.linear_map import LinearMap
-from attnlab.learn.objectives import hide_tokens
-from attnlab.nn.build_network import build_network
 from attnlab.nn.classifier import ClassHead, SequenceEncoder
 from attnlab.nn.output_head import Output
+from attnlab.tasks.kinds.base import build_network, kind_of
 
 LENGTHS = [5, 2, 3]
 TASKS = ("lra_listops", "lra_retrieval", "flip_flop", "wikitext103_masked")
@@ -163,7 +162,7 @@ def test_hidden_tokens_are_drawn_as_published() -> None:
         scored=candidates,
         words=torch.zeros(200),
     )
-    found = hide_tokens(batch, spec)
+    found = kind_of(spec).training_batch(batch)
     assert torch.equal(found.targets, words) and not (found.scored & ~candidates).any()
     assert found.scored.sum().item() / (0.8 * size) == pytest.approx(0.15, abs=0.01)
     assert torch.equal(found.inputs[~found.scored], words[~found.scored])
@@ -171,4 +170,4 @@ def test_hidden_tokens_are_drawn_as_published() -> None:
     assert (read == spec.mask_id).float().mean().item() == pytest.approx(0.8, abs=0.02)
     assert (read == right).float().mean().item() == pytest.approx(0.1, abs=0.02)
     assert read[read != spec.mask_id].min() >= spec.n_special
-    assert not torch.equal(hide_tokens(batch, spec).scored, found.scored)
+    assert not torch.equal(kind_of(spec).training_batch(batch).scored, found.scored)

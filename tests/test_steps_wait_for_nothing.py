@@ -25,7 +25,7 @@ from attnlab.kernels.drawn_rows import fill_from_host
 from attnlab.learn.feature_redraw import redraw
 from attnlab.learn.train_stream import TrainStream, train_loader
 from attnlab.learn.training_module import TrainingModule
-from attnlab.nn.build_network import build_network
+from attnlab.tasks.kinds.base import build_network
 
 CASES = [("scan", "linear_l2_ortho"), ("scan", "performer"), ("scan", "relative"), ("sort_of_clevr", "vanilla")]
 CASES += [("lra_listops", model) for model in ("bigbird", "informer", "reformer", "skyformer", "linformer")]

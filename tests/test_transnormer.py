@@ -21,8 +21,8 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Normalization
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
-from attnlab.nn.build_network import build_network
 from attnlab.nn.transformer_block import ParallelAttention
+from attnlab.tasks.kinds.base import build_network
 
 MODES = ("bidirectional", "causal", "cross")
 LRPE = ("none", "rotary", "householder_rotary")

@@ -11,7 +11,8 @@ from attnlab.attention.core.score_position import RelativePositions, sinusoid
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.compose import merged_yaml
 from attnlab.config.job_config import compose_config
-from attnlab.nn.build_network import build_network, count_parameters
+from attnlab.nn.network_parts import count_parameters
+from attnlab.tasks.kinds.base import build_network
 
 UNIVERSAL, RELATIVE = ("universal", "relative_universal"), ("relative", "relative_universal")
 

@@ -12,7 +12,7 @@ from attnlab.attention.base import Attention
 from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Config
 from attnlab.config.type_check import build
-from attnlab.nn.build_network import make_attention
+from attnlab.nn.network_parts import make_attention
 from benchmarks.harness.attention_baselines import Form, baselines
 
 

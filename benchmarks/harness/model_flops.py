@@ -13,7 +13,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from attnlab.learn.evaluator import precision_context
-from attnlab.learn.objectives import hide_tokens, objective_for
+from attnlab.tasks.kinds.base import kind_of
 from benchmarks.harness.workload import Workload
 
 # Dense matrix products, FLOP/s, from NVIDIA's data sheets of the SXM forms (their figures "with sparsity", halved).
@@ -58,12 +58,12 @@ def flops_per_position(workload: Workload) -> float:
     no operation of a compiled graph.
     """
     spec, train = workload.prepared.spec, workload.config.train
-    objective, batch = objective_for(spec), next(workload.batches(workload.order))
+    objective, batch = kind_of(spec).loss, next(workload.batches(workload.order))
     workload.network.train()
 
     def passes() -> None:
         for piece in batch.pieces(train.max_tokens):
-            given = hide_tokens(piece, spec) if spec.kind == "masked_language_model" else piece
+            given = kind_of(spec).training_batch(piece)
             with precision_context(train.precision, workload.device):
                 loss, penalty = objective(workload.network, given)
             (loss + workload.config.model.ortho.weight * penalty).backward()

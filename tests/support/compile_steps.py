@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.kernels.compiled_step import compiled
-from attnlab.learn.objectives import objective_for
+from attnlab.tasks.kinds.base import kind_of
 from support.model_cases import SPECS, network_of
 from support.random_batches import drawn_batch
 from support.tensors import gradients
@@ -20,7 +20,7 @@ from support.tensors import gradients
 def compiled_problem(task: str, network: nn.Module, backend: str) -> str:
     """Why a step is not one graph with the losses and gradients of the eager one; "ok" if it is (by inductor, for two
     lengths: the second is compiled anew)."""
-    objective = objective_for(SPECS[task])
+    objective = kind_of(SPECS[task]).loss
     step = compiled(objective, torch.device("cpu"), backend)
     try:
         for more in (0, 1) if backend == "inductor" else (0,):

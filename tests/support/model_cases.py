@@ -1,6 +1,6 @@
 """Every model yaml as test parameters, found by globbing: a new yaml is tested the day it is added.
 
-Attentions are built as networks build them (`attnlab.nn.build_network.make_attention`), at tiny sizes, in float64.
+Attentions are built as networks build them (`attnlab.nn.network_parts.make_attention`), at tiny sizes, in float64.
 """
 
 import json
@@ -19,7 +19,8 @@ from attnlab.config.check import check_config
 from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.type_check import build
 from attnlab.data.task_spec import TaskSpec
-from attnlab.nn.build_network import build_network, make_attention
+from attnlab.nn.network_parts import make_attention
+from attnlab.tasks.kinds.base import build_network
 from support.composed_configs import IN_FOLDERS, MODELS, composed, distinct
 from support.law_exemptions import EXEMPTIONS
 from support.small_runs import checked

@@ -11,7 +11,7 @@ from attnlab.data.batch import (
     SequenceBatch,
     length_mask,
 )
-from attnlab.learn.objectives import hide_tokens
+from attnlab.tasks.kinds.base import kind_of
 from support.model_cases import SPECS
 
 
@@ -35,4 +35,4 @@ def drawn_batch(task: str, more: int = 0) -> Batch:
         )
     scored = length_mask(lengths, 6 + more)
     batch = LanguageBatch(index=index, inputs=inputs, lengths=lengths, targets=inputs, scored=scored, words=lengths)
-    return hide_tokens(batch, spec) if spec.kind == "masked_language_model" else batch
+    return kind_of(spec).training_batch(batch)

@@ -20,7 +20,7 @@ from attnlab.config.schema import Train
 from attnlab.data.examples import Examples
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.evaluator import precision_context
-from attnlab.learn.objectives import objective_for
+from attnlab.tasks.kinds.base import kind_of
 
 EXAMPLES = 64
 
@@ -38,7 +38,7 @@ def attention_metrics(network: nn.Module, examples: Examples, spec: TaskSpec, tr
     with precision_context(train.precision, device):
         for start in range(0, len(numbers), train.eval_batch_size):
             batch = examples.batch(numbers[start : start + train.eval_batch_size]).to(device)
-            for name, item in diagnose(network, batch, objective_for(spec), ("norms", "values")).items():
+            for name, item in diagnose(network, batch, kind_of(spec).loss, ("norms", "values")).items():
                 sums[name] = sums.get(name, 0) + _sums(item)
     named, metrics = metric_names(sums), dict[str, float]()
     for name, found in sums.items():

@@ -1,6 +1,6 @@
 """Tensors of the attentions of a network on one batch: norms, values, weights and gradients of scores.
 
-    found = diagnose(network, batch, objective_for(spec), wanted={"norms", "weights"})
+    found = diagnose(network, batch, kind_of(spec).loss, wanted={"norms", "weights"})
     found["encoder.layers.0.attention"].weights[0, 2]    # weights of the first sample and third head
 
 Norms and values cost one forward pass; weights O(N M) memory for every use of an attention, where the mechanism may
@@ -18,8 +18,8 @@ from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.data.batch import Batch
 from attnlab.learn.evaluator import evaluation_mode
-from attnlab.learn.objectives import Objective
 from attnlab.nn.attention_observer import Application, observed
+from attnlab.tasks.kinds.base import Objective
 
 QUANTITIES = ("norms", "values", "weights", "score_gradients")
 
@@ -56,7 +56,7 @@ def diagnose(
     objective's loss, without the penalty; they need trainable parameters, and do not work in `torch.inference_mode`.
 
     Args:
-        objective: (network, batch) -> loss, penalty; `learn.objectives.objective_for`.
+        objective: (network, batch) -> loss, penalty; `tasks.kinds.base.kind_of(spec).loss`.
         wanted: which of `QUANTITIES` to compute.
 
     Returns:

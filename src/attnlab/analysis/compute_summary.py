@@ -20,8 +20,8 @@ from attnlab.config.schema import Backbone, Config
 from attnlab.data.batch import Batch, SequenceBatch
 from attnlab.data.examples import Examples
 from attnlab.learn.evaluator import precision_context
-from attnlab.learn.objectives import objective_for
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.kinds.base import kind_of
 
 QUANTITIES = ("norms", "values", "weights", "locality")
 MOST_WEIGHTS = 2**27
@@ -81,7 +81,7 @@ def summarise_attention(
         quantities: some of `QUANTITIES`.
     """
     device = next(network.parameters()).device
-    examples, objective = chosen.prepared.subsets[chosen.subset], objective_for(chosen.prepared.spec)
+    examples, objective = chosen.prepared.subsets[chosen.subset], kind_of(chosen.prepared.spec).loss
     whole, one = (examples.batch(numbers).to(device) for numbers in (chosen.numbers, chosen.numbers[:1]))
     mean = all(bool((extent == extent[0]).all()) for extent in whole.extents)
     of_all = {_OF_ALL[name] for name in quantities if name in _OF_ALL and (mean or name != "values")}

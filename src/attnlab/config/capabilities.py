@@ -6,9 +6,10 @@ from typing import Any
 
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.allowed_targets import TargetError
+from attnlab.config.allowed_targets import TargetError, class_at
 from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.message_text import listed
+from attnlab.config.named_classes import kind_path
 from attnlab.config.own_conf import cached_per_folder
 from attnlab.config.signatures import Signature
 from attnlab.config.target_validation import attention_nodes, node_signature
@@ -28,6 +29,18 @@ def signature_of(node: Mapping[str, Any]) -> Signature:
         return node_signature(node)
     except TargetError:
         raise Unknown(str(node.get("_target_"))) from None
+
+
+def kind_of_task(task: Signature) -> Any:
+    """The class of a task's kind (`tasks.kinds`).
+
+    Raises:
+        Unknown: no such class.
+    """
+    try:
+        return class_at(kind_path(task.declares("kind") or "encoder_decoder"))
+    except TargetError:
+        raise Unknown("kind") from None
 
 
 def all_can(signatures: list[Signature], capability: str) -> bool:

@@ -3,11 +3,21 @@
 import math
 from collections.abc import Callable, Iterator
 
+from attnlab.config.allowed_targets import TargetError, class_at
 from attnlab.config.capabilities import Unknown, all_can, class_name, models_that_can
 from attnlab.config.data_rules import ignored_problems, validation_problems
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import listed, show
-from attnlab.config.rule_view import NEEDS, SLOTS, View
+from attnlab.config.named_classes import kind_path
+from attnlab.config.rule_view import SLOTS, View
+
+NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
+    "tied_output": (False, "has no output tokens"),
+    "n_decoder_layers": (None, "has no second stack"),
+    "pooling": ("mean", "does not classify token sequences"),
+    "d_classifier": (None, "likewise"),
+}
+"""keys of the backbone that not every network reads, with the value that says nothing, and why others are refused"""
 
 
 def rule_problems(view: View) -> list[str]:
@@ -19,6 +29,13 @@ def rule_problems(view: View) -> list[str]:
         except Unknown:
             continue
     return problems
+
+
+def _kind_exists(view: View) -> Iterator[str]:
+    try:
+        class_at(kind_path(view.kind))
+    except TargetError as error:
+        yield f"task.name={view['task.name']}: its kind {view.kind}: {error}"
 
 
 def _heads(view: View) -> Iterator[str]:
@@ -36,11 +53,11 @@ def divisors(number: int) -> list[int]:
 
 def _slots_given(view: View) -> Iterator[str]:
     """Models without a decoder or cross-attention serve the tasks that need none."""
-    for slot in view.slots:
+    for slot in view.needs:
         if view[f"model.{slot}"] is None:
             yield (
-                f"model.{slot}=null: task {view['task.name']} ({view.kind}) needs {SLOTS[slot]}; add to the yaml of "
-                f"model {view['model.name']}: {_example(view, slot)}"
+                f"model.{slot}=null: task {view['task.name']} ({view.kind}) needs {SLOTS[slot]}; add to the yaml "
+                f"of model {view['model.name']}: {_example(view, slot)}"
             )
 
 
@@ -53,7 +70,7 @@ def _example(view: View, slot: str) -> str:
 
 
 def _shares(view: View) -> Iterator[str]:
-    for slot in [slot for slot in view.slots if slot != "cross"]:
+    for slot in [slot for slot in view.needs if slot != "cross"]:
         groups = view[f"model.{slot}"]
         if groups is None or (slot == "decoder" and groups == view["model.encoder"]):
             continue
@@ -69,8 +86,7 @@ def _shares(view: View) -> Iterator[str]:
 
 
 def _directions(view: View) -> Iterator[str]:
-    needs = NEEDS[view.kind]
-    all_needs = [(slot, f"supports_{need}") for slot, forms in needs.items() for need in forms]
+    all_needs = [(slot, f"supports_{need}") for slot, forms in view.needs.items() for need in forms]
     for key, slot, signature in view.attentions():
         lacking = [name for needed_in, name in all_needs if needed_in == slot and not signature.can(name)]
         if lacking:
@@ -95,15 +111,15 @@ def _ortho(view: View) -> Iterator[str]:
     if not weight > 0:
         return
     claim, name = f"model.ortho.weight={show(weight)}", view["model.name"]
-    used = covered_slots(where, view.slots)
+    used = covered_slots(where, list(view.needs))
     lacking = {class_name(item) for _, _, item in view.attentions(*used) if not item.can("supports_orthogonality")}
     able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
     if not where:
-        name_it = "" if lacking else f", or name its slots: model.ortho.where=[{view.slots[0]}]"
+        name_it = "" if lacking else f", or name its slots: model.ortho.where=[{next(iter(view.needs))}]"
         yield f"{claim}: model {name} has no orthogonality loss (model.ortho.where is empty); {able}{name_it}"
     elif not used:
         there = f"model.ortho.where={show(where)} names no attention of task {view['task.name']}"
-        yield f"{claim}: {there}; it has {listed(view.slots)}"
+        yield f"{claim}: {there}; it has {listed(view.needs)}"
     elif lacking:
         yield f"{claim}: {listed(sorted(lacking))} (model {name}) has no orthogonality loss; {able}"
 
@@ -122,24 +138,18 @@ def _normalization(view: View) -> Iterator[str]:
 
 def _unread(view: View) -> Iterator[str]:
     """Settings of the backbone that the network of this kind of task does not read."""
-    kind, name = view.kind, view["task.name"]
-    modality = view.task.declares("modality")
-    unread: list[tuple[str, bool | str | None, str]] = []
-    if kind == "classification":
-        unread.append(("tied_output", False, "has no output tokens"))
-    if kind != "encoder_decoder":
-        unread.append(("n_decoder_layers", None, "has no second stack"))
-    if kind != "classification" or modality == "image_question":
-        unread += [("pooling", "mean", "does not classify token sequences"), ("d_classifier", None, "likewise")]
-    for key, plain, why in unread:
+    name, pictures = view["task.name"], view.task.declares("modality") == "image_question"
+    for key, (plain, why) in NOT_ALWAYS_READ.items():
+        if key in view.kind_class.reads and not pictures:
+            continue
         try:
             value = view[f"backbone.{key}"]
         except Unknown:
             continue
         if value != plain:
-            yield f"backbone.{key}={show(value)}: task {name} ({kind}) {why}; write {show(plain)}"
+            yield f"backbone.{key}={show(value)}: task {name} ({view.kind}) {why}; write {show(plain)}"
     key, value = view.positions
-    if value == "learned" and modality == "image_question":
+    if value == "learned" and pictures:
         yield f"{key}=learned: the patches of task {name} have no learned positions; write sinusoidal or none"
 
 
@@ -165,7 +175,7 @@ def _betas(view: View) -> Iterator[str]:
 
 
 def _groups_given(view: View) -> Iterator[str]:
-    for slot in [slot for slot in view.slots if slot != "cross"]:
+    for slot in [slot for slot in view.needs if slot != "cross"]:
         if view[f"model.{slot}"] == []:
             yield f"model.{slot}=[]: expected at least one group of layers"
 
@@ -177,6 +187,6 @@ def _paths(view: View) -> Iterator[str]:
 
 
 _RULES: list[Callable[[View], Iterator[str]]] = [
-    _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization, validation_problems,
-    _unread, _steps, _lengths, _betas, ignored_problems, _paths,
+    _kind_exists, _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization,
+    validation_problems, _unread, _steps, _lengths, _betas, ignored_problems, _paths,
 ]  # fmt: skip

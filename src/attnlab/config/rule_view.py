@@ -1,28 +1,21 @@
 """A configuration as the compatibility rules read it: its classes, its attentions in use, its kind of task."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.capabilities import Unknown, signature_of
+from attnlab.config.capabilities import Unknown, kind_of_task, signature_of
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.signatures import Signature
 from attnlab.config.target_validation import attention_nodes
-
-NEEDS = {
-    "encoder_decoder": {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]},
-    "classification": {"encoder": ["bidirectional"]},
-    "language_model": {"decoder": ["causal"]},
-    "masked_language_model": {"encoder": ["bidirectional"]},
-}
-"""slots of attention in the network of each kind of task, and the forms that an attention needs there"""
 
 SLOTS = {
     "encoder": "self-attention of the encoder",
     "decoder": "causal self-attention",
     "cross": "the decoder's attention to the encoder",
 }
+"""slots of attention in words"""
 
 
 class View:
@@ -46,13 +39,18 @@ class View:
 
     @property
     def kind(self) -> str:
-        """The kind of the task, a key of `NEEDS`."""
+        """The kind as the task names it."""
         return self.task.declares("kind") or "encoder_decoder"
 
     @property
-    def slots(self) -> list[str]:
-        """Slots of attention in the network of this task."""
-        return list(NEEDS[self.kind])
+    def kind_class(self) -> Any:
+        """The class of the kind (`tasks.kinds`)."""
+        return kind_of_task(self.task)
+
+    @property
+    def needs(self) -> Mapping[str, Sequence[str]]:
+        """Slots of attention in the network of this task, and the forms that an attention needs there."""
+        return self.kind_class.needs_of(self.task.cls, self["task"])
 
     @property
     def positions(self) -> tuple[str, str]:
@@ -62,7 +60,7 @@ class View:
 
     def attentions(self, *slots: str) -> Iterator[tuple[str, str, Signature]]:
         """Key, slot and class of every attention in use, in the given slots or, without any, in all."""
-        model = {slot: self[f"model.{slot}"] for slot in self.slots}
+        model = {slot: self[f"model.{slot}"] for slot in self.needs}
         unused = set(_unused(model))
         for key, slot, node in attention_nodes(model):
             if (not slots or slot in slots) and key not in unused:

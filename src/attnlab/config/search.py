@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.config.capabilities import Unknown, signature_of
+from attnlab.config.capabilities import Unknown, kind_of_task, signature_of
 from attnlab.config.command_line_words import Item
 from attnlab.config.launcher_options import DEFAULT
 from attnlab.config.launcher_options import GROUP as LAUNCHERS
@@ -22,8 +22,6 @@ OPTUNA = "optuna"
 _SECTION = "hydra.sweeper"
 _LOGARITHMIC = re.compile(r"tag\([^()]*\blog\b")
 _NOT_OFFERED = ("ax", "nevergrad")
-_SMALLER_IS_BETTER = ("language_model", "masked_language_model")
-"""kinds of task that are selected by a perplexity, the others by a score"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def _direction(minimize: bool) -> str:
 
 def _smaller_is_better(config: Mapping[str, Any]) -> bool:
     try:
-        return signature_of(config["task"]).declares("kind") in _SMALLER_IS_BETTER
+        return bool(kind_of_task(signature_of(config["task"])).smaller_is_better)
     except Unknown:
         return False
 

@@ -3,25 +3,23 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["encoder_decoder", "classification", "language_model", "masked_language_model"]
 Modality = Literal["tokens", "token_pairs", "image_question"]
 
 ORACLE_END = "sequence_accuracy_oracle_end"
 """the one metric of an encoder_decoder task without end tokens"""
 SEQUENCE_METRICS = ("sequence_accuracy", ORACLE_END, "sequence_accuracy_end_ignored")
-"""metrics of every encoder_decoder task (attnlab.learn.example_scores explains them)"""
+"""metrics of every encoder_decoder task (attnlab.tasks.kinds.encoder_decoder explains them)"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
     """Properties of a task that a network depends on; the task makes it in `prepare()`.
 
-    kind             encoder_decoder: sequence to sequence; classification: one class per example; language_model:
-                     every next token; masked_language_model: masked tokens
+    kind             what is trained and scored: a file of `attnlab.tasks.kinds`, or the dotted path of a Kind
     modality         tokens: integer sequences; token_pairs: two of them; image_question: an image and a question vector
     input_vocabulary number of input token ids with special ids (0 for inputs without tokens)
     output_vocabulary number of output token ids with special ids (0 for classification)
-    n_classes        number of classes (0 for sequences); 1: regression with squared error
+    n_classes        number of classes (0 for sequences, 1 for a regression)
     pad_id           id of padding, in inputs and outputs
     end_id           id that ends an output and also starts the decoder (as in Csordas et al. 2021)
     end_token        whether outputs end in `end_id` (encoder_decoder); else no loss counts an end, no output has one,
@@ -38,7 +36,7 @@ class TaskSpec:
     metrics          names of metrics (attnlab.learn.metrics.METRICS); validation selects by the first
     """
 
-    kind: Kind
+    kind: str
     modality: Modality
     input_vocabulary: int = 0
     output_vocabulary: int = 0

@@ -13,10 +13,10 @@ from torch import nn
 from attnlab.config.schema import Train
 from attnlab.data.examples import Examples
 from attnlab.learn.devices.process_group import ALONE, Ranks
-from attnlab.learn.example_scores import ScoreFunction, score_function
 from attnlab.learn.metrics import summarise_subset
 from attnlab.learn.reporter import Reporter
 from attnlab.tasks.base import Prepared
+from attnlab.tasks.kinds.base import kind_of
 
 Scored = tuple[np.ndarray, dict[str, np.ndarray]]
 """rows of a batch among the evaluated examples, and their scores by name"""
@@ -110,27 +110,27 @@ class Evaluator:
             self.reporter.start(f"evaluating {name}", len(examples) if numbers is None else len(numbers))
         numbers = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
         lengths = None if examples.lengths is None else np.asarray(examples.lengths)[numbers]
-        scores = score_function(self.prepared.spec, limit or self.prepared.decode_limits.get(name, 0))
+        limit = limit or self.prepared.decode_limits.get(name, 0)
         try:
-            records = self._records(examples, numbers, lengths, scores, show)
+            records = self._records(examples, numbers, lengths, limit, show)
         finally:
             if show:
                 self.reporter.stop()
         return summarise_subset(records, self.prepared.spec.metrics, examples, numbers)
 
     def _records(
-        self, examples: Examples, numbers: np.ndarray, lengths: np.ndarray | None, scores: ScoreFunction, show: bool
+        self, examples: Examples, numbers: np.ndarray, lengths: np.ndarray | None, limit: int, show: bool
     ) -> dict[str, np.ndarray]:
         """Scores of examples by name; the size of batches affects them by rounding only."""
         # Sorted by length: batches need less padding, and fewer decoding steps.
         order = np.arange(len(numbers)) if lengths is None else np.argsort(lengths, kind="stable")
         device, size = next(self.network.parameters()).device, self.train.eval_batch_size
-        ranks, measured = self.ranks, list[Scored]()
+        ranks, measured, kind = self.ranks, list[Scored](), kind_of(self.prepared.spec)
         with evaluating(self.network), precision_context(self.train.precision, device):
             for start in range(ranks.rank * size, len(order), ranks.world * size):
                 rows = order[start : start + size]
                 batch = examples.batch(numbers[rows]).to(device)
-                found = scores(self.network, batch)
+                found = kind.scores(self.network, batch, limit)
                 measured.append((rows, {name: values.cpu().numpy() for name, values in found.items()}))
                 if show:
                     self.reporter.update(min(start + ranks.world * size, len(order)))

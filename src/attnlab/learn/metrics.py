@@ -12,7 +12,7 @@ from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import lower_is_better
 
 Records = Mapping[str, np.ndarray]
-"""scores of all examples by name, [n] each (attnlab.learn.example_scores)"""
+"""scores of all examples by name, [n] each (`Kind.scores`)"""
 
 
 def _mean(records: Records, name: str) -> float:

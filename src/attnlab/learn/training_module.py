@@ -4,25 +4,26 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities.types import OptimizerConfig, OptimizerLRSchedulerConfig
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
 from attnlab.config.user_error import UserError
-from attnlab.data.batch import Batch, LanguageBatch
+from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.kernels.compiled_step import OwnGradients, compiled
 from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.devices.rank_layout import RankError
 from attnlab.learn.devices.rank_strategy import shares_of_ranks
 from attnlab.learn.loss_monitor import LossMonitor, StepLosses
-from attnlab.learn.objectives import hide_tokens, objective_for, over_pieces
 from attnlab.learn.optimizers import make_optimizer, with_schedule
+from attnlab.tasks.kinds.base import kind_of
 
 
 class NonFiniteLoss(UserError):
@@ -55,7 +56,7 @@ class StepModule(pl.LightningModule):
         penalty_weight: float | Tensor | None,
     ) -> None:
         super().__init__()
-        self.config, self.spec, self.penalty_weight = config, spec, penalty_weight
+        self.config, self.kind, self.penalty_weight = config, kind_of(spec), penalty_weight
         device, compiles = parameters[0].device, config.trainer.compile
         self._whole = compiled(function, device) if compiles else function
         self._own_gradients = OwnGradients(parameters) if compiles and device.type == "cuda" else None
@@ -81,9 +82,7 @@ class StepModule(pl.LightningModule):
         """Check that losses are finite."""
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        if self.spec.kind == "masked_language_model":
-            # the class of batches of such tasks
-            batch = hide_tokens(cast(LanguageBatch, batch), self.spec)
+        batch = self.kind.training_batch(batch)
         loss, penalty = self.losses_of(batch)
         whole_loss, whole_penalty = loss.detach(), penalty.detach()
         if self.ranks.world > 1:
@@ -115,7 +114,7 @@ class TrainingModule(StepModule):
     """
 
     def __init__(self, config: Config, network: nn.Module, spec: TaskSpec, ranks: Ranks = ALONE) -> None:
-        objective, weight = objective_for(spec), config.model.ortho.weight
+        objective, weight = kind_of(spec).loss, config.model.ortho.weight
         # Kept: to collect them from the modules takes a percent of a small step.
         self.weights = list(network.parameters())
         super().__init__(config, spec, objective, self.weights, weight if weight > 0 else None)
@@ -233,3 +232,23 @@ class TrainingModule(StepModule):
         fused = self.config.train.precision != "16-mixed"
         optimizer = make_optimizer(self.config.optim, self.network.parameters(), fused)
         return with_schedule(optimizer, [self.config.optim], steps_of(self.config.train))
+
+
+def over_pieces(
+    objective: Callable[[Batch], tuple[Tensor, Tensor]], pieces: Sequence[Batch], weights: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Loss and penalty of a batch that is computed in pieces, with activation checkpointing.
+
+    The backward pass computes each piece again, so that only one graph is in memory at a time.
+
+    Args:
+        objective: returns loss and penalty of a piece: numbers, or one number for each run of a pack.
+        weights: for each piece, how many items its loss is a mean over; of the shape of the loss.
+    """
+    # `checkpoint` restores the random state of the devices of its tensor arguments, and sees no tensor inside a batch.
+    found = [
+        checkpoint(lambda batch, index: objective(batch), piece, piece.index, use_reentrant=False) for piece in pieces
+    ]
+    loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
+    penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True))
+    return loss / sum(weights[1:], weights[0]).clamp(min=1), penalty / sum(map(len, pieces))

@@ -15,10 +15,10 @@ from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.devices import memory_use
 from attnlab.learn.shortcut_scores import shortcut_scores
-from attnlab.nn.build_network import build_network
 from attnlab.nn.output_head import Network
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
+from attnlab.tasks.kinds.base import build_network
 
 SHARE_OF_FREE = 0.25
 """of the free memory of a GPU; larger data stays on the CPU, since the network and other runs need the rest"""

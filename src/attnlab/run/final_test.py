@@ -11,7 +11,7 @@ from attnlab.learn.callbacks import Clock
 from attnlab.learn.devices import memory_use
 from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.validation import saved_best
-from attnlab.nn.build_network import count_parameters
+from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
 from attnlab.run.fit import diagnosed, train_padding
 from attnlab.run.read_checkpoints import best_weights, network_weights, read_checkpoint

@@ -14,12 +14,12 @@ from torch import nn
 from attnlab.data.user_inputs import InputError
 from attnlab.learn.callbacks import preserved_rng
 from attnlab.learn.evaluator import evaluating, precision_context
-from attnlab.learn.predict import predict
 from attnlab.run.build_runtime import prepare
 from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.read_run_files import read_config, read_result, read_rows, read_status
 from attnlab.run.rebuild_run import network_with, rebuilt_config
 from attnlab.tasks.base import Prepared, Task, make_task
+from attnlab.tasks.kinds.base import kind_of
 
 
 def load_run(
@@ -125,6 +125,7 @@ class Run:
             raise TypeError(f"predict takes a list of inputs: predict([{inputs!r}])")
         self._require_lengths(inputs, lengths)
         found: list[Any] = []
+        kind = kind_of(self.data.spec)
         size, network, precision = self._typed.train.eval_batch_size, self.network, self._typed.train.precision
         for start in range(0, len(inputs), size):
             try:
@@ -133,7 +134,7 @@ class Run:
                 raise InputError(start + error.number, error.problem) from None
             with evaluating(network), precision_context(precision, self._device):
                 part = None if lengths is None else lengths[start : start + size]
-                found += predict(network, batch, self.data.spec, part)
+                found += kind.predict(network, batch, part)
         return self.task.decode_outputs(self.data, found)
 
     def _require_lengths(self, inputs: Sequence[Any], lengths: Sequence[int] | None) -> None:
@@ -141,7 +142,7 @@ class Run:
         spec = self.data.spec
         if lengths is None and not spec.end_token:
             raise TypeError("predict(inputs, lengths=[...]): a run without end tokens needs the length of each output")
-        if lengths is not None and spec.kind != "encoder_decoder":
+        if lengths is not None and not kind_of(spec).takes_lengths:
             raise TypeError(f"predict: lengths belong to tasks from sequence to sequence, not to {spec.kind}")
         if lengths is None:
             return

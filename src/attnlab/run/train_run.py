@@ -24,7 +24,7 @@ from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.speed_notes import speed_notes
 from attnlab.learn.stop_signals import StopRequest
-from attnlab.nn.build_network import count_parameters
+from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
 from attnlab.run.build_runtime import make_network, place_data, prepared_task
 from attnlab.run.figure_callback import drawn_figures

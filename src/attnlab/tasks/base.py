@@ -21,7 +21,7 @@ from attnlab.data.examples import Examples
 from attnlab.data.files.cache import build_once, cache_key
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource
-from attnlab.data.task_spec import Kind, Modality, TaskSpec
+from attnlab.data.task_spec import Modality, TaskSpec
 from attnlab.tasks.shortcuts import Shortcut, general_shortcuts
 
 ExamplesT_co = TypeVar("ExamplesT_co", bound=Examples, covariant=True)
@@ -84,7 +84,7 @@ class Task(ABC):
     `attnlab.config.ranges`).
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[str]
     modality: ClassVar[Modality]
     version: ClassVar[int] = 1
     has_groups: ClassVar[bool] = False
@@ -98,8 +98,8 @@ class Task(ABC):
         return ()
 
     def task_spec(self, **properties: Any) -> TaskSpec:
-        """The TaskSpec with the kind and the modality of the task."""
-        return TaskSpec(kind=self.kind, modality=self.modality, **properties)
+        """The TaskSpec with the kind and the modality of the task, unless they are among the properties."""
+        return TaskSpec(**{"kind": self.kind, "modality": self.modality, **properties})
 
     @abstractmethod
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
@@ -114,7 +114,7 @@ class Task(ABC):
         raise DataError(f"{type(self).__name__} has no encode_inputs: it does not say how inputs are written in Python")
 
     def decode_outputs(self, prepared: Prepared, outputs: Sequence[Any]) -> list[Any]:
-        """Outputs of `learn.predict` as a user reads them; unchanged where the task does not say more."""
+        """Outputs of `Kind.predict` as a user reads them; unchanged where the task does not say more."""
         return list(outputs)
 
     def token_names(self) -> tuple[Sequence[str], Sequence[str]] | None:

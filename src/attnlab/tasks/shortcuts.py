@@ -16,7 +16,7 @@ from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.task_spec import SEQUENCE_METRICS, TaskSpec
 
 Records = Mapping[str, np.ndarray]
-"""scores of the examples of a subset by name, [n] each, as `attnlab.learn.example_scores` gives those of a network"""
+"""scores of the examples of a subset by name, [n] each, as `attnlab.tasks.kinds` give those of a network"""
 Shortcut = Callable[[Any], Records]
 """a subset of a task -> the scores of its examples"""
 MOST_FREQUENT = "most frequent answer"

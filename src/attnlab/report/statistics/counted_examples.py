@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from attnlab.config.named_classes import kind_path
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.report.runs.read_runs import FoundRun, declared_by
 
@@ -9,7 +10,6 @@ TOKENS = "accuracy"
 """counts tokens in a language model, else examples"""
 MOST = 10**12
 """of anything counted; larger numbers are damage"""
-_LANGUAGE_MODELS = ("language_model", "masked_language_model")
 
 
 def is_share(metric: str) -> bool:
@@ -22,6 +22,6 @@ def examples_of(metric: str, run: FoundRun) -> int | None:
     part, _, name = metric.rpartition("/")
     counts = run.result.get("counts", {})
     kind = declared_by(run.config["task"].get("_target_", ""), "kind")
-    of_tokens = name == TOKENS and kind in _LANGUAGE_MODELS
+    of_tokens = name == TOKENS and declared_by(kind_path(kind or ""), "counts_tokens")
     found = counts.get(f"{part}/tokens" if of_tokens else part) if isinstance(counts, Mapping) else None
     return found if isinstance(found, int) and 0 < found <= MOST else None

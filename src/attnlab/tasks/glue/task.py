@@ -145,6 +145,7 @@ class Glue(Task):
         tokens, arrays = BytePair.load(folder / TOKENIZER), load_arrays(folder)
         subsets = {subset: self._subset(arrays, subset) for subset in self.data_set.sizes}
         spec = self.task_spec(
+            kind="classification" if self.data_set.classes else "regression",
             input_vocabulary=len(tokens),
             n_classes=len(self.data_set.classes) or 1,
             pad_id=BytePair.pad_id,

@@ -1,121 +1,33 @@
-"""The network of a task and a model, from the configuration and the TaskSpec."""
+"""The parts of the network of a task and a model, from the configuration and the TaskSpec."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import nn
 
 from attnlab.attention.base import Attention
 from attnlab.config.allowed_targets import load_class
-from attnlab.config.layer_plan import covered_slots, layer_plan
+from attnlab.config.layer_plan import layer_plan
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.config.signatures import constructor_arguments
 from attnlab.data.task_spec import TaskSpec
-from attnlab.nn.classifier import (
-    ClassHead,
-    ImageQuestionClassifier,
-    PairClassifier,
-    SequenceClassifier,
-    SequenceEncoder,
-)
-from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
-from attnlab.nn.encoder_decoder import EncoderDecoder
-from attnlab.nn.language_model import LanguageModel, MaskedLanguageModel
+from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.layer_stack import LayerStack
-from attnlab.nn.output_head import Network, Output
+from attnlab.nn.output_head import Output
 from attnlab.nn.transformer_block import Layer, ParallelAttention, make_norm
 
 Slot = Literal["encoder", "decoder", "cross"]
 """where an attention sits: self-attention of the encoder or decoder, or cross-attention of the decoder"""
-OVERRIDES = ("feed_forward", "layer_norm", "positions", "share_layers", "embedding_dropout")
-"""keys of the backbone that a model may replace"""
-
-
-def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> Network:
-    """The network of this backbone, model and task; weights drawn from torch's global random state.
-
-    Raises:
-        ValueError: a task kind and modality that no network here serves.
-    """
-    overrides = {name: getattr(model, name) for name in OVERRIDES}
-    backbone = replace(backbone, **{name: value for name, value in overrides.items() if value is not None})
-    network = _network(_Builder(backbone, model, spec))
-    if backbone.initialization == "normal":
-        network.apply(_draw_normal)
-    return network
-
-
-def _draw_normal(module: nn.Module) -> None:
-    """The initial weights of a linear map in BERT and RoBERTa, as in fairseq's init_bert_params."""
-    if isinstance(module, nn.Linear):
-        nn.init.normal_(module.weight, std=0.02)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
-
-
-def _network(builder: "_Builder") -> Network:
-    spec = builder.spec
-    match spec.kind, spec.modality:
-        case "encoder_decoder", "tokens":
-            return builder.encoder_decoder()
-        case "classification", "image_question":
-            return builder.image_question_classifier()
-        case "classification", "tokens" | "token_pairs":
-            return builder.sequence_classifier()
-        case "language_model", "tokens":
-            return builder.language_model()
-        case "masked_language_model", "tokens":
-            return builder.masked_language_model()
-    raise ValueError(f"no network for a task of kind {spec.kind} and modality {spec.modality}")
 
 
 @dataclass(frozen=True)
-class _Builder:
-    """Networks by task kind, and the parts that they share."""
+class NetworkParts:
+    """Maker of the parts of a network: embeddings, stacks of layers, outputs."""
 
     backbone: Backbone
     model: Model
     spec: TaskSpec
-
-    def encoder_decoder(self) -> EncoderDecoder:
-        longest = max(self.spec.max_input_length, self.spec.max_output_length)
-        source = self.embedding(self.spec.input_vocabulary, longest)
-        target = self.embedding(self.spec.output_vocabulary, longest)
-        encoder = self.stack("encoder", longest)
-        decoder = self.stack("decoder", longest, cross=True)
-        return EncoderDecoder(source, target, encoder, decoder, self.output(target))
-
-    def image_question_classifier(self) -> ImageQuestionClassifier:
-        spec, width, dropout = self.spec, self.backbone.d_model, self.backbone.embedding_dropout
-        absolute = self.backbone.positions == "sinusoidal"
-        embedding = ImageQuestionEmbedding(spec.image_shape, spec.question_size, width, absolute, dropout)
-        encoder = self.stack("encoder", embedding.n_tokens)
-        return ImageQuestionClassifier(embedding, encoder, spec.n_classes, width)
-
-    def sequence_classifier(self) -> SequenceClassifier | PairClassifier:
-        width, pooling = self.backbone.d_model, self.backbone.pooling
-        embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
-        longest = self.spec.max_input_length + (pooling == "class_token")
-        stack = self.stack("encoder", longest)
-        encoder = SequenceEncoder(embedding, stack, width, pooling)
-        pairs = self.spec.modality == "token_pairs"
-        inputs = 4 * width if pairs else width
-        head = ClassHead(inputs, self.backbone.d_classifier, self.spec.n_classes, self.backbone.dropout)
-        return (PairClassifier if pairs else SequenceClassifier)(encoder, head)
-
-    def language_model(self) -> LanguageModel:
-        embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
-        ortho = replace(self.model.ortho, where=covered_slots(self.model.ortho.where, ["decoder"]))
-        builder = replace(self, model=replace(self.model, ortho=ortho))
-        decoder = builder.stack("decoder", self.spec.max_input_length)
-        return LanguageModel(embedding, decoder, self.output(embedding))
-
-    def masked_language_model(self) -> MaskedLanguageModel:
-        embedding = self.embedding(self.spec.input_vocabulary, self.spec.max_input_length)
-        encoder = self.stack("encoder", self.spec.max_input_length)
-        norm = make_norm(self.backbone.layer_norm, self.backbone.d_model)
-        return MaskedLanguageModel(embedding, encoder, self.output(embedding), norm, self.backbone.d_model)
 
     def embedding(self, vocabulary: int, longest: int) -> TokenEmbedding:
         """Token embeddings for sequences of up to `longest` tokens."""
