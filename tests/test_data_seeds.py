@@ -22,7 +22,7 @@ from attnlab.report.runs.read_runs import DIVERGED
 from attnlab.report.runs.select_runs import plain_report, select_glob
 from attnlab.report.statistics.data_seeds import paired_on_data
 from attnlab.report.table_types import Table, TableError
-from attnlab.report.table_writers import mean_and_sd
+from attnlab.report.text_tables import mean_and_sd
 
 LINEAR = {1: (0.40, 0.42, 0.44), 2: (0.50, 0.52, 0.54)}
 """accuracies of three seeds by data seed"""

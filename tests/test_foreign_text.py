@@ -16,7 +16,7 @@ from attnlab.config.sweep import check_command
 from attnlab.plots.csv_text import csv_cell
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.table_writers import _tex, latex, markdown
+from attnlab.report.table_writers import _tex, latex, markdown, record
 
 FORMULA = "=1+1<script>alert(1)</script>|x\ny![a](http://b/c.png)"
 
@@ -41,9 +41,10 @@ def test_names_and_reasons_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_title_is_one_line() -> None:
     table = make_table(Report(title="two\n\\input{x}", protocol="a\nb", columns={"ood": OOD}), [])
-    assert latex(table).startswith("% two \\input{x}; a b\n\\begin{tabular}")
+    report = record(table, experiment="e")
+    assert latex(report).startswith("% two \\input{x}; a b\n\\begin{tabular}")
     assert _tex("a\nb") == "a b"
-    assert markdown(table, {"Notes": ["c\nd"]}).startswith("# two \\input{x}\n\nProtocol: a b.\n")
+    assert markdown(report, {"Notes": ["c\nd"]}).startswith("# two \\input{x}\n\nProtocol: a b.\n")
 
 
 @pytest.mark.parametrize("value", [-0.1, "-0.1", "+3", "-inf", "1e-5", None, 7, "linear", "a=b", ""])

@@ -26,7 +26,7 @@ from attnlab.report.declarations.claimed_ranges import claimed_range
 from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.runs.read_runs import DIVERGED, FoundRun
 from attnlab.report.table_types import Table
-from attnlab.report.table_writers import comparison_lines
+from attnlab.report.table_writers import comparison_lines, record
 from attnlab.run.run_folder import RunFolder
 from attnlab.run.train_run import record_start
 
@@ -212,7 +212,7 @@ def test_a_difference_with_diverged_runs_has_no_mean(config: dict[str, Any]) -> 
     table = outcomes_of(config, {"linear": (*SPREAD, *SPREAD), "mine": (*HIGHER[:5], *LOST)})
     [found] = table.comparisons()
     assert (found.difference, found.low) == (None, None) and found.p == pytest.approx(1)
-    [line] = comparison_lines([found], table)
+    [line] = comparison_lines(record(table, [found], experiment="e"))
     assert "mine - linear (better in 50 % of the pairs of runs; 5 of 10 and 0 of 10 diverged" in line
 
 

@@ -14,13 +14,14 @@ import pytest
 from attnlab.config.report_block import Average, Report
 from attnlab.learn.metrics import summarise
 from attnlab.report.build_table import make_table
-from attnlab.report.length_tables import flat_columns, of_report, of_table, warnings
+from attnlab.report.length_tables import length_tables, warnings
 from attnlab.report.report_record import ReportFile, read_report, report_text
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.length_breakdown import MOST_PARTS, length_parts, one_length
 from attnlab.report.statistics.test_set_error import unknown_errors
 from attnlab.report.table_types import Table
-from attnlab.report.table_writers import markdown, mean_and_sd, record
+from attnlab.report.table_writers import markdown, record
+from attnlab.report.text_tables import mean_and_sd
 
 ROOT = Path(__file__).resolve().parents[1]
 OOD, F1 = "test/ood/sequence_accuracy", "test/ood/f1"
@@ -103,7 +104,9 @@ def test_what_cannot_be_broken_down_is_said_or_left_out() -> None:
     wrong = a_run({27: 281}, CUTOFF_26, model="l2")
     wrong.result["counts"]["test/ood/length_28"] = 5
     table = table_of([without_counts(whole), wrong])
-    assert not of_table(table) and all(cell.by_length is None for cell in table.each())
+    assert length_tables(record(table, experiment="e")) == ("", []) and all(
+        cell.by_length is None for cell in table.each()
+    )
     [said] = warnings(table)
     assert said.startswith("no breakdown by length, because") and said.endswith("linear (ood), l2 (ood)")
     [error] = unknown_errors(table)
@@ -120,17 +123,18 @@ def test_what_cannot_be_broken_down_is_said_or_left_out() -> None:
 def test_a_report_holds_the_breakdown(tmp_path: Path) -> None:
     even = {at: n for at, n in CUTOFF_26.items()}
     table = table_of([a_run({27: 281}, CUTOFF_26), a_run(even, CUTOFF_26, model="all")])
-    text = markdown(table, {})
+    made = record(table, experiment="e")
+    text = markdown(made, {})
     assert "| share of the test set | 100.0 | 17.1 | 17.1 | 22.0 | 17.1 | 9.8 | 2.4 | 9.8 | 4.9 |" in text
     assert "| linear | 10.7 | 62.7 | 0.0 |" in text and "| all | 100.0 | 100.0 |" in text
-    (tmp_path / "report.json").write_text(report_text(record(table, [], {"experiment": "e"})))
+    (tmp_path / "report.json").write_text(report_text(made))
     report = read_report(tmp_path / "report.json")
-    assert isinstance(report, ReportFile) and of_report(report) == of_table(table)
+    assert isinstance(report, ReportFile) and length_tables(report) == length_tables(made)
     cells = {row.name: row.cells[0] for row in report.rows}
     assert cells["linear"].one_length == table.cells["linear"]["ood"].one_length is not None
-    assert cells["all"].one_length is None and report.has_test_set_errors()
-    flat = of_table(table_of([a_run(even, CUTOFF_26)]))
-    assert flat_columns(flat) == "ood: no length is more than 1 point from the mean"
+    assert cells["all"].one_length is None and cells["linear"].test_set_error is not None
+    said, tables = length_tables(record(table_of([a_run(even, CUTOFF_26)]), experiment="e"))
+    assert said.endswith(". ood: no length is more than 1 point from the mean.") and not tables
 
 
 def test_the_committed_quickstart_has_its_mean_from_length_27() -> None:

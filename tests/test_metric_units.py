@@ -23,7 +23,8 @@ from attnlab.report.page.render_templates import MINUS, templates
 from attnlab.report.published_numbers import Published, Value, published_table
 from attnlab.report.runs.select_runs import select_glob
 from attnlab.report.table_types import TableError
-from attnlab.report.table_writers import details, latex, markdown, record
+from attnlab.report.table_writers import latex, markdown, record
+from attnlab.report.text_tables import cell_by_cell
 
 SHOWN = {
     "accuracy": (0.4567, "45.7", "%", False),
@@ -77,13 +78,10 @@ def test_every_printer_writes_a_metric_alike(
     table = make_table(Report(title="t", columns={"c": metric}), select_glob(str(tmp_path / "runs")).runs)
     cell = table.cells["linear"]["c"]
 
-    assert details(table)[1][2:] == [f"{shown} (1)", shown, f"{shown} (seed 0)", f"{shown} (seed 0)"]
-    assert f"| linear | {shown} (1) |" in markdown(table, {}) and f"linear & {shown} (1)" in latex(table)
-    page = (
-        templates()
-        .get_template("tables.html")
-        .module.cell_by_cell({"id": "e", "report": record(table, (), {"experiment": "e"})})
-    )
+    report = record(table, experiment="e")
+    assert cell_by_cell(report, "").rows[0][2:] == [f"{shown} (1)", shown, f"{shown} (seed 0)", f"{shown} (seed 0)"]
+    assert f"| linear | {shown} (1) |" in markdown(report, {}) and f"linear & {shown} (1)" in latex(report)
+    page = templates().get_template("tables.html").module.every_cell({"id": "e", "report": report})
     assert f">{shown.replace('-', MINUS)} (1)<" in re.sub(r"</?a\b[^>]*>", "", page)
     print_run(job_config(config), json.loads((run_folder(config) / "result.json").read_text()), shown=True)
     said = capsys.readouterr().out
@@ -142,7 +140,7 @@ def test_averages_are_of_one_unit(tmp_path: Path) -> None:
 
     table = make_table(average("test/f1", "test/matthews_correlation"), runs)
     assert table.cells["linear"]["mean"].mean == pytest.approx(60.0)
-    assert record(table, (), {"experiment": "e"}).columns[-1].metric == "mean of test/f1, test/matthews_correlation"
+    assert record(table, experiment="e").columns[-1].metric == "mean of test/f1, test/matthews_correlation"
     both = make_table(average("test/word_perplexity", "val/word_perplexity"), runs).cells["linear"]["mean"]
     assert (both.mean, both.column.unit) == (6.0, "word perplexity") and lower_is_better(both.column.metric)
     with pytest.raises(TableError, match="no mean in common"):

@@ -34,7 +34,8 @@ from attnlab.report.runs.select_runs import plain_report, select_glob
 from attnlab.report.runs.tuning_budget import spent_runs
 from attnlab.report.statistics.differences import interval, mean, paired, sd
 from attnlab.report.table_types import TableError
-from attnlab.report.table_writers import each_seed, latex, mean_and_sd
+from attnlab.report.table_writers import latex, record
+from attnlab.report.text_tables import each_seed, mean_and_sd
 from attnlab.run.evaluate_run import unfinished
 from attnlab.run.run_lock import LOCK, acquired_lock
 
@@ -83,7 +84,7 @@ def test_means_are_over_finished_seeds_only(made: Make, tmp_path: Path) -> None:
     assert cell.values == {0: 40.0, 1: 50.0}
     assert (cell.mean, cell.sd) == (45.0, pytest.approx(50**0.5))
     assert mean_and_sd(cell) == "45.0 ± 7.1 (2 of 4)" and each_seed(cell) == "40.0, 50.0"
-    assert (cell.extreme(True), cell.extreme(False)) == ((1, 50.0), (0, 40.0))
+    assert (cell.best, cell.worst) == ((1, 50.0), (0, 40.0))
     assert {seed.seed: seed.state for seed in cell.seeds}[2] == "failed"
 
 
@@ -262,7 +263,8 @@ def test_published_values_stand_beside_ours(made: Make, tmp_path: Path) -> None:
     cell = table.cells["linear"]["ood"]
     assert cell.difference == pytest.approx(3.1) and cell.difference_in_sd == pytest.approx(0.31)
     assert table.cells["linear"]["iid"].difference is None
-    assert r"46.9" in latex(table) and r"\pm" in latex(table) and "fails" in latex(table)
+    text = latex(record(table, experiment="e"))
+    assert r"46.9" in text and r"\pm" in text and "fails" in text
 
 
 def test_statistics_of_a_handful() -> None:

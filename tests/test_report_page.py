@@ -99,7 +99,7 @@ def test_it_holds_tables_seeds_comparisons_and_origin(sample: Path) -> None:
         "67.3 ± 27.2 (3)",
         "70.8 ± 1.0 (2 of 3)",
         "below 46.9",
-        "71.5seed 1",
+        "71.5 (seed 1)",
         "\N{MINUS SIGN}2.22",
         "\N{MINUS SIGN}0.2 to +47.8",
         "vanilla: missing, seeds 0, 1, 2",

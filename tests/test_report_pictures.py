@@ -24,8 +24,9 @@ from attnlab.report.cli import report_main
 from attnlab.report.figures import curves
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.figures.row_pictures import MARGIN, MOST_ROWS, limits
+from attnlab.report.report_record import Column
 from attnlab.report.runs.read_runs import FoundRun, look
-from attnlab.report.table_types import Column, Table, TableError
+from attnlab.report.table_types import Table, TableError
 
 LENGTHS = {f"test/ood/length_{n}/sequence_accuracy": 1 / n for n in (1, 2, 4)}
 METRICS = {OOD: 0.5, **LENGTHS, **{f"{name}_oracle_end": 0.9 for name in LENGTHS}}
@@ -99,7 +100,7 @@ def maps(*heads: list[list[float]], sums: tuple[float, float] | None = None) -> 
 
 @pytest.mark.parametrize("numbers", [(0.0, 0.0), (1.0, 1.6), (98.0, 100.0), (40.0, 42.0), (0.0, 100.0)])
 def test_an_axis_of_shares_has_ten_points_between_0_and_100(numbers: tuple[float, float]) -> None:
-    low, high = limits(numbers, Column("ood", "test/ood/sequence_accuracy"))
+    low, high = limits(numbers, Column("ood", "test/ood/sequence_accuracy", "percent"))
     margin = MARGIN * (high - low) / (1 + 2 * MARGIN)
     assert low <= numbers[0] and numbers[1] <= high and high - low - 2 * margin >= 10 - 1e-9
     assert low + margin >= -1e-9 and high - margin <= 100 + 1e-9

@@ -19,8 +19,8 @@ from attnlab.report.failures.count_failures import count_failures
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_record import read_report
 from attnlab.report.runs.read_runs import FoundRun, look
-from attnlab.report.shortcuts import rows_of_report, rows_of_table
 from attnlab.report.table_types import Table
+from attnlab.report.text_tables import shortcut_rows
 
 FREQUENT, COPY = "most frequent answer", "copying the input"
 FREQUENT_ROW, COPY_ROW = f"shortcut: {FREQUENT}", f"shortcut: {COPY}"
@@ -43,21 +43,21 @@ def of(*runs: FoundRun, columns: Mapping[str, str] | None = None, **more: Any) -
 
 def test_a_table_has_a_row_for_the_best_shortcut_of_each_column(tmp_path: Path, config: dict[str, Any]) -> None:
     runs = [written(tmp_path, config, seed, shortcuts=SCORES) for seed in (0, 1)]
-    assert rows_of_table(of(*runs)) == {
+    assert shortcut_rows(of(*runs).each()) == {
         COPY_ROW: {"iid": "30.7", "ood": "0.0"},
         FREQUENT_ROW: {"iid": "10.0", "ood": "25.1"},
     }
     # the best of no column is in report.json only
-    assert [*rows_of_table(of(*runs, columns={"iid": IID}))] == [COPY_ROW]
+    assert [*shortcut_rows(of(*runs, columns={"iid": IID}).each())] == [COPY_ROW]
     average = of(*runs, average=Average(name="mean", of=["iid", "ood"]))
-    assert rows_of_table(average)[FREQUENT_ROW]["mean"] == "17.5"
+    assert shortcut_rows(average.each())[FREQUENT_ROW]["mean"] == "17.5"
 
 
 def test_runs_without_shortcuts_say_nothing(tmp_path: Path, config: dict[str, Any]) -> None:
     old, new = written(tmp_path, config), written(tmp_path, config, 1, shortcuts=SCORES)
-    assert rows_of_table(of(old)) == {} and rows_of_table(of(old, new)) == rows_of_table(of(new))
+    assert shortcut_rows(of(old).each()) == {} and shortcut_rows(of(old, new).each()) == shortcut_rows(of(new).each())
     impossible = written(tmp_path, config, 2, shortcuts={IID: {FREQUENT: 0.1, COPY: 3.0}, OOD: {}})
-    assert rows_of_table(of(impossible)) == {FREQUENT_ROW: {"iid": "10.0"}}
+    assert shortcut_rows(of(impossible).each()) == {FREQUENT_ROW: {"iid": "10.0"}}
 
 
 @pytest.mark.parametrize("shortcuts", [{IID: 0.5}, {IID: {FREQUENT: "much"}}, []])
@@ -72,14 +72,14 @@ def test_rows_on_different_data_show_a_range(tmp_path: Path, config: dict[str, A
         written(tmp_path, config, shortcuts={IID: {FREQUENT: 0.1}}),
         written(tmp_path, other, shortcuts={IID: {FREQUENT: 0.3}}),
     ]
-    assert rows_of_table(of(*runs, columns={"iid": IID})) == {FREQUENT_ROW: {"iid": "10.0 to 30.0"}}
+    assert shortcut_rows(of(*runs, columns={"iid": IID}).each()) == {FREQUENT_ROW: {"iid": "10.0 to 30.0"}}
 
 
 def test_lower_is_better_of_perplexities(tmp_path: Path, config: dict[str, Any]) -> None:
     metric = "test/token_perplexity"
     run = written(tmp_path, config, metrics={metric: 30.0}, shortcuts={metric: {"one": 1000.0, "two": 900.0}})
     table = of(run, columns={"ppl": metric}, success=Success(column="ppl", at_most=950))
-    assert [*rows_of_table(table)] == ["shortcut: two"]
+    assert [*shortcut_rows(table.each())] == ["shortcut: two"]
     found = count_failures(table)
     assert found and any(WARNING in note and note.endswith(f": two has 900.00 in {metric}") for note in found.notes)
 
@@ -88,7 +88,7 @@ def test_the_published_rule_has_the_shortcuts_of_its_test_set(tmp_path: Path) ->
     config = compose_config([*SMALL_CLEVR, "model=linear"])
     metric = "test_paper_rule/unary/accuracy"
     run = written(tmp_path, config, metrics={metric: 0.6}, shortcuts={"test/unary/accuracy": {FREQUENT: 0.492}})
-    assert rows_of_table(of(run, columns={"unary": metric})) == {FREQUENT_ROW: {"unary": "49.2"}}
+    assert shortcut_rows(of(run, columns={"unary": metric}).each()) == {FREQUENT_ROW: {"unary": "49.2"}}
 
 
 @pytest.mark.parametrize(("threshold", "warned"), [(20, True), (30.7, True), (31, False)])
@@ -126,7 +126,7 @@ def test_every_form_of_a_report_has_them(
     lines = list(csv.DictReader((tmp_path / "out/t/table.csv").open()))
     assert [(line["shortcut_name"], float(line["shortcut"])) for line in lines] == [(COPY, 30.7), (FREQUENT, 25.05)]
     report = read_report(tmp_path / "out/t/report.json")
-    assert rows_of_report(report)[COPY_ROW] == {"iid": "30.7", "ood": "0.0"}
+    assert shortcut_rows(report.each())[COPY_ROW] == {"iid": "30.7", "ood": "0.0"}
     assert report.rows[0].cells[0].shortcuts == [[COPY, 30.7], [FREQUENT, 10.0]]
     assert page_main(["measured=out", "reports=out", "out=page.html"]) == 0
     assert COPY_ROW in (tmp_path / "page.html").read_text()

@@ -14,13 +14,13 @@ from attnlab.config.unique_text import unique_text
 from attnlab.learn.metric_units import same_unit
 from attnlab.report.chosen_value import chosen_cell, require_validation
 from attnlab.report.length_tables import with_lengths
-from attnlab.report.published_numbers import Published, Value
-from attnlab.report.report_record import ReportSeed
+from attnlab.report.published_numbers import Published
+from attnlab.report.report_record import Cell, Column, PublishedValue, ReportSeed
 from attnlab.report.runs.read_runs import FoundRun, short_name
 from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.test_set_error import with_test_set_errors
-from attnlab.report.table_types import Cell, Column, Table, TableError
+from attnlab.report.table_types import Table, TableError, cell_of, column_of
 
 
 def value_of(key: str, run: FoundRun) -> Any:
@@ -49,7 +49,7 @@ def columns_of(report: Report) -> list[Column]:
         known = isinstance(parts, Mapping) and parts.keys() <= {"metric", "where"}
         if not known or not isinstance(parts.get("metric"), str):
             raise TableError(f"report.columns.{name}={show(given)}: expected a metric, or metric: ... and where: ...")
-        found.append(Column(str(name), parts["metric"], parts.get("where") or {}))
+        found.append(column_of(str(name), parts["metric"], parts.get("where")))
     return found
 
 
@@ -95,7 +95,7 @@ def _cell(
     row: str,
     column: Column,
     runs: Sequence[FoundRun],
-    published: Value | None,
+    published: PublishedValue | None,
     varied: Collection[str],
 ) -> Cell:
     """The cell of some runs; with `best_over`, of the runs with the best value.
@@ -111,7 +111,7 @@ def _cell(
         _require_one_setting(row, column, members)
         members = sorted(members, key=lambda run: (run.data_seed or 0, run.seed))
         seeds = [_seed(run, column.metric, run.config["task"]["name"] in varied) for run in members]
-        found[chosen] = Cell(row, column, seeds, published, chosen)
+        found[chosen] = cell_of(row, column, seeds, published, chosen)
     return chosen_cell(report, found, groups)
 
 
@@ -167,13 +167,13 @@ def _with_average(
     averaged = [column for column in columns if column.name in average.of]
     if len(units := {column.unit for column in averaged}) > 1:
         raise TableError(f"report.average.of: {listed(sorted(units))} have no mean in common")
-    column = Column(average.name, averaged[0].metric, of=tuple(average.of))
+    column = column_of(average.name, averaged[0].metric, of=average.of)
     for row, given in cells.items():
         if given.keys() >= set(average.of):
             parts = [given[name] for name in average.of]
             by_key = [{seed.key: seed for seed in part.seeds} for part in parts]
             seeds = [_averaged([part.get(seed.key) for part in by_key]) for seed in parts[0].seeds]
-            given[average.name] = Cell(row, column, seeds, _published(published, row, column))
+            given[average.name] = cell_of(row, column, seeds, _published(published, row, column))
     return column
 
 
@@ -189,7 +189,7 @@ def _averaged(parts: Sequence[ReportSeed | None]) -> ReportSeed:
     return lacking or replace(known[0], value=None, state="missing", reason="a part of the average is missing")
 
 
-def _published(published: Published | None, row: str, column: Column) -> Value | None:
+def _published(published: Published | None, row: str, column: Column) -> PublishedValue | None:
     """The published value of a cell.
 
     Raises:
@@ -204,4 +204,4 @@ def _published(published: Published | None, row: str, column: Column) -> Value |
             f"row {row}, column {column.name}: {published.name} gives {unit} and {column.metric} is shown in "
             f"{column.unit}; name the metric that was published, or the published number's unit"
         )
-    return value
+    return PublishedValue(value=value.value, spread=value.spread, text=value.text)

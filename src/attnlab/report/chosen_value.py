@@ -6,15 +6,16 @@ which a run diverged is not chosen while there is another.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnlab.config.check import ConfigError
 from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import Report
 from attnlab.learn.metric_units import lower_is_better, number, unit_of
+from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.differences import mean
-from attnlab.report.table_types import Cell, TableError
+from attnlab.report.table_types import TableError
 
 
 def require_validation(report: Report) -> None:
@@ -42,7 +43,9 @@ def chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Se
         sign = -1 if lower_is_better(found[0].column.metric) else 1
         return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
     compared = _compare(report.chosen_by, runs)
-    return next(iter(cells.values())) if compared is None else cells[compared.best[0]].taken_by(compared.how())
+    return (
+        next(iter(cells.values())) if compared is None else replace(cells[compared.best[0]], chosen_by=compared.how())
+    )
 
 
 def row_sentences(report: Report, rows: Mapping[str, Sequence[FoundRun]]) -> list[str]:

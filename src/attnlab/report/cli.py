@@ -27,14 +27,13 @@ from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.failures.count_failures import count_failures
 from attnlab.report.failures.uneven_spreads import uneven_spreads
 from attnlab.report.page.cli import page_main
-from attnlab.report.print_report import print_report
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.runs.run_archives import unpacked_archives
 from attnlab.report.runs.select_runs import RunSelection, plain_report, require_runs, select_glob, select_jobs
 from attnlab.report.runs.tuning_budget import budget_lines, spent_runs
 from attnlab.report.table_types import Table
-from attnlab.report.table_writers import comparison_lines, latex, markdown, record
+from attnlab.report.table_writers import comparison_lines, latex, markdown, print_report, record, row_head
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -163,15 +162,15 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
         "budget": spent_runs(table.runs, selection.root),
         "figures": figures,
     }
-    report = record(table, comparisons, more)
-    lines = _sentences(report, table)
-    print_report(table, lines, success)
+    report, head = record(table, comparisons, **more), row_head(table.report.rows)
+    lines = _sentences(report)
+    print_report(report, lines, head)
     how = [f"`{one}`" for one in (selection.command, again) if one]
     texts = {
-        "table.md": markdown(table, lines | {"How": how}, success),
+        "table.md": markdown(report, lines | {"How": how}, head),
         "table.csv": flat_lines.csv_text(flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
         "seeds.csv": flat_lines.csv_text(flat_lines.SEED_HEADS, flat_lines.seed_lines(report)),
-        "table.tex": latex(table, success),
+        "table.tex": latex(report, head),
         "report.json": records.report_text(report),
     }
     for name, text in texts.items():
@@ -186,12 +185,12 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
     return 0
 
 
-def _sentences(report: records.ReportFile, table: Table) -> dict[str, list[str]]:
+def _sentences(report: records.ReportFile) -> dict[str, list[str]]:
     """The sentences around a table, by their headings."""
     return {
         "Hypotheses": answer_lines(report.hypotheses or []),
-        "Differences over seeds": comparison_lines(report.comparisons, table),
-        "Data seeds": data_seed_section.sentences(table, report.data_seeds),
+        "Differences over seeds": comparison_lines(report),
+        "Data seeds": data_seed_section.sentences(report),
         "Without a number": report.problems,
         "To know": report.notes,
         "Tuning budget": budget_lines(report.budget or []),

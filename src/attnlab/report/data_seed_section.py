@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from attnlab.config.message_text import counted
 from attnlab.learn.metric_units import number
 from attnlab.report.analysis_record import DataSeedMean, DataSeedSpread
+from attnlab.report.report_record import Cell, ReportFile
 from attnlab.report.statistics.data_seeds import by_data_seed
 from attnlab.report.statistics.differences import mean, sd
-from attnlab.report.table_types import Cell, Table
+from attnlab.report.table_types import Table
 
 READING = (
     "a mean is over data sets, of the means over the seeds of each; ± is over all runs; differences "
@@ -48,10 +49,9 @@ def _within(sets: Sequence[Sequence[float]]) -> float | None:
     return math.sqrt(math.fsum(squares) / free) if free else None
 
 
-def sentences(table: Table, found: Sequence[DataSeedSpread]) -> list[str]:
+def sentences(report: ReportFile) -> list[str]:
     """Sentences on how to read means over several data sets, and one for every cell; none with one data set."""
-    units = {column.name: column.unit for column in table.columns}
-    lines = [_sentence(one, units[one.column]) for one in found]
+    lines = [_sentence(spread, report.units[spread.column]) for spread in report.data_seeds]
     return [READING, *lines] if lines else []
 
 

@@ -25,13 +25,12 @@ SEED_HEADS = ("row", "column", *(one.name for one in fields(ReportSeed)), *OUTCO
 
 def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
     """Every cell as a flat line, numbers with all their digits."""
-    units = report.units()
-    for row, cell in report.each():
+    for cell in report.each():
         best, worst = cell.best or (None, None), cell.worst or (None, None)
         known, best_shortcut = cell.published or PublishedValue(value=None), (*cell.shortcuts, (None, None))[0]
         yield asdict(cell) | {
-            "row": row.name,
-            "unit": units[cell.column],
+            "column": cell.column.name,
+            "unit": cell.column.unit,
             "of": len(cell.seeds),
             "best_seed": best[0],
             "best": best[1],
@@ -40,7 +39,7 @@ def cell_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
             "published": known.value,
             "published_sd": known.spread,
             "published_text": known.text,
-            **_failures(report, row.name, cell.column),
+            **_failures(report, cell.row, cell.column.name),
             "shortcut_name": best_shortcut[0],
             "shortcut": best_shortcut[1],
             "one_length": cell.one_length and cell.one_length.name,
@@ -61,13 +60,12 @@ def _row_success(report: ReportFile, row: str, column: str) -> RowSuccess | None
 
 def seed_lines(report: ReportFile) -> Iterator[dict[str, Any]]:
     """Every run of every cell as a flat line."""
-    units = report.units()
-    for row, cell in report.each():
-        counted = _row_success(report, row.name, cell.column)
+    for cell in report.each():
+        counted = _row_success(report, cell.row, cell.column.name)
         for seed in cell.seeds:
             outcome = counted and counted.outcome(seed.key)
             own = {name: outcome and getattr(outcome, name) for name in OUTCOME}
-            yield {"row": row.name, "column": cell.column, "unit": units[cell.column], **asdict(seed), **own}
+            yield {"row": cell.row, "column": cell.column.name, "unit": cell.column.unit, **asdict(seed), **own}
 
 
 def csv_text(heads: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:

@@ -4,17 +4,21 @@ A field with a default may be missing in files of older versions and other tools
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from attnlab.config.message_text import listed
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
 from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.runs.read_runs import DIVERGED
 from attnlab.report.statistics.length_breakdown import LengthPart
+
+LIVE = {"stored": False}
+"""marks fields that are not in the file"""
 
 
 class ReportError(Exception):
@@ -40,13 +44,30 @@ class PublishedValue(Record):
     text: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportColumn(Record):
-    """A column: its name, its metric and the name of its unit."""
+@dataclass(frozen=True)
+class Column(Record):
+    """A column: its name, its metric and the name of its unit.
+
+    where: values of keys; only runs that have them are in the column. Not in the file, as `of`.
+    of:    names of other columns; this one is their mean.
+    """
 
     name: str
-    metric: str | None = None
-    unit: str | None = None
+    metric: str = ""
+    unit: str = ""
+    where: dict[str, Any] = field(default_factory=dict, metadata=LIVE)
+    of: list[str] = field(default_factory=list, metadata=LIVE)
+
+    @property
+    def measured(self) -> str:
+        """What the column shows: its metric, or the columns of its mean."""
+        return f"mean of {listed(self.of)}" if self.of else self.metric
+
+
+if TYPE_CHECKING:
+    ColumnByName: TypeAlias = Column
+else:
+    ColumnByName = str  # in the file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,19 +101,20 @@ class ReportSeed(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportCell(Record):
-    """Runs of one row and column.
+class Cell(Record):
+    """Runs of one row and column, computed from run folders (`report.table_types.cell_of`) or read from a file.
 
+    row: its name; in the file that of the row around it.
     best, worst: seed and value.
     chosen: the one shown of several values of a key.
-    chosen_by: the validation that chose it; empty or None: the shown numbers did.
     examples: test examples of each run, behind a share of right answers; None if unknown.
     test_set_error: binomial standard error of the mean as the number of one run, in points.
     by_length: the mean at each length; one_length: the length that carries it.
     shortcuts: names and numbers of answers without understanding, the best one first.
+    chosen_by: the validation that chose it; empty or None: the shown numbers did.
     """
 
-    column: str
+    column: ColumnByName
     mean: Real | None
     sd: Real | None = None
     n: Integral
@@ -109,15 +131,22 @@ class ReportCell(Record):
     difference: Real | None = None
     difference_in_sd: Real | None = None
     seeds: list[ReportSeed]
+    row: str = field(default="", metadata=LIVE)
 
     @property
     def data_sets(self) -> int:
         """The number of data seeds of its runs."""
-        return len({one.data_seed for one in self.seeds})
+        return len({seed.data_seed for seed in self.seeds})
 
-    def states(self) -> list[str]:
-        """The states of its seeds, each once, for a cell without a mean; a finished seed counts as "no number"."""
-        return list(dict.fromkeys("no number" if one.state == "finished" else one.state for one in self.seeds))
+    @property
+    def values(self) -> dict[int, float]:
+        """The numbers by seed; by seed and data seed, where these differ (`ReportSeed.key`)."""
+        return {cast(int, seed.key): seed.value for seed in self.seeds if seed.value is not None}
+
+    @property
+    def published_number(self) -> float | None:
+        """The published value; None where nothing or only words were published."""
+        return self.published.value if self.published else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +154,11 @@ class ReportRow(Record):
     """A row and its cells."""
 
     name: str
-    cells: list[ReportCell]
+    cells: list[Cell]
+
+    def cell(self, column: str) -> Cell | None:
+        """The cell of a column; None if the row has none."""
+        return next((cell for cell in self.cells if cell.column.name == column), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +194,7 @@ class ReportFile(Record):
     title: str
     protocol: str | None = None
     published: PublishedTable | None = None
-    columns: list[ReportColumn]
+    columns: list[Column]
     rows: list[ReportRow]
     comparisons: list[Comparison] = field(default_factory=list)
     success: SuccessReport | None = None
@@ -183,21 +216,14 @@ class ReportFile(Record):
         """Whether the runs were named by their folders (`runs=...`), so that no command trains them."""
         return self.train_command == ""
 
+    @property
     def units(self) -> dict[str, str]:
         """The unit of each column by its name; empty if unknown."""
-        return {column.name: column.unit or "" for column in self.columns}
+        return {column.name: column.unit for column in self.columns}
 
-    def each(self) -> Iterator[tuple[ReportRow, ReportCell]]:
-        """Every cell with its row."""
-        return ((row, cell) for row in self.rows for cell in row.cells)
-
-    def has_test_set_errors(self) -> bool:
-        """Whether the error of the test set is known for a cell."""
-        return any(cell.test_set_error is not None for _, cell in self.each())
-
-    def has_published(self) -> bool:
-        """Whether anything was published for a cell."""
-        return any(cell.published for _, cell in self.each())
+    def each(self) -> Iterator[Cell]:
+        """Every cell, row by row."""
+        return (cell for row in self.rows for cell in row.cells)
 
 
 def read_report(file: Path) -> ReportFile:
@@ -217,11 +243,18 @@ def read_report(file: Path) -> ReportFile:
     if problem := record_problem(content, ReportFile):
         raise ReportError(problem)
     report = build(ReportFile, content)
-    columns = report.units()
-    for row, cell in report.each():
-        if cell.column not in columns:
-            raise ReportError(f"row {row.name} has a cell of the unknown column {cell.column}")
-    return report
+    return replace(
+        report, rows=[_linked(row, {column.name: column for column in report.columns}) for row in report.rows]
+    )
+
+
+def _linked(row: ReportRow, columns: Mapping[str, Column]) -> ReportRow:
+    """The row of a file, its cells with its name and their columns."""
+    names: list[Any] = [cell.column for cell in row.cells]
+    if unknown := next((name for name in names if name not in columns), None):
+        raise ReportError(f"row {row.name} has a cell of the unknown column {unknown}")
+    cells = [replace(cell, row=row.name, column=columns[name]) for name, cell in zip(names, row.cells, strict=True)]
+    return replace(row, cells=cells)
 
 
 def report_text(report: ReportFile) -> str:
@@ -231,4 +264,5 @@ def report_text(report: ReportFile) -> str:
 
 def _fields(record: Record) -> dict[str, Any]:
     """The fields of a record by name; `asdict` would copy all values in it."""
-    return {one.name: getattr(record, one.name) for one in fields(cast(Any, record))}
+    content = {one.name: getattr(record, one.name) for one in fields(cast(Any, record)) if one.metadata != LIVE}
+    return content | {"column": record.column.name} if isinstance(record, Cell) else content

@@ -4,17 +4,17 @@ Runs record in result.json what answers without understanding get (`attnlab.task
 have none, and their tables say nothing about it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from attnlab.config.report_block import Success
 from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import best_first, number, problem, scaled, unit_of
-from attnlab.report.report_record import ReportFile
+from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.test_set_error import measured_runs
-from attnlab.report.table_types import Cell, Table
+from attnlab.report.table_types import Table
 
 
 def shortcuts_of(metric: str, run: FoundRun) -> list[tuple[str, float]]:
@@ -41,40 +41,6 @@ def with_shortcuts(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> d
         means = [(one, mean([part[one] for part in each])) for one in shared]
         found[name] = replace(cell, shortcuts=best_first(metric, means))
     return found
-
-
-def shortcut_rows(cells: Iterable[tuple[str, str, Sequence[tuple[str, float]]]]) -> dict[str, dict[str, str]]:
-    """Rows of a table (`shortcut: most frequent answer`), numbers as text by column: the best one of each cell.
-
-    Args:
-        cells: column, unit, and the shortcuts of a cell, the best one first.
-    """
-    found: dict[str, dict[tuple[str, str], list[float]]] = {}
-    best: dict[str, None] = {}
-    for column, unit, shortcuts in cells:
-        best |= {name: None for name, _ in shortcuts[:1]}
-        for name, value in shortcuts:
-            found.setdefault(name, {}).setdefault((column, unit), []).append(value)
-    return {
-        f"shortcut: {name}": {column: _range(values, unit) for (column, unit), values in found[name].items()}
-        for name in best
-    }
-
-
-def _range(values: Sequence[float], unit: str) -> str:
-    """The lowest and the highest number, as rows may have different data; one where they are written alike."""
-    return " to ".join(dict.fromkeys(number(end, unit) for end in (min(values), max(values))))
-
-
-def rows_of_table(table: Table) -> dict[str, dict[str, str]]:
-    """As `shortcut_rows`."""
-    return shortcut_rows((cell.column.name, cell.column.unit, cell.shortcuts) for cell in table.each())
-
-
-def rows_of_report(report: ReportFile) -> dict[str, dict[str, str]]:
-    """As `shortcut_rows`."""
-    units = report.units()
-    return shortcut_rows((cell.column, units[cell.column], cell.shortcuts) for _, cell in report.each())
 
 
 def reached_by_shortcut(success: Success, table: Table) -> list[str]:

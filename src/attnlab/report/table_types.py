@@ -1,11 +1,11 @@
-"""The parts of a report's table: numbers of runs, columns, cells with their means, comparisons of rows."""
+"""The table of a report while it is made: its cells from runs, and comparisons of rows."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.message_text import hint, listed
@@ -15,12 +15,11 @@ from attnlab.config.run_identity import task_and_split
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison
-from attnlab.report.published_numbers import Published, Value
-from attnlab.report.report_record import ReportSeed
+from attnlab.report.published_numbers import Published
+from attnlab.report.report_record import Cell, Column, PublishedValue, ReportSeed
 from attnlab.report.runs.read_runs import FoundRun, begun_beside
 from attnlab.report.statistics.data_seeds import mean_over_data, paired_on_data
 from attnlab.report.statistics.differences import sd
-from attnlab.report.statistics.length_breakdown import LengthPart, one_length
 
 Drawn = list[tuple[Path, str]]
 """picture files and their captions"""
@@ -30,104 +29,38 @@ class TableError(UserError):
     """A table that would be wrong or empty; one sentence says why."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    where: values of keys; only runs that have them are in the column.
-    of:    names of other columns; this one is their mean.
-    """
-
-    name: str
-    metric: str
-    where: Mapping[str, Any] = field(default_factory=dict)
-    of: tuple[str, ...] = ()
-
-    @property
-    def unit(self) -> str:
-        """The name of the unit."""
-        return unit_of(self.metric).name
-
-    @property
-    def measured(self) -> str:
-        """What the column shows: its metric, or the columns of its mean."""
-        return f"mean of {listed(self.of)}" if self.of else self.metric
+def column_of(name: str, metric: str, where: Mapping[str, Any] | None = None, of: Sequence[str] = ()) -> Column:
+    """The column of a metric, with its unit."""
+    return Column(name, metric, unit_of(metric).name, dict(where or {}), list(of))
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Runs of one row and column.
-
-    chosen:         the value of the keys in `best_over` that is shown.
-    chosen_by:      the validation that chose it; empty if the shown numbers did.
-    examples:       test examples of each run, where the metric is a share of them and their number is recorded.
-    test_set_error: `report.statistics.test_set_error`, in points.
-    by_length:      `report.statistics.length_breakdown`.
-    shortcuts:      names and numbers of answers without understanding, the best one first (`report.shortcuts`).
-    """
-
-    row: str
-    column: Column
-    seeds: Sequence[ReportSeed]
-    published: Value | None = None
-    chosen: str = ""
-    chosen_by: str = ""
-    examples: int | None = None
-    test_set_error: float | None = None
-    by_length: Sequence[LengthPart] | None = None
-    shortcuts: Sequence[tuple[str, float]] = ()
-
-    def taken_by(self, validation: str) -> "Cell":
-        """The cell as a choice by this validation."""
-        return replace(self, chosen_by=validation)
-
-    @property
-    def one_length(self) -> LengthPart | None:
-        """The length that carries the mean, if there is one."""
-        return one_length(self.by_length or (), len(self.values))
-
-    @property
-    def data_sets(self) -> int:
-        """The number of data seeds of its runs."""
-        return len({seed.data_seed for seed in self.seeds})
-
-    @property
-    def values(self) -> dict[int, float]:
-        """The numbers by seed; by seed and data seed, where these differ (`ReportSeed.key`)."""
-        return {cast(int, seed.key): seed.value for seed in self.seeds if seed.value is not None}
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over seeds, and then over data seeds where these differ; None without a number."""
-        return mean_over_data(self.seeds)
-
-    @property
-    def sd(self) -> float | None:
-        """Standard deviation over seeds; None of fewer than two numbers."""
-        return sd(list(self.values.values())) if self.values else None
-
-    def extreme(self, best: bool) -> tuple[int, float] | None:
-        """Seed and value of the best or the worst run."""
-        sign = -1 if lower_is_better(self.column.metric) == best else 1
-        return max(self.values.items(), key=lambda pair: sign * pair[1]) if self.values else None
-
-    @property
-    def published_number(self) -> float | None:
-        """The published value; None where nothing or only words were published."""
-        return self.published.value if self.published else None
-
-    @property
-    def difference(self) -> float | None:
-        """Our mean minus the published value."""
-        ours, published = self.mean, self.published_number
-        return None if ours is None or published is None else ours - published
-
-    @property
-    def difference_in_sd(self) -> float | None:
-        """The difference in standard deviations over our seeds."""
-        ratio = self.difference / self.sd if self.difference is not None and self.sd else None
+def cell_of(
+    row: str, column: Column, seeds: Sequence[ReportSeed], published: PublishedValue | None = None, chosen: str = ""
+) -> Cell:
+    """The cell of some runs: mean over seeds, and then over data seeds where these differ, and its spread."""
+    pairs = [(seed.key, seed.value) for seed in seeds if seed.value is not None]
+    center, spread = mean_over_data(seeds), sd([value for _, value in pairs])
+    known = published.value if published else None
+    difference = None if center is None or known is None else center - known
+    ratio = difference / spread if difference is not None and spread else None
+    ends = [choose(pairs, key=lambda pair: pair[1], default=None) for choose in (max, min)]
+    best, worst = ends[::-1] if lower_is_better(column.metric) else ends
+    return Cell(
+        row=row,
+        column=column,
+        mean=center,
+        sd=spread,
+        n=len(pairs),
+        best=best,
+        worst=worst,
+        chosen=chosen,
+        chosen_by="",
+        published=published,
+        difference=difference,
         # a standard deviation of rounding errors measures nothing
-        return ratio if ratio is not None and math.isfinite(ratio) else None
+        difference_in_sd=ratio if ratio is not None and math.isfinite(ratio) else None,
+        seeds=list(seeds),
+    )
 
 
 @dataclass(frozen=True)

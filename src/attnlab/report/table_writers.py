@@ -1,204 +1,182 @@
-"""Writers of a table: markdown, LaTeX, and the content of report.json."""
+"""Writers of a report: terminal, markdown, LaTeX, and the sentences on differences of rows."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
+from attnlab.config.message_text import table_console
 from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.data_seed_section import spreads
 from attnlab.report.declarations.hypothesis_answers import answers
-from attnlab.report.failures.failure_record import SuccessReport
-from attnlab.report.failures.failure_tables import HEAD, failed, failure_tables
-from attnlab.report.length_tables import beside, markdown_lengths
+from attnlab.report.failures.failure_tables import failure_tables
+from attnlab.report.length_tables import HEADING, length_tables
+from attnlab.report.published_numbers import Published
 from attnlab.report.runs.read_runs import short_name
-from attnlab.report.shortcuts import rows_of_table
 from attnlab.report.statistics.differences import NORMAL, p_text
-from attnlab.report.statistics.test_set_error import error_text
-from attnlab.report.table_types import Cell, Table
+from attnlab.report.table_types import Table
+from attnlab.report.text_tables import (
+    FAILED,
+    TextTable,
+    cell_by_cell,
+    failed,
+    glance,
+    mean_and_sd,
+    published,
+    shortcut_rows,
+)
 
-NONE = "-"
+if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
 FIRST = ("Hypotheses",)
 """headings of sentences that stand above the table"""
-T = TypeVar("T")
 
 
-def mean_and_sd(cell: Cell) -> str:
-    """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none; with the length
-    that carries the mean."""
-    if cell.mean is None:
-        return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
-    unit, n, total = cell.column.unit, len(cell.values), len(cell.seeds)
-    text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
-    data = f", {cell.data_sets} data seeds" if cell.data_sets > 1 else ""
-    told = f" ({n if n == total else f'{n} of {total}'}{data})"
-    return text + told + beside(cell.one_length)
-
-
-def each_seed(cell: Cell) -> str:
-    """The number of every seed, in the order of the seeds: `44.1, 46.2, 48.0`."""
-    return ", ".join(number(value, cell.column.unit) for value in cell.values.values()) or NONE
-
-
-def extreme(cell: Cell, best: bool) -> str:
-    """The best or the worst run: `49.5 (seed 3)`."""
-    found = cell.extreme(best)
-    return NONE if found is None else f"{number(found[1], cell.column.unit)} (seed {found[0]})"
-
-
-def published(cell: Cell) -> str:
-    """The published value with its spread: `46.9 ± 1.2`."""
-    value = cell.published
-    if value is None:
-        return NONE
-    if value.value is None:
-        return value.text or NONE
-    unit = cell.column.unit
-    spread = f" ± {number(value.spread, unit, like=value.value)}" if value.spread is not None else ""
-    return f"{number(value.value, unit)}{spread}{f' ({value.text})' if value.text else ''}"
-
-
-def difference(cell: Cell) -> str:
-    """Our mean minus the published value: `-0.8 (-0.35 sd)`."""
-    if cell.difference is None:
-        return NONE
-    text = number(cell.difference, cell.column.unit, signed=True)
-    return text if cell.difference_in_sd is None else f"{text} ({number(cell.difference_in_sd, '', signed=True)} sd)"
-
-
-def details(table: Table) -> list[list[str]]:
-    """Heads, then a line for every cell: ours, every seed, the error of the test set if a cell has one and, if anything
-    was published, the comparison."""
-    columns: list[tuple[str, Callable[[Cell], str]]] = [
-        ("ours ± sd (seeds)", mean_and_sd),
-        ("each seed", each_seed),
-        ("best", partial(extreme, best=True)),
-        ("worst", partial(extreme, best=False)),
-    ]
-    if any(cell.test_set_error is not None for cell in table.each()):
-        columns.append(("test set ±", lambda cell: error_text(cell) or NONE))
-    if any(cell.published for cell in table.each()):
-        columns += [("published", published), ("ours - published", difference)]
-    lines = [[row_head(table), "", *(head for head, _ in columns)]]
-    for cell in table.each():
-        lines.append([cell.row, label(cell.column.name, cell.column.unit), *(write(cell) for _, write in columns)])
-    empty, units = [NONE] * (len(columns) - 1), {column.name: column.unit for column in table.columns}
-    for name, numbers in rows_of_table(table).items():
-        lines += [[name, label(column, units[column]), text, *empty] for column, text in numbers.items()]
-    return lines
-
-
-def row_head(table: Table) -> str:
-    """The head above the names of rows."""
-    keys = table.report.rows
+def row_head(keys: Sequence[str]) -> str:
+    """The head above the names of rows, by the keys that make them."""
     return ", ".join(keys) if len(keys) <= 3 else "run"
 
 
-def comparison_lines(comparisons: Sequence[Comparison], table: Table) -> list[str]:
+def comparison_lines(report: records.ReportFile) -> list[str]:
     """A sentence for each comparison; where one has a t interval, also on the assumption behind it."""
-    assumed = [NORMAL] if any(one.p is not None and one.difference is not None for one in comparisons) else []
-    return [*(_compared(comparison, table) for comparison in comparisons), *assumed]
+    compared, units = report.comparisons, report.units
+    assumed = [NORMAL] if any(one.p is not None and one.difference is not None for one in compared) else []
+    return [*(_compared(comparison, units[comparison.column]) for comparison in compared), *assumed]
 
 
-def _compared(comparison: Comparison, table: Table) -> str:
+def _compared(comparison: Comparison, unit: str) -> str:
     """A comparison in one sentence: the difference, its interval, the method, the test and every seed."""
-    unit = next(column.unit for column in table.columns if column.name == comparison.column)
-    rows = f"{comparison.row} - {comparison.against}"
-    by = "data seed" if comparison.by_data else "seed"
-    seeds = [number(value, unit, signed=True) for _, value in comparison.seeds]
-    how = "; ".join([str(comparison.method), *tested(comparison), *([f"by {by} {', '.join(seeds)}"] if seeds else [])])
     values = comparison.difference, comparison.low, comparison.high
     ends = [number(value, unit, signed=True) for value in values if value is not None]
-    said = f" = {ends[0]} [{ends[1]}, {ends[2]}]" if len(ends) == len(values) else ""
-    return f"{comparison.column}: {rows}{said} ({how})"
+    difference = f" = {ends[0]} [{ends[1]}, {ends[2]}]" if len(ends) == len(values) else ""
+    how = [str(comparison.method)]
+    if comparison.p is not None and comparison.corrected is not None:
+        how.append(f"{p_text(comparison.p)}, corrected {p_text(comparison.corrected)}")
+    if seeds := [number(value, unit, signed=True) for _, value in comparison.seeds]:
+        how.append(f"by {'data seed' if comparison.by_data else 'seed'} {', '.join(seeds)}")
+    return f"{comparison.column}: {comparison.row} - {comparison.against}{difference} ({'; '.join(how)})"
 
 
-def tested(comparison: Comparison) -> list[str]:
-    """The p-values of a comparison in words; empty without a test."""
-    if comparison.p is None or comparison.corrected is None:
-        return []
-    return [f"{p_text(comparison.p)}, corrected {p_text(comparison.corrected)}"]
+def print_report(report: records.ReportFile, lines: Mapping[str, Sequence[str]], head: str) -> None:
+    """Prints the answers to hypotheses, every cell with its seeds, failures, then the other sentences.
+
+    Args:
+        head: above the names of rows.
+    """
+    console = table_console()
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    _print_lines({name: lines[name] for name in FIRST})
+    console.print(_terminal_grid(cell_by_cell(report, head), report.title))
+    if report.protocol:
+        say(f"protocol: {report.protocol}")
+    if report.success:
+        print()
+        for table in failure_tables(report.success):
+            say(table.title)
+            console.print(_terminal_grid(table))
+        print("\n".join(f"  {note}" for note in report.success.notes))
+    about, tables = length_tables(report)
+    if about:
+        say(f"\n{HEADING}. {about}")
+    for table in tables:
+        console.print(_terminal_grid(table))
+    _print_lines({name: items for name, items in lines.items() if name not in FIRST})
+    print()
 
 
-def markdown(table: Table, lines: Mapping[str, Sequence[str]], success: SuccessReport | None = None) -> str:
-    """Answers to hypotheses, a table as papers print it, every cell with its seeds, lists under their headings."""
-    heads = [row_head(table), *(label(column.name, column.unit) for column in table.columns)]
-    wide = [
-        [row, *(_ours_and_published(cells.get(column.name)) for column in table.columns)]
-        for row, cells in table.cells.items()
-    ]
-    if success:
-        heads, wide = [*heads, HEAD], [[*row, failed(success.of(row[0]))] for row in wide]
-    wide += [
-        [name, *(numbers.get(column.name, "") for column in table.columns), *([NONE] if success else [])]
-        for name, numbers in rows_of_table(table).items()
-    ]
-    parts = [f"# {_one_line(table.report.title)}"]
-    parts += [f"Protocol: {_one_line(table.report.protocol)}."] if table.report.protocol else []
+def _terminal_grid(table: TextTable, title: str | None = None) -> "Grid":
+    """A table for the terminal; a name that is also in the line above is left out."""
+    # rich takes a tenth of a second
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as Grid
+
+    grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for at, head in enumerate(table.heads):
+        grid.add_column(head, justify="right" if at >= table.words else "left", overflow="fold")
+    last = None
+    for name, *cells in table.rows:
+        grid.add_row("" if name == last else name, *cells)
+        last = name
+    return grid
+
+
+def _print_lines(lines: Mapping[str, Sequence[str]]) -> None:
+    """Prints each list of sentences under its heading."""
+    for head, items in lines.items():
+        if items:
+            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
+
+
+def markdown(report: records.ReportFile, lines: Mapping[str, Sequence[str]], head: str = "row") -> str:
+    """Answers to hypotheses, a table as papers print it, every cell with its seeds, lists under their headings.
+
+    Args:
+        head: above the names of rows.
+    """
+    parts = [f"# {_one_line(report.title)}"]
+    parts += [f"Protocol: {_one_line(report.protocol)}."] if report.protocol else []
     texts = {
-        head: [f"## {head}", "\n".join(f"- {_one_line(item)}" for item in items)]
-        for head, items in lines.items()
+        name: [f"## {name}", "\n".join(f"- {_one_line(item)}" for item in items)]
+        for name, items in lines.items()
         if items
     }
-    parts += [part for head in FIRST for part in texts.pop(head, [])]
-    parts += [_grid(heads, *wide), "## Seeds", _grid(*details(table))]
-    if success:
-        for one in failure_tables(success):
-            parts += [f"## {one.title}", _grid(one.heads, *one.rows)]
-        parts += ["\n".join(f"- {note}" for note in success.notes)] if success.notes else []
-    parts += markdown_lengths(table, _grid)
+    parts += [part for name in FIRST for part in texts.pop(name, [])]
+    parts += [_grid(glance(report, head)), "## Seeds", _grid(cell_by_cell(report, head))]
+    if report.success:
+        parts += [part for table in failure_tables(report.success) for part in (f"## {table.title}", _grid(table))]
+        parts += ["\n".join(f"- {note}" for note in report.success.notes)] if report.success.notes else []
+    about, tables = length_tables(report)
+    parts += [f"## {HEADING}", about, *map(_grid, tables)] if about else []
     parts += [part for text in texts.values() for part in text]
     # names and reasons come from run folders: nothing in them is to be read as HTML, as a link or as a picture
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", "\n\n".join(parts)).replace("](", r"]\(") + "\n"
 
 
-def _ours_and_published(cell: Cell | None) -> str:
-    if cell is None:
-        return ""
-    return mean_and_sd(cell) + (f"; published {published(cell)}" if cell.published is not None else "")
-
-
-def _grid(heads: Sequence[str], *rows: Sequence[str]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(map(_in_grid, line)) + " |" for line in lines)
-
-
-def _in_grid(cell: str) -> str:
-    return _one_line(cell.replace("|", "\\|"))
+def _grid(table: TextTable) -> str:
+    lines = [table.heads, ["---"] * len(table.heads), *table.rows]
+    return "\n".join("| " + " | ".join(_one_line(cell.replace("|", "\\|")) for cell in line) + " |" for line in lines)
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-def latex(table: Table, success: SuccessReport | None = None) -> str:
-    """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
-    heads, spans, body = [], [], {row: [_tex(row)] for row in table.cells}
-    shortcuts = rows_of_table(table)
+def latex(report: records.ReportFile, head: str = "row") -> str:
+    """A tabular with booktabs rules: for every column ours, and the published value if there is one.
+
+    Args:
+        head: above the names of rows.
+    """
+    heads, spans, success = [], [], report.success
+    body = {row.name: [_tex(row.name)] for row in report.rows}
+    shortcuts = shortcut_rows(report.each())
     below = {name: [_tex(name)] for name in shortcuts}
-    for column in table.columns:
-        width = 2 if any(cell.published for cell in table.each(column)) else 1
+    for column in report.columns:
+        cells = {row.name: row.cell(column.name) for row in report.rows}
+        width = 2 if any(cell and cell.published for cell in cells.values()) else 1
         heads += ["ours", "published"][:width]
         spans.append(f"\\multicolumn{{{width}}}{{c}}{{{_tex(label(column.name, column.unit))}}}")
-        for row, cells in table.cells.items():
-            cell = cells.get(column.name)
-            body[row] += [_tex(write(cell)) if cell else "" for write in (mean_and_sd, published)[:width]]
+        for name, cell in cells.items():
+            body[name] += [_tex(write(cell)) if cell else "" for write in (mean_and_sd, published)[:width]]
         for name, line in below.items():
             line += [shortcuts[name].get(column.name, ""), ""][:width]
     if success:
-        heads, spans = [*heads, _tex(HEAD)], [*spans, _tex(success.column)]
+        heads, spans = [*heads, _tex(FAILED)], [*spans, _tex(success.column)]
         body = {row: [*line, _tex(failed(success.of(row)))] for row, line in body.items()}
         below = {name: [*line, ""] for name, line in below.items()}
     lines = [
-        f"% {_one_line('; '.join(filter(None, [table.report.title, table.report.protocol])))}",
+        f"% {_one_line('; '.join(filter(None, [report.title, report.protocol])))}",
         f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
         r"\toprule",
         " & ".join(["", *spans]) + r" \\",
-        " & ".join([_tex(row_head(table)), *heads]) + r" \\",
+        " & ".join([_tex(head), *heads]) + r" \\",
         r"\midrule",
         *(" & ".join(line) + r" \\" for line in (*body.values(), *below.values())),
         r"\bottomrule",
@@ -216,8 +194,8 @@ def _tex(text: str) -> str:
     return escaped.replace(" ± ", r" $\pm$ ").replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ")
 
 
-def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, Any]) -> records.ReportFile:
-    """The content of report.json, which the page and wandb read.
+def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) -> records.ReportFile:
+    """The report of a table.
 
     Args:
         more: the fields of `ReportFile` that are not in the table.
@@ -225,12 +203,10 @@ def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, A
     return records.ReportFile(
         title=table.report.title,
         protocol=table.report.protocol,
-        published=None
-        if table.published is None
-        else _taken(records.PublishedTable, table.published, table=table.published.name),
-        columns=[_taken(records.ReportColumn, column, metric=column.measured) for column in table.columns],
+        published=None if table.published is None else _published_table(table.published),
+        columns=[replace(column, metric=column.measured) for column in table.columns],
         rows=[
-            records.ReportRow(name=row, cells=list(map(_cell, cells.values()))) for row, cells in table.cells.items()
+            records.ReportRow(name=row, cells=list(map(_stored, cells.values()))) for row, cells in table.cells.items()
         ],
         comparisons=list(comparisons),
         hypotheses=answers(table),
@@ -240,22 +216,11 @@ def record(table: Table, comparisons: Sequence[Comparison], more: Mapping[str, A
     )
 
 
-def _cell(cell: Cell) -> records.ReportCell:
-    return _taken(
-        records.ReportCell,
-        cell,
-        column=cell.column.name,
-        n=len(cell.values),
-        best=cell.extreme(True),
-        worst=cell.extreme(False),
-        shortcuts=list(cell.shortcuts),
-        published=cell.published and _taken(records.PublishedValue, cell.published),
-        seeds=[replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds],
-    )
+def _published_table(known: Published) -> records.PublishedTable:
+    return records.PublishedTable(paper=known.paper, table=known.name, source=known.source, trials=known.trials)
 
 
-def _taken(kind: type[T], source: Any, **given: Any) -> T:
-    """A record that takes the fields not given from the attributes of an object."""
-    return kind(
-        **{one.name: getattr(source, one.name) for one in fields(cast(Any, kind)) if one.name not in given}, **given
-    )
+def _stored(cell: records.Cell) -> records.Cell:
+    """A cell whose runs are named by the ends of their folders."""
+    seeds = [replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds]
+    return replace(cell, seeds=seeds)

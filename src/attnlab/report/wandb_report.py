@@ -1,5 +1,6 @@
 """Logs a report as a wandb run: the table, every seed and the figures."""
 
+import json
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from attnlab.config.message_text import command_line
 from attnlab.config.schema import LoggerOptions
 from attnlab.report import flat_lines
 from attnlab.report.analysis_record import Comparison
-from attnlab.report.report_record import ReportError, ReportFile, read_report
+from attnlab.report.report_record import ReportError, ReportFile, read_report, report_text
 from attnlab.run.run_folder import RunError
 from attnlab.run.wandb_run import import_wandb, open_run
 
@@ -46,14 +47,14 @@ def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
             job_type="report",
             name=report.experiment,
             tags=["report", *([published[:64]] if published else [])],
-            config={key: value for key, value in asdict(report).items() if key not in LOGGED},
+            config={key: value for key, value in json.loads(report_text(report)).items() if key not in LOGGED},
         )
     except (OSError, RuntimeError, wandb.Error) as error:
         raise RunError(f"wandb did not start ({error}); the report lies in {folder}") from None
     with run:
         run.log(_tables(report) | _figures(report, folder))
         # wandb's table of runs shows one mean per cell: ours/linear/ood
-        means = {f"ours/{row.name}/{cell.column}": cell.mean for row, cell in report.each()}
+        means = {f"ours/{cell.row}/{cell.column.name}": cell.mean for cell in report.each()}
         run.summary.update({name: mean for name, mean in means.items() if mean is not None})
         folder_of_run, url = Path(run.dir).parent, run.url
     sent = options.name == "wandb_online"

@@ -37,7 +37,7 @@ from attnlab.report.declarations.declared_analysis import declaration, declared_
 from attnlab.report.declarations.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_tests import fisher
-from attnlab.report.report_record import ReportSeed
+from attnlab.report.report_record import Column, ReportSeed
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
 from attnlab.report.statistics.differences import (
@@ -50,7 +50,7 @@ from attnlab.report.statistics.differences import (
     mean,
     p_text,
 )
-from attnlab.report.table_types import Column, Table
+from attnlab.report.table_types import Table
 
 
 def answers(table: Table) -> list[HypothesisAnswer]:

@@ -18,10 +18,11 @@ from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, Succe
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
 from attnlab.report.failures.uneven_spreads import uneven_spread
+from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.shortcuts import reached_by_shortcut
 from attnlab.report.statistics.differences import mean
-from attnlab.report.table_types import Cell, Table
+from attnlab.report.table_types import Table
 
 
 def clopper_pearson(count: int, n: int) -> tuple[float, float]:

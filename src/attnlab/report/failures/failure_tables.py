@@ -1,39 +1,19 @@
 """Failures and times to success as tables of text, for terminal, markdown, LaTeX and the page."""
 
-from dataclasses import dataclass
-
 from attnlab.config.report_block import Success
 from attnlab.learn.metric_units import OF_RUNS, SHARE, as_float, number, unit_of
 from attnlab.report.failures.failure_record import RowSuccess, SuccessReport, TestAgainstBase
 from attnlab.report.statistics.differences import p_number
+from attnlab.report.text_tables import FAILED, NONE, TextTable, failed
 
-NONE = "-"
 WHOLE = OF_RUNS["state_size"].name
 """unit of whole numbers"""
-HEAD = "failed [95 %]"
-"""head of the column of failures in a table of means"""
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table of text: the first column names rows, the others hold numbers."""
-
-    title: str
-    heads: list[str]
-    rows: list[list[str]]
-
-
-def failed(row: RowSuccess | None) -> str:
-    """Failures of a row's runs with the interval of their share in percent: `3/5 [14.7, 94.7]`."""
-    if row is None or row.low is None or row.high is None:
-        return NONE
-    return f"{row.failed}/{row.n} [{number(row.low, SHARE.name)}, {number(row.high, SHARE.name)}]"
 
 
 def failure_tables(report: SuccessReport) -> list[TextTable]:
     """Failures of every row, and times to success where something was validated."""
     tested = any(row.fisher for row in report.rows)
-    heads = ["", HEAD, *(["Fisher's p (corrected)"] if tested else []), "mean of all", "mean of the successful"]
+    heads = ["", FAILED, *(["Fisher's p (corrected)"] if tested else []), "mean of all", "mean of the successful"]
     rows = [
         [row.row, failed(row), *([_test(report, row, row.fisher)] if tested else []), *_means(report, row)]
         for row in report.rows

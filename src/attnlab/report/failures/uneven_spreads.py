@@ -22,8 +22,9 @@ from itertools import pairwise
 
 from attnlab.learn.metric_units import OF_RUNS, number
 from attnlab.report.analysis_record import Comparison
+from attnlab.report.report_record import Cell
 from attnlab.report.statistics.differences import FEWEST, sd
-from attnlab.report.table_types import Cell, Table
+from attnlab.report.table_types import Table
 
 TIMES = 3.0
 """ratio of standard deviations"""

@@ -36,7 +36,8 @@ from attnlab.report.figures.row_pictures import (
     row_panels,
     seeds_in_words,
 )
-from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
+from attnlab.report.report_record import Cell, Column
+from attnlab.report.table_types import Drawn, Table, TableError
 
 
 def bars(table: Table, picture: Picture, path: Path) -> Drawn:

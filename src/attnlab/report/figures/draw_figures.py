@@ -40,7 +40,7 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     metric = picture.metric or names[0]
     chosen: dict[Path, NamedRun] = {}
     for cell in (cell for cell in table.each() if cell.column.name == metric):
-        ends = [(which, end[0]) for which, best in (("best", True), ("worst", False)) if (end := cell.extreme(best))]
+        ends = [(which, end[0]) for which, end in (("best", cell.best), ("worst", cell.worst)) if end]
         for which, seed in ends:
             folder = Path(next(each.folder or "" for each in cell.seeds if each.key == seed))
             words = f"{which} seed" if len({key for _, key in ends}) > 1 else "seed"

@@ -29,8 +29,9 @@ from attnlab.report.figures.row_pictures import (
     row_panels,
     seeds_in_words,
 )
+from attnlab.report.report_record import Cell, Column
 from attnlab.report.statistics.differences import mean
-from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
+from attnlab.report.table_types import Drawn, Table, TableError
 
 ACCURACY = SEQUENCE_METRICS[0]
 LOOKS: Mapping[str, Mapping[str, Any]] = {

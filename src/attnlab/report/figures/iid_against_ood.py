@@ -16,8 +16,9 @@ from attnlab.report.figures.row_pictures import (
     line_panels,
     shown_column,
 )
+from attnlab.report.report_record import Column
 from attnlab.report.statistics.differences import mean
-from attnlab.report.table_types import Column, Drawn, Table, TableError
+from attnlab.report.table_types import Drawn, Table, TableError
 
 IID = "iid"
 SMALLEST, STEP = 4.0, 2.5

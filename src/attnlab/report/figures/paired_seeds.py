@@ -14,7 +14,8 @@ from attnlab.config.report_block import Picture
 from attnlab.learn.metric_units import lower_is_better
 from attnlab.plots.style import COLOURS, EDGE, LINES, STRONG, beside, empty_panel, legend_below, legend_lines, panels
 from attnlab.report.figures.row_pictures import MOST_NAMED, axis_label, finished, lacking, limits, shown_column
-from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
+from attnlab.report.report_record import Cell, Column
+from attnlab.report.table_types import Drawn, Table, TableError
 
 MOST_PAIRS = 60
 """panels of a picture"""

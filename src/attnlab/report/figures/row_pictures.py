@@ -13,8 +13,9 @@ from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.png_caption import sentences, span
 from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_title, panels, save
+from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.run_counts import row_runs
-from attnlab.report.table_types import Cell, Column, Drawn, Table, TableError
+from attnlab.report.table_types import Drawn, Table, TableError
 
 MOST_NAMED = 4
 """rows, columns or hypotheses that a caption names"""

@@ -22,7 +22,7 @@ class Extent:
 
 def extent(report: ReportFile) -> Extent:
     """What is measured of one report."""
-    means = [cell.mean for _, cell in report.each()]
+    means = [cell.mean for cell in report.each()]
     lines = run_lines(report)
     asked = report.hypotheses
     return Extent(
@@ -69,7 +69,7 @@ def run_lines(report: ReportFile) -> list[RunLine]:
             for seed in cell.seeds:
                 line = _line(lines, RunLine(row.name, at, seed.key, seed.folder or "", {}, []))
                 if seed.value is not None:
-                    line.values[cell.column] = seed.value
+                    line.values[cell.column.name] = seed.value
                 else:
                     remark = f"{seed.named_state}{f': {seed.reason}' if seed.reason else ''}"
                     line.remarks += [remark] if remark not in line.remarks else []

@@ -13,21 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from attnlab.config.message_text import listed
-from attnlab.learn.metric_units import number
+from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.counted_examples import examples_of, is_share
-from attnlab.report.table_types import Cell, Table
+from attnlab.report.table_types import Table
 
 
 def standard_error(percent: float, examples: int) -> float | None:
     """The binomial standard error of an accuracy in percent, in points; None at 0 and 100 %."""
     return math.sqrt(percent * (100 - percent) / examples) if 0 < percent < 100 else None
-
-
-def error_text(cell: Cell) -> str:
-    """The error of a cell with the digits of its mean: `0.8`; empty without one."""
-    error = cell.test_set_error
-    return "" if error is None else number(error, cell.column.unit, like=cell.mean)
 
 
 def with_test_set_errors(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
