@@ -52,6 +52,20 @@ class _Part:
         self.state = state
 
 
+class _Whole(io.BytesIO):
+    """Bytes of which nothing beyond the end is read."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if len(part := super().read(size)) < (size or 0):
+            raise EOFError("it ends too early")
+        return part
+
+    def readline(self, size: int | None = -1) -> bytes:
+        if not (line := super().readline(size)).endswith(b"\n"):
+            raise EOFError("it ends too early")
+        return line
+
+
 # In Python: the one in C allocates as many entries for remembered objects as the file asks for.
 class _Unpickler(pickle._Unpickler):
     dispatch: ClassVar = {code: load for code, load in pickle._Unpickler.dispatch.items() if code not in _EXTENSIONS}
@@ -59,7 +73,7 @@ class _Unpickler(pickle._Unpickler):
     dispatch[pickle.BYTEARRAY8[0]] = dispatch[pickle.BINBYTES8[0]]
 
     def __init__(self, content: bytes, where: str) -> None:
-        super().__init__(io.BytesIO(content), encoding="bytes")
+        super().__init__(_Whole(content), encoding="bytes")
         # one text that is encoded many times would fill the memory
         self.where, self.encoded = where, lru_cache(None)(_encoded)
 
