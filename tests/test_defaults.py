@@ -24,7 +24,7 @@ from attnlab.config.run_identity import differences, run_folder, run_tag
 from attnlab.config.sweep import check_command
 from attnlab.config.target_validation import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, attention_nodes
 from attnlab.launch.train_cli import train_main
-from attnlab.nn import build_network
+from attnlab.nn import network_parts
 from attnlab.run.run_folder import read_config
 
 MODEL = """\
@@ -130,7 +130,7 @@ def test_the_bases_of_tasks_and_models_say_the_defaults_of_the_schema() -> None:
 
 def test_what_the_network_builder_offers_is_never_filled_in() -> None:
     """A constructor's `normalization=None` written into a node would win over the model's."""
-    tree = ast.parse(inspect.getsource(build_network.make_attention))
+    tree = ast.parse(inspect.getsource(network_parts.make_attention))
     assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
     assert {key.value for key in assigned["offers"].keys} <= {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}
     for model in MODELS:

@@ -27,6 +27,7 @@ class TaskSpec:
     mask_id          id of a masked token (masked_language_model)
     n_special        ids below it are special (masked_language_model: never masked, never drawn as a random word)
     never_targets    output ids that are never a target (padding, start): their logits are masked
+    causal           whether a position sees only itself and what comes before it (tagging)
     mask_share       share of predicted tokens (masked_language_model)
     max_input_length, max_output_length  longest sequences over all splits, with framing tokens
     train_length     longest sequence of the training data, input or output, with framing tokens; filled in when a run
@@ -47,6 +48,7 @@ class TaskSpec:
     mask_id: int = 0
     n_special: int = 0
     never_targets: tuple[int, ...] = ()
+    causal: bool = False
     mask_share: float = 0.0
     max_input_length: int = 0
     max_output_length: int = 0

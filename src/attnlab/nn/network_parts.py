@@ -1,14 +1,14 @@
 """The parts of the network of a task and a model, from the configuration and the TaskSpec."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import nn
 
 from attnlab.attention.base import Attention
 from attnlab.config.allowed_targets import load_class
-from attnlab.config.layer_plan import layer_plan
+from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.config.signatures import constructor_arguments
 from attnlab.data.task_spec import TaskSpec
@@ -36,11 +36,12 @@ class NetworkParts:
             vocabulary, backbone.d_model, backbone.embedding, backbone.positions, longest, backbone.embedding_dropout
         )
 
-    def output(self, embedding: TokenEmbedding) -> Output:
-        """Logits over the tokens of `embedding`, which shares its weights where the backbone says so."""
+    def output(self, embedding: TokenEmbedding | None = None) -> Output:
+        """Logits over the tokens of `embedding`, which shares its weights where the backbone says so; without one over
+        the output vocabulary."""
         tied = embedding if self.backbone.tied_output else None
         xavier = self.backbone.initialization == "xavier"
-        vocabulary = embedding.table.num_embeddings
+        vocabulary = self.spec.output_vocabulary if embedding is None else embedding.table.num_embeddings
         return Output(self.backbone.d_model, vocabulary, tied, xavier, self.spec.never_targets)
 
     def stack(self, slot: Literal["encoder", "decoder"], longest: int, cross: bool = False) -> LayerStack:
@@ -61,6 +62,11 @@ class NetworkParts:
         n_layers = (backbone.n_decoder_layers if cross else None) or backbone.n_layers
         plan = layer_plan([group.share for group in groups], model.pattern, n_layers)
         return LayerStack(plan, make_layer, backbone.share_layers, norm)
+
+    def lone_decoder(self, longest: int) -> LayerStack:
+        """A decoder that is the whole network: the orthogonality loss of any slot is meant for it."""
+        ortho = replace(self.model.ortho, where=covered_slots(self.model.ortho.where, ["decoder"]))
+        return replace(self, model=replace(self.model, ortho=ortho)).stack("decoder", longest)
 
     def train_length(self, longest: int) -> int | None:
         """Longest sequence of the training data as attentions see it; None = not known.

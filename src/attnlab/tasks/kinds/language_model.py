@@ -1,13 +1,11 @@
 """Causal language models: every next token."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from attnlab.config.layer_plan import covered_slots
 from attnlab.data.batch import LanguageBatch
 from attnlab.kernels.cross_entropy import chunked_cross_entropy, token_losses
 from attnlab.nn.language_model import LanguageModel
@@ -23,16 +21,14 @@ class LanguageModelKind(Kind):
     """
 
     needs: ClassVar = {"decoder": ["causal"]}
-    reads = ("tied_output",)
+    reads: ClassVar[Sequence[str]] = ("tied_output",)
     counts_tokens = True
     smaller_is_better = True
 
     def network(self, parts: NetworkParts) -> Network:
         longest = self.spec.max_input_length
         embedding = parts.embedding(self.spec.input_vocabulary, longest)
-        ortho = replace(parts.model.ortho, where=covered_slots(parts.model.ortho.where, ["decoder"]))
-        decoder = replace(parts, model=replace(parts.model, ortho=ortho)).stack("decoder", longest)
-        return LanguageModel(embedding, decoder, parts.output(embedding))
+        return LanguageModel(embedding, parts.lone_decoder(longest), parts.output(embedding))
 
     def loss(self, network: Any, batch: LanguageBatch) -> tuple[Tensor, Tensor]:
         """Mean over all scored positions of the batch."""
