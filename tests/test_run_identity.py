@@ -15,10 +15,17 @@ from support.written_runs import a_run
 
 from attnlab.config.compose import compose_node, hydra_session, unresolved
 from attnlab.config.dotted_keys import flatten
-from attnlab.config.find_run_folder import find_run_folder
 from attnlab.config.job_config import compose_config
 from attnlab.config.plain_composition import PlainComposition, plain_composition
-from attnlab.config.run_identity import comparable, differences, identity, run_folder, run_label, run_tag
+from attnlab.config.run_identity import (
+    comparable,
+    differences,
+    find_run_folder,
+    identity,
+    run_folder,
+    run_label,
+    run_tag,
+)
 from attnlab.config.shipped_files import CONF
 
 
@@ -163,7 +170,7 @@ def test_a_tag_names_what_differs_from_the_preset_and_the_preset_but_no_setting_
 
 
 def test_a_run_is_found_under_every_name_of_its_setting(tmp_path: Path) -> None:
-    """Asked for by a preset, by its settings one by one, by another preset, and under the name of earlier versions."""
+    """Asked for by a preset, by its settings one by one, and by another preset."""
     runs = f"paths.runs={tmp_path}"
     config = composed("experiment=quickstart", "optim.lr=1e-3", runs)
     alone = {**config, "experiment": None}

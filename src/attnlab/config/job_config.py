@@ -14,9 +14,8 @@ from attnlab.config.command_line_words import read_overrides
 from attnlab.config.compose import compose_with_hydra
 from attnlab.config.data_rules import ignored_options
 from attnlab.config.fill_defaults import completed
-from attnlab.config.find_run_folder import find_run_folder
 from attnlab.config.message_text import listed, show
-from attnlab.config.run_identity import run_folder, run_label
+from attnlab.config.run_identity import find_run_folder, run_folder, run_label
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import addable_keys, task_problems

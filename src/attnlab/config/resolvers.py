@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from attnlab.config.compose import choice_named, compose_with_hydra
 from attnlab.config.fill_defaults import completed
-from attnlab.config.find_run_folder import find_run_folder
+from attnlab.config.run_identity import find_run_folder
 
 _trained_by: dict[str, str] = {}
 """run folders that `run_of` returned, each with its experiment; for messages only"""

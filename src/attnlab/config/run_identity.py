@@ -3,8 +3,7 @@
 All configurations here are complete (`defaults.completed`). The tag names the differences from the plain composition
 of the task and model, the most important ones first (`run_identity.yaml`). Where an experiment or debug=... sets some
 of them, it names the differences from that preset, the preset, and a hash of all differences. Different
-configurations never share a folder, bookkeeping aside; `find_run_folder` finds one configuration under each of its
-names.
+configurations never share a folder, bookkeeping aside.
 """
 
 import hashlib
@@ -23,6 +22,7 @@ from attnlab.config.shipped_files import CONF
 from attnlab.config.unique_text import unique_text
 from attnlab.config.yaml_tables import table_beside
 
+_CONFIG_FILE = "config.yaml"
 _LONGEST, _DIGITS = 160, 10
 """characters of a tag, of a file name's 255; digits of a hash"""
 
@@ -138,6 +138,23 @@ def folder_with(tag: str, config: Mapping[str, Any]) -> Path:
     return Path(config["paths"]["runs"], *names)
 
 
+def find_run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
+    """The run folder of a configuration; the one with another of its names where only that exists.
+
+    One configuration has a name under each preset that it was asked for by, and one without. A new seed joins the other
+    seeds of its setting. `RunFolder.open_config` compares configurations.
+    """
+    parts = tag_parts(config, conf)
+    named = folder_with(tag_of(parts, config, conf), config)
+    if (named / _CONFIG_FILE).exists() or not named.parents[1].is_dir():
+        return named
+    plain = ordered(parts, config)
+    others = (tag / named.name for tag in sorted(named.parents[1].glob(f"*,{digest(plain)}")))
+    folders = [named, folder_with(cut_tag(plain), config), *others]
+    with_run = (folder for folder in folders if (folder / _CONFIG_FILE).exists())
+    return next(with_run, None) or next((folder for folder in folders if folder.parent.is_dir()), named)
+
+
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     """A complete configuration without the sections of `NOT_IDENTITY` and `bookkeeping`, with shares as numbers."""
     aside = bookkeeping(config)
@@ -157,16 +174,7 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         config: the content of the run's config.yaml; defaults that a later version adds must not change the hash.
     """
-    return _named_hash(config, comparable(config))
-
-
-def former_identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Identity of a run in checkpoints written while bookkeeping still counted."""
-    return _named_hash(config, without_sections(config))
-
-
-def _named_hash(config: Mapping[str, Any], hashed: Mapping[str, Any]) -> dict[str, Any]:
-    values = {key: unique_text(value) for key, value in flatten(hashed).items() if value is not None}
+    values = {key: unique_text(value) for key, value in flatten(comparable(config)).items() if value is not None}
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     names = {part: config[part]["name"] for part in ("task", "model")}
     return {**names, "seed": config["seed"], "configuration": digest}

@@ -12,9 +12,8 @@ from typing import Any
 import yaml
 
 from attnlab.config.fill_defaults import completed
-from attnlab.config.moved_targets import with_present_targets
 from attnlab.config.plain_yaml import parse_yaml
-from attnlab.config.run_identity import former_identity, identity
+from attnlab.config.run_identity import identity
 from attnlab.config.type_check import accepts, hints, record_problem
 from attnlab.config.user_error import UserError
 from attnlab.data.files.regular_file import NotRegular, read_regular
@@ -63,12 +62,12 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads config.yaml, adds defaults that an older version did not write, and updates former paths of classes.
+    """Reads config.yaml, adds defaults that an older version did not write.
 
     Raises:
         Unreadable: as `stored_config`.
     """
-    return completed(with_present_targets(stored_config(path)))
+    return completed(stored_config(path))
 
 
 def stored_config(path: Path) -> dict[str, Any]:
@@ -119,7 +118,7 @@ def other_run(there: Any, folder: Path) -> str | None:
     """
     config = stored_config(folder / "config.yaml")
     here = identity(config)
-    if there in (here, former_identity(config)):
+    if there == here:
         return None
     differing = [key for key in ("task", "model", "seed") if there.get(key) != here[key]]
     others = ", ".join(f"{key} {there.get(key)} instead of {here[key]}" for key in differing)
