@@ -24,7 +24,6 @@ from typing import (
     get_type_hints,
 )
 
-from attnlab.config.content_cache import ContentCache
 from attnlab.config.dotted_keys import join
 from attnlab.config.message_text import MOST_OFFERED, braced, hint, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
@@ -38,7 +37,6 @@ else:
     from numbers import Integral, Real
 
 T = TypeVar("T")
-_MOST_VALUES = 1024
 _NUMBERS = {int: "a whole number", float: "a number", Integral: "a whole number", Real: "a number"}
 _NAMES = {**_NUMBERS, bool: "true or false", str: "text", dict: "key: value pairs"}
 
@@ -71,37 +69,17 @@ def _misfits(value: Any, kind: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
     if section is not None and isinstance(value, Mapping):
         if not issubclass(section, Record) and not value.keys() <= hints(section).keys():
             yield key, value, section
-        for field in _fields(section):
-            if field.name not in value:
-                if field.required:
-                    yield join(key, field.name), dataclasses.MISSING, field.kind
-            elif not field.surely_fits(value[field.name]):
-                yield from _misfits(value[field.name], field.kind, join(key, field.name))
+        for field in dataclasses.fields(section):
+            path, expected = join(key, field.name), hints(section)[field.name]
+            if field.name in value:
+                yield from _misfits(value[field.name], expected, path)
+            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                yield path, dataclasses.MISSING, expected
     elif (each := item_type(kind)) is not None and isinstance(value, list):
         for at, item in enumerate(value):
             yield from _misfits(item, each, join(key, str(at)))
     elif not accepts(value, kind):
         yield key, value, kind
-
-
-class _Field:
-    """A field of a dataclass; it knows the values that it has accepted, as a sweep repeats them in many jobs."""
-
-    def __init__(self, field: dataclasses.Field, kind: Any) -> None:
-        self.name, self.kind = field.name, kind
-        self.required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        self.accepted = ContentCache[bool](_MOST_VALUES)
-
-    def surely_fits(self, value: Any) -> bool:
-        """Whether a plain value fits; False for sections and lists, whose parts are checked."""
-        if not (isinstance(value, (str, int, float)) or value is None):
-            return False
-        return self.accepted.get((type(value), value), lambda: accepts(value, self.kind))
-
-
-@cache
-def _fields(section: type) -> list[_Field]:
-    return [_Field(field, hints(section)[field.name]) for field in dataclasses.fields(section)]
 
 
 def _problems(key: str, value: Any, kind: Any) -> list[str]:
