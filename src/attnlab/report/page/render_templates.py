@@ -11,7 +11,7 @@ from attnlab.learn import metric_units
 from attnlab.report.failures.failure_tables import failure_tables
 from attnlab.report.length_tables import HEADING, length_tables
 from attnlab.report.page.sections import asked
-from attnlab.report.page.summary import extent, measured, run_lines, verdicts
+from attnlab.report.page.summary import run_lines, verdicts
 from attnlab.report.statistics.differences import p_number
 from attnlab.report.text_tables import NONE, cell_by_cell, glance
 
@@ -27,7 +27,7 @@ def templates() -> Environment:
     found.filters |= {"number": number, "cell": cell, "duration": duration, "p_number": p_number}
     found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "HEADING": HEADING}
     tables = (failure_tables, length_tables, cell_by_cell, glance)
-    found.globals |= {one.__name__: one for one in (asked, extent, measured, run_lines, verdicts, *tables)}
+    found.globals |= {one.__name__: one for one in (asked, run_lines, verdicts, *tables)}
     return found
 
 

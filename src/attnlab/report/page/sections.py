@@ -2,9 +2,9 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
 from pathlib import Path
 
 from markupsafe import Markup
@@ -13,7 +13,7 @@ from attnlab.config.message_text import counted
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.page.markdown import linked, rendered, split_title
 from attnlab.report.page.pictures import PictureError, Pixels, read_pixels, runs_in
-from attnlab.report.page.summary import extent
+from attnlab.report.page.summary import Extent, extent
 from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFile, read_report
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
@@ -40,7 +40,7 @@ class Section:
 
     id:      unique among the sections that are not inside another one.
     source:  the folder of the page that it was found below, in words.
-    remark:  follows the title in the table of contents.
+    extent:  of its report.
     text:    its README without the title.
     folder:  its path; empty if that is absolute, which means nothing on other machines.
     below:   sections of diagnoses and texts in its subfolders, if it holds a report.
@@ -49,13 +49,23 @@ class Section:
     title: str
     id: str
     source: str
-    remark: str
     report: ReportFile | None
+    extent: Extent | None
     text: Markup | None
     pictures: list[Picture]
     files: list[Link]
     folder: str
     below: list["Section"] = field(default_factory=list)
+
+    @property
+    def remark(self) -> str:
+        """The number of runs and of missing cells; empty without a report."""
+        if self.extent is None:
+            return ""
+        (cells, of_cells), (runs, of_runs) = self.extent.cells, self.extent.runs
+        number = f"{runs} of {counted(of_runs, 'run')}" if runs < of_runs else counted(runs, "run")
+        lacking = f"{of_cells - cells} of {of_cells} cells without a number" if cells < of_cells else ""
+        return f"{number}, {lacking or 'every cell has a number'}"
 
 
 class Page:
@@ -90,11 +100,10 @@ class Page:
         # experiments of one paper follow each other
         places = list(roots)
         self.reports.sort(key=lambda one: (places.index(one.source), one.report.experiment if one.report else ""))
-        ids: set[str] = set()
+        ids: Counter[str] = Counter()
         for section in self.reports + self.others:
-            names = chain([section.id], (f"{section.id}-{at}" for at in count(2)))
-            section.id = next(name for name in names if name not in ids)
-            ids.add(section.id)
+            ids[section.id] += 1
+            section.id += f"--{ids[section.id]}" if ids[section.id] > 1 else ""
 
     def _add(self, folder: Path, source: str) -> None:
         """Adds the content of a folder, if it has any."""
@@ -103,20 +112,20 @@ class Page:
         with_numbers = [picture for picture in pictures if picture.with_suffix(".csv").exists()]
         if report is not None:
             self._owners[folder], first = None, self._first.setdefault(repr(report), folder)
-            if first == folder:
-                shown = [(folder / one.file, one.caption or one.file) for one in report.figures]
-                self._owners[folder] = made = self._section(folder, source, report, report.title, text, shown)
-                self.reports.append(made)
-            else:
+            if first != folder:
                 self.skipped.append(f"skipped {folder}: its report is that of {first}")
+                return
+            shown = [(folder / figure.file, figure.caption or figure.file) for figure in report.figures]
+            self._owners[folder] = made = self._section(folder, source, report, report.title, text, shown)
+            self.reports.append(made)
         elif text is not None or with_numbers:
-            shown = [(one, "") for one in (with_numbers if text is None else pictures)]
+            shown = [(picture, "") for picture in (with_numbers if text is None else pictures)]
             owner = next((parent for parent in folder.parents if parent in self._owners), None)
-            title = title or _diagnosed(folder, with_numbers)
-            if owner is None:
-                self.others.append(self._section(folder, source, None, title, text, shown, lower=1))
-            elif (section := self._owners[owner]) is not None:
-                section.below.append(self._section(folder, source, None, title, text, shown))
+            above = self._owners[owner] if owner else None
+            if owner is None or above is not None:
+                title = title or _diagnosed(folder, with_numbers)
+                section = self._section(folder, source, None, title, text, shown, lower=2 if owner else 1)
+                (self.others if above is None else above.below).append(section)
 
     def _read(self, folder: Path) -> tuple[ReportFile | None, str | None, str | None]:
         """The report of a folder, and title and text of its README.md."""
@@ -153,8 +162,8 @@ class Page:
             title=title,
             id=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "section",
             source=source,
-            remark=_remark(report) if report else "",
             report=report,
+            extent=extent(report) if report else None,
             text=html,
             pictures=[self._picture(file, folder, caption) for file, caption in shown],
             files=[self._link(file) for file in sorted(folder.iterdir()) if file.suffix in DATA and file.is_file()],
@@ -194,12 +203,3 @@ def _folders(root: Path) -> Iterator[Path]:
     for folder, names, _ in os.walk(root):
         names[:] = sorted(name for name in names if not name.startswith("."))
         yield Path(folder)
-
-
-def _remark(report: ReportFile) -> str:
-    """The number of runs and of missing cells."""
-    found = extent(report)
-    (cells, of_cells), (runs, of_runs) = found.cells, found.runs
-    number = f"{runs} of {counted(of_runs, 'run')}" if runs < of_runs else counted(runs, "run")
-    missing = of_cells - cells
-    return f"{number}, " + (f"{missing} of {of_cells} cells without a number" if missing else "every cell has a number")
