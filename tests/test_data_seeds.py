@@ -11,13 +11,13 @@ from support.written_runs import OOD, a_run
 from attnlab.config.check import ConfigError
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Report
+from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.data_seed_section import spreads
 from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_notes import notes
-from attnlab.report.report_record import ReportSeed
 from attnlab.report.runs.read_runs import DIVERGED
 from attnlab.report.runs.select_runs import plain_report, select_glob
 from attnlab.report.statistics.data_seeds import paired_on_data

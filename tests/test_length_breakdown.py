@@ -14,10 +14,10 @@ import pytest
 from attnlab.config.report_block import Average, Report
 from attnlab.learn.metrics import summarise
 from attnlab.report.build_table import make_table
-from attnlab.report.length_tables import length_tables, warnings
+from attnlab.report.length_tables import length_tables
 from attnlab.report.report_record import ReportFile, read_report, report_text
 from attnlab.report.runs.read_runs import FoundRun
-from attnlab.report.statistics.length_breakdown import MOST_PARTS, length_parts, one_length
+from attnlab.report.statistics.length_breakdown import MOST_PARTS, length_parts, one_length, warnings
 from attnlab.report.statistics.test_set_error import unknown_errors
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import markdown, record
@@ -59,7 +59,7 @@ def test_a_mean_that_one_length_carries_is_named() -> None:
     assert mean_and_sd(cell).endswith("(2), 93.6 % of it from length 27")
     assert better.one_length is None and "length" not in mean_and_sd(better)
     said = "linear, ood: 93.6 % of the right answers have length 27, as have 17.1 % of the test set"
-    assert warnings(table) == [f"one length carries the mean: {said}"]
+    assert warnings(table.each(), table.by_folder) == [f"one length carries the mean: {said}"]
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,17 @@ def test_what_cannot_be_broken_down_is_said_or_left_out() -> None:
     assert length_tables(record(table, experiment="e")) == ("", []) and all(
         cell.by_length is None for cell in table.each()
     )
-    [said] = warnings(table)
+    [said] = warnings(table.each(), table.by_folder)
     assert said.startswith("no breakdown by length, because") and said.endswith("linear (ood), l2 (ood)")
-    [error] = unknown_errors(table)
+    [error] = unknown_errors(table.each())
     assert error.endswith("linear (ood)") and table.cells["l2"]["ood"].test_set_error is not None
     # a length with a number that no accuracy has
     wild = a_run({27: 281}, CUTOFF_26)
     wild.result["metrics"] |= {f"test/ood/length_{at}/sequence_accuracy": n for at, n in ((27, 1e308), (28, -math.inf))}
     assert length_parts(OOD, [wild]) is None
     # no share of examples
-    assert not warnings(table_of([whole], f1=F1)) and not unknown_errors(table_of([whole], f1=F1))
+    plain = table_of([whole], f1=F1)
+    assert not warnings(plain.each(), plain.by_folder) and not unknown_errors(plain.each())
     assert length_parts(OOD, [a_run({27: 3}, {27: 9})]) is None
 
 
@@ -157,10 +158,10 @@ def test_a_test_set_leaves_a_binomial_error() -> None:
     assert error == pytest.approx(drawn.std(), rel=0.03)
     # none at 0 and 100 %, and nothing to be said of it
     perfect = table_of([a_run({1: 2000}, {1: 2000})])
-    assert perfect.cells["linear"]["ood"].test_set_error is None and not unknown_errors(perfect)
+    assert perfect.cells["linear"]["ood"].test_set_error is None and not unknown_errors(perfect.each())
     # seeds with test sets of two sizes
     mixed = table_of([run, a_run({1: 870}, {1: 1000}, seed=1)])
-    assert mixed.cells["linear"]["ood"].test_set_error is None and unknown_errors(mixed)
+    assert mixed.cells["linear"]["ood"].test_set_error is None and unknown_errors(mixed.each())
 
 
 def test_the_error_of_an_average_is_of_independent_parts() -> None:

@@ -4,6 +4,7 @@ import copy
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from attnlab.config.report_block import Hypothesis, Picture, Report, Success, Ta
 from attnlab.plots import style
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
+from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.failures.uneven_spreads import uneven_spreads
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import Published, Value
+from attnlab.report.report_notes import flow_line
 from attnlab.report.runs.read_runs import DIVERGED, FoundRun
-from attnlab.report.runs.run_counts import flow_line
 from attnlab.report.table_types import Table, TableError
 
 Outcome = tuple[float, float, float] | str
@@ -62,7 +64,8 @@ def make(config: dict[str, Any]) -> Callable[..., Table]:
         cells = {(row, "ood"): Value(value, None, None, "") for row, value in (published or {}).items()}
         known = Published("a/b", "a paper", "", "percent", None, "", cells) if cells else None
         report = Report(title="SCAN", columns={"iid": IID, "ood": OOD}, hypotheses=list(asked), **block)
-        return make_table(report, runs, known)
+        made = make_table(report, runs, known)
+        return replace(made, answers=answers(made))
 
     return table
 
@@ -259,8 +262,6 @@ def test_rows_of_uneven_spread_are_named_where_no_success_is_declared(make: Call
     # wide without a gap, beside a row near 100 %
     assert not told_of(make({"linear": accuracies(*[0.999] * 5), "mine": accuracies(0.5, 0.52, 0.54, 0.56, 0.58)}))
     answer = make({"linear": even, "mine": split}, claim("mine", "linear"))
-    from attnlab.report.declarations.hypothesis_answers import answers
-
     assert "seeds of mine are spread more widely" in answers(answer)[0].reason
 
 

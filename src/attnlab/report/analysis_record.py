@@ -1,8 +1,72 @@
-"""Differences of rows, answers to hypotheses and spent runs as dataclasses: the analysis in report.json."""
+"""Numbers of runs, differences of rows, answers to hypotheses and spent runs: parts of report.json as dataclasses."""
 
 from dataclasses import dataclass, field
 
 from attnlab.config.type_check import Integral, Real, Record
+
+DIVERGED = "NonFiniteLoss:"
+"""begins the reason of a run that diverged"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSeed(Record):
+    """The number of one run in a cell: `value` in the unit of the column, None where the run has none.
+
+    data_seed: of the data, where runs of the table differ in it; else None.
+    """
+
+    seed: Integral | str
+    value: Real | None
+    state: str
+    reason: str | None = None
+    folder: str | None = None
+    data_seed: Integral | None = None
+
+    @property
+    def key(self) -> int | str:
+        """What runs are paired by: the seed, `0 of data 1` where data seeds differ."""
+        return self.seed if self.data_seed is None else f"{self.seed} of data {self.data_seed}"
+
+    @property
+    def diverged(self) -> bool:
+        """Whether its training ended because the loss or a weight was not finite: an outcome without a number."""
+        return self.state == "failed" and (self.reason or "").startswith(DIVERGED)
+
+    @property
+    def named_state(self) -> str:
+        """The state; of a finished run without a value, that it has no number."""
+        return "no number" if self.value is None and self.state == "finished" else self.state
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthPart(Record):
+    """A length of a breakdown, or a range of lengths, over the runs of one cell.
+
+    first, last: lengths, both included; last is None where the range has no end.
+    examples:    test examples of all runs together.
+    share:       percent of the test examples that have these lengths.
+    mean:        percent of them that are right.
+    right:       percent of all right answers that they are; None where no answer is right.
+    """
+
+    first: Integral
+    last: Integral | None
+    examples: Integral
+    share: Real
+    mean: Real
+    right: Real | None = None
+
+    @property
+    def name(self) -> str:
+        """`27`, `500-999`, `1000 and more`."""
+        if self.last is None:
+            return f"{self.first} and more"
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+    @property
+    def named(self) -> str:
+        """`length 27`, `lengths 500-999`."""
+        return f"length{'' if self.first == self.last else 's'} {self.name}"
 
 
 @dataclass(frozen=True)

@@ -9,31 +9,18 @@ from typing import Any
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
-from attnlab.config.report_names import row_name, setting
 from attnlab.config.unique_text import unique_text
 from attnlab.learn.metric_units import same_unit
+from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.chosen_value import chosen_cell, require_validation
-from attnlab.report.length_tables import with_lengths
 from attnlab.report.published_numbers import Published
-from attnlab.report.report_record import Cell, Column, PublishedValue, ReportSeed
-from attnlab.report.runs.read_runs import FoundRun, short_name
+from attnlab.report.report_record import Cell, Column, PublishedValue
+from attnlab.report.runs.read_runs import FoundRun, meets, runs_by_row, short_name, value_of
 from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics.differences import mean
+from attnlab.report.statistics.length_breakdown import with_lengths
 from attnlab.report.statistics.test_set_error import with_test_set_errors
 from attnlab.report.table_types import Table, TableError, cell_of, column_of
-
-
-def value_of(key: str, run: FoundRun) -> Any:
-    """The value of a key in a run, as `config.report_names.setting`."""
-    return setting(key, run.config)
-
-
-def runs_by_row(report: Report, runs: Sequence[FoundRun]) -> dict[str, list[FoundRun]]:
-    """The runs of every row by its name."""
-    by_row = defaultdict(list)
-    for run in runs:
-        by_row[row_name(report, run.config)].append(run)
-    return by_row
 
 
 def columns_of(report: Report) -> list[Column]:
@@ -75,11 +62,6 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     for finish in (with_test_set_errors, with_lengths, with_shortcuts):
         cells = {row: finish(given, found) for row, given in cells.items()}
     return replace(table, cells=cells)
-
-
-def meets(value: Any, wanted: Any) -> bool:
-    """Whether a value is the one asked for, or one of several."""
-    return any(value == one or show(value) == show(one) for one in (wanted if isinstance(wanted, list) else [wanted]))
 
 
 def _with_several_data(runs: Sequence[FoundRun]) -> set[str]:

@@ -22,7 +22,7 @@ from attnlab.learn.metric_units import headlines
 from attnlab.report import data_seed_section, flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
-from attnlab.report.declarations.hypothesis_answers import answer_lines
+from attnlab.report.declarations.hypothesis_answers import answer_lines, answers
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.failures.count_failures import count_failures
 from attnlab.report.failures.uneven_spreads import uneven_spreads
@@ -233,7 +233,7 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
             while_training = any(run.logged([column.metric]) for run in table.finished())
             why = "recorded while training, no result of a run" if while_training else f"no run has it{near}"
             raise ConfigError([f"columns={column.metric}: {why}; {listed(known, 12)}"], "report.py")
-    return table
+    return replace(table, answers=answers(table))
 
 
 def _folder(selection: RunSelection, experiment: str | None) -> str:

@@ -7,8 +7,9 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from attnlab.plots.csv_text import csv_cell
+from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome
-from attnlab.report.report_record import PublishedValue, ReportFile, ReportSeed
+from attnlab.report.report_record import PublishedValue, ReportFile
 
 CELL_HEADS = (
     "row", "column", "unit", "mean", "sd", "n", "of", "best_seed", "best", "worst_seed", "worst", "published",

@@ -1,16 +1,11 @@
-"""Tables of accuracy by length, and the warnings that one length carries a mean."""
+"""Tables of accuracy by length."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE, as_float, number
 from attnlab.report.report_record import Cell, ReportFile
-from attnlab.report.runs.read_runs import FoundRun
-from attnlab.report.statistics.length_breakdown import length_parts, one_length, unknown_lengths
-from attnlab.report.statistics.test_set_error import measured_runs
-from attnlab.report.table_types import Table
 from attnlab.report.text_tables import TextTable
 
 HEADING = "Accuracy by length"
@@ -18,19 +13,6 @@ ABOVE = "In percent; the length is of the output, or of the input where the answ
 SHARES = "share of the test set"
 FLAT = 1.0
 """points: a column is not broken down where no length is further from the mean of its row"""
-
-
-def with_lengths(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
-    """The cells of one row, by column, with their breakdown by length.
-
-    Args:
-        runs: of the table, by their folders (`Table.by_folder`).
-    """
-    found = {}
-    for name, cell in cells.items():
-        parts = None if cell.column.of else length_parts(cell.column.metric, measured_runs(cell, runs))
-        found[name] = replace(cell, by_length=parts, one_length=one_length(parts or (), cell.n))
-    return found
 
 
 def length_tables(report: ReportFile) -> tuple[str, list[TextTable]]:
@@ -67,22 +49,3 @@ def _breakdown(cells: Sequence[Cell]) -> TextTable:
     column = cells[0].column.name
     texts = [[name, *(number(value, SHARE.name) for value in values)] for name, values in rows]
     return TextTable(f"{column} by length", [column, "all", *(part.name for part in parts)], texts)
-
-
-def warnings(table: Table) -> list[str]:
-    """Sentences on means that one length carries, and on accuracies without a breakdown, if there are any."""
-    carried = [
-        f"{cell.row}, {cell.column.name}: {number(part.right, SHARE.name)} % of the right answers have {part.named}, "
-        f"as have {number(part.share, SHARE.name)} % of the test set"
-        for cell in table.each()
-        if (part := cell.one_length) and part.right is not None
-    ]
-    lacking = [
-        f"{cell.row} ({cell.column.name})"
-        for cell in table.each()
-        if not cell.column.of and cell.by_length is None
-        if unknown_lengths(cell.column.metric, measured_runs(cell, table.by_folder))
-    ]
-    found = [f"one length carries the mean: {'; '.join(carried)}"] if carried else []
-    why = "result.json has no numbers of test examples that fit"
-    return found + ([f"no breakdown by length, because {why}: {listed(lacking, 8)}"] if lacking else [])

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from attnlab.config.message_text import counted, listed
-from attnlab.report.build_table import runs_by_row, value_of
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.declarations.declared_seeds import left_out
-from attnlab.report.failures.count_failures import mixed_seeds
-from attnlab.report.length_tables import warnings
+from attnlab.report.failures.uneven_spreads import mixed_seeds
 from attnlab.report.report_record import Origin
-from attnlab.report.runs.read_runs import FoundRun, short_name
-from attnlab.report.runs.run_counts import flow_line
+from attnlab.report.runs.read_runs import FoundRun, runs_by_row, short_name, value_of
+from attnlab.report.statistics.length_breakdown import warnings
 from attnlab.report.statistics.test_set_error import unknown_errors
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
@@ -87,7 +85,7 @@ def notes(table: Table) -> list[str]:
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})
     lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
-    lines += [*unknown_errors(table), *warnings(table), *_mixed(table)]
+    lines += [*unknown_errors(table.each()), *warnings(table.each(), table.by_folder), *_mixed(table)]
     lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} ({run.damaged})" for run in runs if run.damaged]
     lines += [f"left out of metrics.csv: {listed(torn)}"] if torn else []
@@ -106,6 +104,16 @@ def _mixed(table: Table) -> list[str]:
 def _distinct(values: Iterable[Any]) -> list[str]:
     """Values as text, each once, empty ones left out."""
     return list(dict.fromkeys(str(value) for value in values if value))
+
+
+def flow_line(table: Table) -> str:
+    """The counts of all rows in one line, rows with equal counts together."""
+    rows: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for one in table.row_runs():
+        rows[one.started, one.diverged, one.finished, one.used].append(one.row)
+    # names of rows hold commas where several keys make a row
+    told = [f"{'/'.join(map(str, counts))} ({listed(names, 8, separator='; ')})" for counts, names in rows.items()]
+    return f"runs of each row started/diverged/finished/used: {'; '.join(told)}"
 
 
 def commit_of(run: FoundRun) -> str:

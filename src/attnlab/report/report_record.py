@@ -7,16 +7,22 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from attnlab.config.message_text import listed
 from attnlab.config.type_check import Integral, Real, Record, build, record_problem
 from attnlab.data.files.regular_file import LARGEST, read_regular
-from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, SpentRuns
+from attnlab.report.analysis_record import (
+    Comparison,
+    DataSeedSpread,
+    HypothesisAnswer,
+    LengthPart,
+    ReportSeed,
+    SpentRuns,
+)
 from attnlab.report.failures.failure_record import SuccessReport
-from attnlab.report.runs.read_runs import DIVERGED
-from attnlab.report.statistics.length_breakdown import LengthPart
 
+T = TypeVar("T")
 LIVE = {"stored": False}
 """marks fields that are not in the file"""
 
@@ -71,36 +77,6 @@ else:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportSeed(Record):
-    """The number of one run in a cell: `value` in the unit of the column, None where the run has none.
-
-    data_seed: of the data, where runs of the table differ in it; else None.
-    """
-
-    seed: Integral | str
-    value: Real | None
-    state: str
-    reason: str | None = None
-    folder: str | None = None
-    data_seed: Integral | None = None
-
-    @property
-    def key(self) -> int | str:
-        """What runs are paired by: the seed, `0 of data 1` where data seeds differ."""
-        return self.seed if self.data_seed is None else f"{self.seed} of data {self.data_seed}"
-
-    @property
-    def diverged(self) -> bool:
-        """Whether its training ended because the loss or a weight was not finite: an outcome without a number."""
-        return self.state == "failed" and (self.reason or "").startswith(DIVERGED)
-
-    @property
-    def named_state(self) -> str:
-        """The state; of a finished run without a value, that it has no number."""
-        return "no number" if self.value is None and self.state == "finished" else self.state
-
-
-@dataclass(frozen=True, kw_only=True)
 class Cell(Record):
     """Runs of one row and column, computed from run folders (`report.table_types.cell_of`) or read from a file.
 
@@ -142,6 +118,10 @@ class Cell(Record):
     def values(self) -> dict[int, float]:
         """The numbers by seed; by seed and data seed, where these differ (`ReportSeed.key`)."""
         return {cast(int, seed.key): seed.value for seed in self.seeds if seed.value is not None}
+
+    def measured(self, runs: Mapping[str, T]) -> list[T]:
+        """Of runs by their folders, the ones that have a number."""
+        return [runs[str(seed.folder)] for seed in self.seeds if seed.value is not None]
 
     @property
     def published_number(self) -> float | None:

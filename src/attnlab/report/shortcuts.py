@@ -4,7 +4,7 @@ Runs record in result.json what answers without understanding get (`attnlab.task
 have none, and their tables say nothing about it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from attnlab.config.report_block import Success
@@ -13,8 +13,6 @@ from attnlab.learn.metric_units import best_first, number, problem, scaled, unit
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.differences import mean
-from attnlab.report.statistics.test_set_error import measured_runs
-from attnlab.report.table_types import Table
 
 
 def shortcuts_of(metric: str, run: FoundRun) -> list[tuple[str, float]]:
@@ -35,7 +33,7 @@ def with_shortcuts(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> d
     for name, cell in cells.items():
         metric = cell.column.metric
         parts = [found[part].shortcuts for part in cell.column.of]
-        known = parts or list(filter(None, (shortcuts_of(metric, run) for run in measured_runs(cell, runs))))
+        known = parts or list(filter(None, (shortcuts_of(metric, run) for run in cell.measured(runs))))
         each = [dict(part) for part in known]
         shared = [one for one in each[0] if all(one in part for part in each)] if each else []
         means = [(one, mean([part[one] for part in each])) for one in shared]
@@ -43,14 +41,14 @@ def with_shortcuts(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> d
     return found
 
 
-def reached_by_shortcut(success: Success, table: Table) -> list[str]:
+def reached_by_shortcut(success: Success, cells: Iterable[Cell], runs: Mapping[str, FoundRun]) -> list[str]:
     """A sentence on the shortcuts that reach the threshold of success, in its column or in its validation."""
-    column = next(column for column in table.columns if column.name == success.column)
     said = {
-        f"{name} has {number(value, column.unit)} {unit_of(metric).sign}".rstrip() + f" in {metric}": None
-        for cell in table.each(column)
-        for run in measured_runs(cell, table.by_folder)
-        for metric in filter(None, (column.metric, success.validation))
+        f"{name} has {number(value, cell.column.unit)} {unit_of(metric).sign}".rstrip() + f" in {metric}": None
+        for cell in cells
+        if cell.column.name == success.column
+        for run in cell.measured(runs)
+        for metric in filter(None, (cell.column.metric, success.validation))
         for name, value in shortcuts_of(metric, run)[:1]
         if reaches(success, value)
     }

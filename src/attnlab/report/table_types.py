@@ -14,10 +14,10 @@ from attnlab.config.report_block import Report
 from attnlab.config.run_identity import task_and_split
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
-from attnlab.report.analysis_record import Comparison
+from attnlab.report.analysis_record import Comparison, HypothesisAnswer, ReportSeed, RowRuns
 from attnlab.report.published_numbers import Published
-from attnlab.report.report_record import Cell, Column, PublishedValue, ReportSeed
-from attnlab.report.runs.read_runs import FoundRun, begun_beside
+from attnlab.report.report_record import Cell, Column, PublishedValue
+from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, begun_beside, runs_by_row
 from attnlab.report.statistics.data_seeds import mean_over_data, paired_on_data
 from attnlab.report.statistics.differences import sd
 
@@ -65,13 +65,17 @@ def cell_of(
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of a report; `cells[row]` lacks a column where the experiment has no such run."""
+    """Cells of a report; `cells[row]` lacks a column where the experiment has no such run.
+
+    answers: to the hypotheses of the report, once they are known.
+    """
 
     report: Report
     columns: Sequence[Column]
     cells: Mapping[str, Mapping[str, Cell]]
     runs: Sequence[FoundRun]
     published: Published | None = None
+    answers: Sequence[HypothesisAnswer] = ()
 
     def each(self, column: Column | None = None) -> Iterator[Cell]:
         """Every cell, or every cell of one column."""
@@ -90,6 +94,20 @@ class Table:
     def finished(self) -> list[FoundRun]:
         """The finished runs."""
         return [run for run in self.runs if run.state == "finished"]
+
+    def row_runs(self) -> list[RowRuns]:
+        """The counts of every row over all columns; used are runs with a number in a cell."""
+        used = {str(seed.folder) for cell in self.each() for seed in cell.seeds if seed.value is not None}
+        return [
+            RowRuns(
+                row=row,
+                started=sum(run.state not in NOT_BEGUN for run in runs),
+                diverged=sum(run.diverged for run in runs),
+                finished=sum(run.state == "finished" for run in runs),
+                used=sum(str(run.folder) in used for run in runs),
+            )
+            for row, runs in runs_by_row(self.report, self.runs).items()
+        ]
 
     def require_row(self, given: str, row: str) -> None:
         """Raises a ConfigError that opens with `given` if there is no such row."""

@@ -11,7 +11,6 @@ from attnlab.learn.metric_units import label, number
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.data_seed_section import spreads
-from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.failures.failure_tables import failure_tables
 from attnlab.report.length_tables import HEADING, length_tables
 from attnlab.report.published_numbers import Published
@@ -209,7 +208,7 @@ def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) ->
             records.ReportRow(name=row, cells=list(map(_stored, cells.values()))) for row, cells in table.cells.items()
         ],
         comparisons=list(comparisons),
-        hypotheses=answers(table),
+        hypotheses=list(table.answers),
         highlight=table.highlight,
         data_seeds=spreads(table),
         **more,

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from attnlab.learn.metric_units import SHARE, label, number
+from attnlab.report.analysis_record import LengthPart
 from attnlab.report.failures.failure_record import RowSuccess
-from attnlab.report.report_record import Cell, LengthPart, ReportFile
+from attnlab.report.report_record import Cell, ReportFile
 
 NONE = "-"
 FAILED = "failed [95 %]"

@@ -11,8 +11,7 @@ from itertools import product
 
 from attnlab.config.message_text import listed
 from attnlab.config.report_block import Report
-from attnlab.report.analysis_record import RowRuns
-from attnlab.report.report_record import ReportSeed
+from attnlab.report.analysis_record import ReportSeed, RowRuns
 from attnlab.report.runs.read_runs import NOT_BEGUN
 from attnlab.report.table_types import Table
 

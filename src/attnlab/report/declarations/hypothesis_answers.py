@@ -22,7 +22,7 @@ from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import Hypothesis
 from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import number, unit_of
-from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed
 from attnlab.report.declarations.claimed_ranges import (
     REFUTED,
     SUPPORTED,
@@ -35,9 +35,9 @@ from attnlab.report.declarations.claimed_ranges import (
 )
 from attnlab.report.declarations.declared_analysis import declaration, declared_hypotheses, declared_reports
 from attnlab.report.declarations.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
-from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_tests import fisher
-from attnlab.report.report_record import Column, ReportSeed
+from attnlab.report.failures.uneven_spreads import mixed_seeds
+from attnlab.report.report_record import Column
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
 from attnlab.report.statistics.differences import (

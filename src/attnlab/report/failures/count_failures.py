@@ -6,7 +6,7 @@ that failed for another reason, such as a lack of memory.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attnlab.config.message_text import hint
@@ -17,7 +17,6 @@ from attnlab.learn.metric_units import problem, scaled
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
 from attnlab.report.failures.failure_tests import with_tests
 from attnlab.report.failures.time_to_success import Times, median, median_interval
-from attnlab.report.failures.uneven_spreads import uneven_spread
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.shortcuts import reached_by_shortcut
@@ -70,21 +69,13 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
         at_most=success.at_most,
         validation=success.validation,
         rows=[_line(row, times[row.cell.row]) for row in rows],
-        notes=reached_by_shortcut(success, table) + _special(rows) + _without_times(success, table, rows, times),
+        notes=[
+            *reached_by_shortcut(success, table.each(), table.by_folder),
+            *_special(rows),
+            *_without_times(success, table, rows, times),
+        ],
     )
     return with_tests(report, times, against)
-
-
-def mixed_seeds(table: Table, column: str, rows: Iterable[str]) -> str:
-    """A sentence on the rows in which some seeds reach the declared threshold of a column and others do not, so that a
-    t interval says little; empty without such rows. In a column without a threshold, on the spreads of two rows."""
-    success = table.report.success
-    cells = [cell for row in rows if (cell := table.cells.get(row, {}).get(column))]
-    if success is None or success.column != column:
-        return uneven_spread(*cells) if len(cells) == 2 else ""
-    mixed = [cell.row for cell in cells if len({reaches(success, value) for value in cell.values.values()}) > 1]
-    said = f"seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
-    return said if mixed else ""
 
 
 def times_to_success(table: Table, success: Success) -> dict[str, Times]:

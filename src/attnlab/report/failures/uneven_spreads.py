@@ -20,6 +20,7 @@ seeds and 10 % that is 59 % of the rows.
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import OF_RUNS, number
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.report_record import Cell
@@ -69,3 +70,15 @@ def uneven_spreads(table: Table, comparisons: Sequence[Comparison]) -> list[str]
 def _widest_gap(values: Iterable[float]) -> tuple[float, float]:
     """The neighbouring numbers that are furthest apart."""
     return max(pairwise(sorted(values)), key=lambda pair: pair[1] - pair[0])
+
+
+def mixed_seeds(table: Table, column: str, rows: Iterable[str]) -> str:
+    """A sentence on the rows in which some seeds reach the declared threshold of a column and others do not, so that a
+    t interval says little; empty without such rows. In a column without a threshold, on the spreads of two rows."""
+    success = table.report.success
+    cells = [cell for row in rows if (cell := table.cells.get(row, {}).get(column))]
+    if success is None or success.column != column:
+        return uneven_spread(*cells) if len(cells) == 2 else ""
+    mixed = [cell.row for cell in cells if len({reaches(success, value) for value in cell.values.values()}) > 1]
+    said = f"seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
+    return said if mixed else ""

@@ -17,7 +17,6 @@ from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import COLOURS, EDGE, LINES, PALE, STRONG, legend_below
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.declarations.claimed_ranges import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
-from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.figures.row_pictures import MOST_NAMED, finished, name_rows, reason, row_panels
 from attnlab.report.table_types import Drawn, Table, TableError
 
@@ -69,7 +68,7 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
         TableError: there is no hypothesis, none has a number, or there are too many.
     """
     asked = table.report.hypotheses
-    lines = {answer.said: _line(table, one, answer) for one, answer in zip(asked, answers(table), strict=True)}
+    lines = {answer.said: _line(table, one, answer) for one, answer in zip(asked, table.answers, strict=True)}
     if not lines:
         raise TableError("the experiment declares no hypothesis")
     units = list(dict.fromkeys(line.unit for line in lines.values() if line.answer.difference is not None))

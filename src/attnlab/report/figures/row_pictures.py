@@ -14,7 +14,6 @@ from attnlab.learn.metric_units import SHARE
 from attnlab.plots.png_caption import sentences, span
 from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_title, panels, save
 from attnlab.report.report_record import Cell, Column
-from attnlab.report.runs.run_counts import row_runs
 from attnlab.report.table_types import Drawn, Table, TableError
 
 MOST_NAMED = 4
@@ -36,7 +35,7 @@ def finished(figure: Figure, path: Path, table: Table, parts: Sequence[str]) -> 
 
     Rows with diverged runs are named, as the marks of a row are about its other runs.
     """
-    lost = [f"{row.row} {row.diverged} of {row.started}" for row in row_runs(table) if row.diverged]
+    lost = [f"{row.row} {row.diverged} of {row.started}" for row in table.row_runs() if row.diverged]
     diverged = [f"Runs that diverged, without a mark: {'; '.join(lost)}"] if lost else []
     caption = f"{table.report.title}: {sentences([*parts, *diverged])}"
     return [(save(figure, path, caption), caption)]

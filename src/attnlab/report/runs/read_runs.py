@@ -13,15 +13,16 @@ import attnlab
 from attnlab.analysis.gradient_norm_variation import relative_sd
 from attnlab.config.capabilities import signature_of
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
-from attnlab.config.message_text import counted
+from attnlab.config.message_text import counted, show
+from attnlab.config.report_block import Report
+from attnlab.config.report_names import row_name, setting
 from attnlab.config.run_identity import comparable, differences
 from attnlab.data.task_spec import ORACLE_END
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
+from attnlab.report.analysis_record import DIVERGED
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 from attnlab.run.run_lock import is_alive
 
-DIVERGED = "NonFiniteLoss:"
-"""beginning of the reason in status.json of a run whose loss or weights were not finite"""
 NOT_BEGUN = ("missing", "other settings")
 """states of runs that have not started; a folder with other settings holds another run"""
 OF_NOTHING = (*NOT_BEGUN, "other version", "unreadable")
@@ -262,3 +263,21 @@ def begun_beside(runs: Sequence[FoundRun]) -> list[FoundRun]:
 def short_name(folder: Path) -> str:
     """`<task>/<model>/<tag>/seed<k>`; a report does not say where all runs are."""
     return "/".join(folder.parts[-4:])
+
+
+def value_of(key: str, run: FoundRun) -> Any:
+    """The value of a key in a run, as `config.report_names.setting`."""
+    return setting(key, run.config)
+
+
+def runs_by_row(report: Report, runs: Sequence[FoundRun]) -> dict[str, list[FoundRun]]:
+    """The runs of every row by its name."""
+    by_row = defaultdict(list)
+    for run in runs:
+        by_row[row_name(report, run.config)].append(run)
+    return by_row
+
+
+def meets(value: Any, wanted: Any) -> bool:
+    """Whether a value is the one asked for, or one of several."""
+    return any(value == one or show(value) == show(one) for one in (wanted if isinstance(wanted, list) else [wanted]))

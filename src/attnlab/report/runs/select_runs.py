@@ -16,8 +16,16 @@ from attnlab.config.report_block import Report
 from attnlab.config.sweep import NO_SETTINGS, check_command
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import headlines
-from attnlab.report.build_table import meets, value_of
-from attnlab.report.runs.read_runs import DATA_SEED, FoundRun, Unreadable, look, run_folders, short_name
+from attnlab.report.runs.read_runs import (
+    DATA_SEED,
+    FoundRun,
+    Unreadable,
+    look,
+    meets,
+    run_folders,
+    short_name,
+    value_of,
+)
 from attnlab.report.table_types import TableError
 from attnlab.run.named_runs import folder_like
 

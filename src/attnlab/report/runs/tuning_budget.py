@@ -13,8 +13,7 @@ from pathlib import Path
 from attnlab.config.message_text import counted, listed
 from attnlab.config.run_identity import task_and_split
 from attnlab.report.analysis_record import SpentRuns
-from attnlab.report.build_table import value_of
-from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, Unreadable, look, run_folders
+from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, Unreadable, look, run_folders, value_of
 from attnlab.report.runs.select_runs import varying
 
 COUNTED = (

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from attnlab.learn.metric_units import unit_of
-from attnlab.report.report_record import ReportSeed
+from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.statistics.differences import FEWEST, PairedDifference, RankTest, difference, mean, paired
 
 

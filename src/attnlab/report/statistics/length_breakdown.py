@@ -8,12 +8,14 @@ length is that of the output, or of the input where the answer is a class.
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from attnlab.config.type_check import Integral, Real, Record
-from attnlab.learn.metric_units import as_float, problem
+from attnlab.config.message_text import listed
+from attnlab.learn.metric_units import SHARE, as_float, number, problem
+from attnlab.report.analysis_record import LengthPart
+from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.counted_examples import examples_of, is_share
 
@@ -26,37 +28,6 @@ OVER_SHARE = 2.0
 FEWEST_RIGHT = 10
 """right answers of a run, in the mean; fewer may be of one length by chance"""
 _NAME = re.compile(r"length_(?P<first>\d+)(?:_(?P<last>\d+|up))?")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LengthPart(Record):
-    """A length of a breakdown, or a range of lengths, over the runs of one cell.
-
-    first, last: lengths, both included; last is None where the range has no end.
-    examples:    test examples of all runs together.
-    share:       percent of the test examples that have these lengths.
-    mean:        percent of them that are right.
-    right:       percent of all right answers that they are; None where no answer is right.
-    """
-
-    first: Integral
-    last: Integral | None
-    examples: Integral
-    share: Real
-    mean: Real
-    right: Real | None = None
-
-    @property
-    def name(self) -> str:
-        """`27`, `500-999`, `1000 and more`."""
-        if self.last is None:
-            return f"{self.first} and more"
-        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-
-    @property
-    def named(self) -> str:
-        """`length 27`, `lengths 500-999`."""
-        return f"length{'' if self.first == self.last else 's'} {self.name}"
 
 
 @dataclass(frozen=True)
@@ -181,3 +152,40 @@ def _parts(of: Sequence[_Counted]) -> list[LengthPart]:
         )
         for one in of
     ]
+
+
+def with_lengths(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
+    """The cells of one row, by column, with their breakdown by length.
+
+    Args:
+        runs: of the table, by their folders (`Table.by_folder`).
+    """
+    found = {}
+    for name, cell in cells.items():
+        parts = None if cell.column.of else length_parts(cell.column.metric, cell.measured(runs))
+        found[name] = replace(cell, by_length=parts, one_length=one_length(parts or (), cell.n))
+    return found
+
+
+def warnings(cells: Iterable[Cell], runs: Mapping[str, FoundRun]) -> list[str]:
+    """Sentences on means that one length carries, and on accuracies without a breakdown, if there are any.
+
+    Args:
+        runs: of the table, by their folders (`Table.by_folder`).
+    """
+    cells = list(cells)
+    carried = [
+        f"{cell.row}, {cell.column.name}: {number(part.right, SHARE.name)} % of the right answers have {part.named}, "
+        f"as have {number(part.share, SHARE.name)} % of the test set"
+        for cell in cells
+        if (part := cell.one_length) and part.right is not None
+    ]
+    lacking = [
+        f"{cell.row} ({cell.column.name})"
+        for cell in cells
+        if not cell.column.of and cell.by_length is None
+        if unknown_lengths(cell.column.metric, cell.measured(runs))
+    ]
+    found = [f"one length carries the mean: {'; '.join(carried)}"] if carried else []
+    why = "result.json has no numbers of test examples that fit"
+    return found + ([f"no breakdown by length, because {why}: {listed(lacking, 8)}"] if lacking else [])

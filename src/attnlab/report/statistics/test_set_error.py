@@ -9,14 +9,13 @@ The interval over seeds does not contain this error where all seeds share one te
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from attnlab.config.message_text import listed
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.counted_examples import examples_of, is_share
-from attnlab.report.table_types import Table
 
 
 def standard_error(percent: float, examples: int) -> float | None:
@@ -35,19 +34,10 @@ def with_test_set_errors(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]
         if cell.column.of:
             found[name] = replace(cell, test_set_error=_of_average([found[part] for part in cell.column.of]))
             continue
-        examples = _examples(cell.column.metric, measured_runs(cell, runs))
+        examples = _examples(cell.column.metric, cell.measured(runs))
         error = None if cell.mean is None or examples is None else standard_error(cell.mean, examples)
         found[name] = replace(cell, examples=examples, test_set_error=error)
     return found
-
-
-def measured_runs(cell: Cell, runs: Mapping[str, FoundRun]) -> list[FoundRun]:
-    """The runs that have a number in a cell.
-
-    Args:
-        runs: of the table, by their folders (`Table.by_folder`).
-    """
-    return [runs[str(seed.folder)] for seed in cell.seeds if seed.value is not None]
 
 
 def _examples(metric: str, runs: Sequence[FoundRun]) -> int | None:
@@ -62,11 +52,11 @@ def _of_average(parts: Sequence[Cell]) -> float | None:
     return math.hypot(*errors) / len(errors) if len(errors) == len(parts) else None
 
 
-def unknown_errors(table: Table) -> list[str]:
+def unknown_errors(cells: Iterable[Cell]) -> list[str]:
     """A sentence on the accuracies whose test set has no known size, if there are any."""
     lacking = [
         f"{cell.row} ({cell.column.name})"
-        for cell in table.each()
+        for cell in cells
         if cell.mean is not None and cell.examples is None and is_share(cell.column.metric) and not cell.column.of
     ]
     if not lacking:
