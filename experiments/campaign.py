@@ -255,7 +255,7 @@ def print_cells(claim: str) -> None:
     """Print the runs of a claim as JSON, by the package of this worktree."""
     import itertools
 
-    from attnlab.config.command_line_words import as_text, read_overrides
+    from attnlab.config.command_line.words import as_text, read_overrides
     from attnlab.config.compose import compose_with_hydra
     from attnlab.config.shipped_files import CONF
     from attnlab.config.sweep import check_command

@@ -78,7 +78,16 @@ WRONG = {
     "--train.max_stps=3": ["train.max_stps=3: unknown key; nearest: train.max_steps"],
     "--task=scna --cfg=job": ["task=scna: no such choice; nearest: scan"],
     "-m train.log_every=1,5": ["train.log_every changes no number, so these jobs would be one run"],
-    "task=glue task.name=colaa": ["task.name=colaa: expected one of cola"],
+    "task=glue task.name=colaa": ["task.dataset=colaa: expected one of cola", "nearest: cola"],
+    "--plan=1": ["--plan=1: --plan takes no value; write --plan"],
+    "-m --plan=true seed=0,1": ["--plan=true: --plan takes no value; write --plan"],
+    "--multirun=x": ["--multirun=x: --multirun takes no value"],
+    "--info": ["--info: not offered: --cfg all prints Hydra's settings"],
+    "--hydra-help": ["--hydra-help: not offered: --help lists flags"],
+    "-sc install=bash": ["-sc: not offered: --help lists what can be completed"],
+    "-m seed=range(0,1e9)": ["seed=range(0,1e9): more than 100,000 jobs"],
+    "-m seed=range(0,1000) train.log_every=range(1,1001)": ["1,000,000 jobs: more than 100,000"],
+    "seed=range(0,1000)": ["seed=0,1,2,3,4,5,6,7,8,9,10,11,... (1000 in all): several values need -m"],
     "--config-dir=mine": ["--config-dir=mine: not offered: what is checked here are the yamls of conf/"],
     "seed=0,1 --cfg job": ["seed=0,1: --cfg shows the configuration of one run; give one value"],
     "train.accumulate=1000000000": ["expected a whole number >= 1; more than 100,000 is taken for a slip"],
@@ -492,7 +501,7 @@ import sys
 from attnlab.config.nearest_word import OTHER_NAMES
 from attnlab.config.check import ConfigError
 from attnlab.config.sweep import check_command
-from attnlab.config.train_help import help_text
+from attnlab.config.command_line.train_help import help_text
 help_text()
 assert "torch" not in sys.modules and "numpy" not in sys.modules
 check_command(["-m", "model=linear,vanilla", "seed=0,1", "hydra/launcher=joblib"])

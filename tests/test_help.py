@@ -2,10 +2,14 @@
 
 import re
 
+import pytest
+
+import attnlab
+from attnlab.config.command_line.train_help import help_text
 from attnlab.config.compose import (
     group_choices,
 )
-from attnlab.config.train_help import help_text
+from attnlab.launch.train_cli import train_main
 
 
 def test_help_names_every_group_and_fits() -> None:
@@ -17,3 +21,8 @@ def test_help_names_every_group_and_fits() -> None:
     assert "peak learning rate" in text, "meanings come from the schema"
     assert all(len(line) <= 100 for line in text.splitlines())
     assert len(text.splitlines()) <= 90
+
+
+def test_the_version_is_ours(capsys: pytest.CaptureFixture) -> None:
+    assert train_main(["--version"]) == 0
+    assert capsys.readouterr().out == f"attnlab {attnlab.__version__}\n"

@@ -3,12 +3,12 @@
 import pytest
 from support.small_runs import ROOT
 
+from attnlab.config.command_line.train_help import help_text
 from attnlab.config.compose import group_choices
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import compose_config
 from attnlab.config.key_reference import key_lines, page
 from attnlab.config.shipped_files import CONF
-from attnlab.config.train_help import help_text
 
 MAKE = "python -m attnlab.config.key_reference"
 

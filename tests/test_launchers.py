@@ -21,7 +21,7 @@ from support.small_runs import (
 
 from attnlab.config import launcher_validation
 from attnlab.config.check import ConfigError
-from attnlab.config.command_line_words import flags_first
+from attnlab.config.command_line.words import flags_first
 from attnlab.config.job_config import JobConfig
 from attnlab.config.sweep import check_command
 from attnlab.launch import console_summary, job_task

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
+from attnlab.config.command_line.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.config.ranges import Count
 
 

@@ -15,7 +15,7 @@ from support.preset_costs import HEADINGS, headings
 from support.preset_files import EXPERIMENTS, presets_with_reports, text_of
 from support.small_runs import ROOT
 
-from attnlab.config.command_line_words import read_override
+from attnlab.config.command_line.words import read_override
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import show
 from attnlab.config.report_block import Quantity

@@ -12,10 +12,9 @@ from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environ
 from support.written_runs import a_run
 
 from attnlab.config.check import ConfigError
-from attnlab.config.command_line_words import read_override
+from attnlab.config.command_line.words import quoted_folder, read_override
 from attnlab.config.job_config import apply_values, compose_config, job_config
 from attnlab.config.message_text import command_line
-from attnlab.config.rewritten_words import quoted_folder
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command

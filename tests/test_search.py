@@ -10,7 +10,7 @@ from support.small_runs import SMALL_CLEVR, config_of, run_command, run_job, set
 from support.written_runs import a_run
 
 from attnlab.config.check import ConfigError
-from attnlab.config.command_line_words import Item, read_override
+from attnlab.config.command_line.words import Item, read_override
 from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line
 from attnlab.config.run_identity import run_folder

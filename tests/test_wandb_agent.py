@@ -15,7 +15,7 @@ from support.wandb_server import Arrived, server, wandb_command
 from wandb.apis.public import sweeps
 from wandb.wandb_agent import Agent
 
-from attnlab.config.rewritten_words import without_dashes
+from attnlab.config.command_line.words import without_dashes
 from attnlab.config.run_identity import run_folder
 from attnlab.config.wandb_agent import given_id
 from attnlab.launch.train_cli import train_main

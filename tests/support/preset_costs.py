@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from attnlab.config.command_line_words import read_override
+from attnlab.config.command_line.words import read_override
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import show
 from attnlab.config.shipped_files import CONF

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import attnlab.config.resolvers  # noqa: F401  registers choose and run_of
-from attnlab.config.apply_overrides import Setter, list_advice
 from attnlab.config.check import ConfigError, check_config
-from attnlab.config.command_line_words import read_overrides
+from attnlab.config.command_line.overrides import list_advice, set_all
+from attnlab.config.command_line.words import read_overrides
 from attnlab.config.compose import compose_with_hydra
 from attnlab.config.data_rules import ignored_options
 from attnlab.config.fill_defaults import completed
@@ -18,7 +18,7 @@ from attnlab.config.message_text import listed, show
 from attnlab.config.run_identity import find_run_folder, run_folder, run_label
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
-from attnlab.config.target_validation import addable_keys, task_problems
+from attnlab.config.target_validation import task_problems
 from attnlab.config.type_check import build
 
 
@@ -94,7 +94,6 @@ def apply_values(
         ConfigError: with every problem.
     """
     changed = copy.deepcopy(dict(config))
-    setter = Setter(changed, addable_keys(changed), conf)
     items, problems = read_overrides(overrides, conf)
     allowed = f"; allowed: {listed(prefix + '*' if prefix.endswith('.') else prefix for prefix in allowed_prefixes)}"
     for item in items:
@@ -103,8 +102,8 @@ def apply_values(
             problems.append(f"{item.text}: cannot be changed here{allowed}")
         elif item.swept:
             problems.append(f"{item.text}: one value only{list_advice(item, changed)}")
-        elif problem := setter.set(item, value):
-            problems.append(problem)
+        elif wrong := set_all(changed, [(item, value)], conf):
+            problems += wrong
         elif not item.key.startswith(tuple(allowed_prefixes)):
             problems.append(f"{item.key}={show(value)}: cannot be changed here{allowed}")
     given = {item.key for item in items}

@@ -15,10 +15,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from attnlab.config.command_line.option_parser import field_docstrings
 from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import flatten, join
 from attnlab.config.message_text import show
-from attnlab.config.option_parser import field_docstrings
 from attnlab.config.report_block import Report
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF

@@ -8,7 +8,7 @@ from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.command_line_words import Item, Words
+from attnlab.config.command_line.words import Item, Words
 from attnlab.config.compose import compose_node
 from attnlab.config.launcher_options import DEFAULT, GROUP, LAUNCHERS
 from attnlab.config.message_text import choice, first_line

@@ -6,15 +6,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from attnlab.config.apply_overrides import followed_names
 from attnlab.config.compose import choice_named, compose_node, hydra_session, plain, unresolved
-from attnlab.config.content_cache import ContentCache
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import defaults, filled, with_decoder
 from attnlab.config.identity_sections import without_sections
 from attnlab.config.own_conf import cached_per_folder
-
-_MOST = 1024
 
 
 class PlainComposition:
@@ -33,34 +29,9 @@ class PlainComposition:
         self.suffixes = {
             key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)
         }
-        # the result of a resolver (${name:...}) may depend on more than the configuration
-        texts = [str(value) for value in flatten(without_sections(raw)).values()]
-        self.followed = None if any("${" in text and ":" in text for text in texts) else followed_names(raw)
-        self.decisive: dict[str, bool] = {}
-        self.kept = ContentCache[dict[str, Any]](_MOST)
 
     def expected(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Flattened values of the plain composition; interpolations refer to the values of a complete `config`.
-
-        Resolving them is slow, so the values are kept for configurations in which nothing differs that they depend on.
-        """
-        content = self._decisive_content(flatten(config))
-        return self._expected(config) if content is None else self.kept.get(content, lambda: self._expected(config))
-
-    def _decisive_content(self, flat: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
-        """All keys, and the values that expected values depend on; None if these are not known."""
-        if self.followed is None or any(isinstance(value, str) and "${" in value for value in flat.values()):
-            return None
-        read = [value for key, value in flat.items() if isinstance(value, (list, dict)) or self._is_decisive(key)]
-        return tuple(flat), repr(read)
-
-    def _is_decisive(self, key: str) -> bool:
-        """Whether an interpolation may refer to a key, or a key names a class, which has defaults."""
-        if key not in self.decisive:
-            self.decisive[key] = not {"_target_", *(self.followed or ())}.isdisjoint(key.split("."))
-        return self.decisive[key]
-
-    def _expected(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Flattened values of the plain composition; interpolations refer to the values of a complete `config`."""
         # Defaults of the classes in use. A class that the plain composition does not name adds no difference by them.
         raw = filled(self.raw, defaults(config))
         grafted = _grafted(raw, config)
@@ -68,8 +39,8 @@ class PlainComposition:
         node = OmegaConf.create(grafted)
         values = {key: value for key, value in flatten(without_sections(raw)).items() if "${" not in str(value)}
         for key in following:
-            found = OmegaConf.select(node, key)
-            values |= flatten(OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found, key)
+            value = OmegaConf.select(node, key)
+            values |= flatten(OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value, key)
         return values
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.config.capabilities import Unknown, kind_of_task, signature_of
-from attnlab.config.command_line_words import Item
+from attnlab.config.command_line.words import Item
 from attnlab.config.launcher_options import DEFAULT
 from attnlab.config.launcher_options import GROUP as LAUNCHERS
 from attnlab.config.message_text import hint, listed

@@ -1,30 +1,19 @@
 """Jobs of a command line, in the order of Hydra's basic sweeper, or all problems of the command line."""
 
 import itertools
+import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.apply_overrides import (
-    Pair,
-    Setter,
-    followed_names,
-    group_words,
-    is_swept,
-    job_name,
-    misnamed,
-    not_a_sweep,
-    overruled_by_model,
-    resolve,
-)
 from attnlab.config.check import ConfigError, check_config
-from attnlab.config.command_line_words import Item, Words, as_text, group_problems, read_command, read_overrides
+from attnlab.config.command_line.overrides import Pair, list_advice, misnamed, overruled_by_model, resolved, set_all
+from attnlab.config.command_line.words import MOST_JOBS, Item, as_text, group_problems, read_command, read_overrides
 from attnlab.config.compose import compose_node, hydra_session, unresolved
 from attnlab.config.dotted_keys import MISSING, copied, value_at
 from attnlab.config.fill_defaults import completed
@@ -35,7 +24,6 @@ from attnlab.config.report_names import require_known_names
 from attnlab.config.run_identity import bookkeeping
 from attnlab.config.search import Search, read_search
 from attnlab.config.shipped_files import CONF
-from attnlab.config.target_validation import addable_keys
 
 WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
 NO_SETTINGS: dict[str, Any] = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
@@ -70,16 +58,18 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     Raises:
         ConfigError: with every problem of every argument and every job.
     """
-    found = expand(argv, conf)
-    if found.problems:
-        raise ConfigError(found.problems)
-    declared = {"seeds": found.declared("seed"), "data_seeds": found.declared("task.data_seed")}
-    jobs = [typed_job(_with_seeds(config, declared), conf) for config in found.configs]
-    words = [item.text for item in found.words.items if re.split("[./]", item.key)[0] not in WITHOUT_NUMBERS]
+    sweep = expand(argv, conf)
+    if sweep.problems:
+        raise ConfigError(sweep.problems)
+    seeds = {"seeds": sweep.declared("seed", conf), "data_seeds": sweep.declared("task.data_seed", conf)}
+    jobs = [typed_job(_with_seeds(config, seeds), conf) for config in sweep.configs]
+    words = [item.text for item in sweep.words if re.split("[./]", item.key)[0] not in WITHOUT_NUMBERS]
     # --cfg shows the first job of an experiment, which has one of its rows
-    if not found.words.show_only:
+    if not sweep.show_only:
         require_known_names(jobs[0].report if jobs else None, [job.raw for job in jobs], argv)
-    return Command(found.multirun, jobs, found.names, found.launcher, found.search, found.choices, found.swept, words)
+    choices = [f"{item.key}={','.join(map(show, item.values))}" for item in sweep.items if item.group and item.swept]
+    swept = [item.key for item in sweep.words if item.swept]
+    return Command(sweep.multirun, jobs, sweep.names, sweep.settings["launcher"], sweep.search, choices, swept, words)
 
 
 def _with_seeds(config: dict[str, Any], declared: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -88,193 +78,197 @@ def _with_seeds(config: dict[str, Any], declared: Mapping[str, Sequence[int]]) -
     return config | {"report": {key: list(seeds) for key, seeds in declared.items()} | block} if block else config
 
 
-def expand(argv: Sequence[str], conf: Path) -> "Expansion":
-    """Expand a command line into its jobs; problems are collected, not raised."""
-    words = read_command(argv, conf)
-    with hydra_session(conf) as loader:
-        return Expansion(words, conf, loader)
+@dataclass
+class Sweep:
+    """The expansion of a command line.
 
-
-class _Composition:
-    """One combination of group choices with all fixed values; the swept values make its jobs.
-
-    Resolving interpolations is slow. So values that no interpolation refers to (seeds, learning rates) are set after
-    it, and jobs that differ in such values only share one resolved configuration.
+    problems: of the command line and of all jobs.
+    words:    the overrides of the command line.
+    items:    the overrides that make the jobs: those of the experiment's own sweep too.
+    settings: Hydra's (`compose.compose_node`).
+    configs:  complete configurations of the jobs, in the order of their numbers; `names` as in `Command`.
     """
 
-    def __init__(self, raw: dict[str, Any], fixed: Sequence[Pair], conf: Path, plus: str) -> None:
-        self.raw, self.addable, self.conf, self.plus = raw, addable_keys(raw), conf, plus
-        self.problems = self._setter(raw).set_all(fixed)
-        self.followed = followed_names(raw)
-        self.resolved: dict[str, tuple[dict[str, Any] | None, list[str]]] = {}
+    problems: list[str]
+    words: list[Item]
+    show_only: bool
+    multirun: bool = False
+    items: list[Item] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=lambda: NO_SETTINGS)
+    configs: list[dict[str, Any]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    search: Search | None = None
 
-    def job(self, swept: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
-        """The resolved configuration with the swept values, or None if that fails, and all problems."""
-        late = [(item, value) for item, value in swept if self._followed_by_none(item, value)]
-        config, problems = self._resolved([pair for pair in swept if pair not in late])
-        config = copied(config)
-        return config, self.problems + problems + (self._setter(config).set_all(late) if config is not None else [])
-
-    def _setter(self, config: dict[str, Any]) -> Setter:
-        return Setter(config, self.addable, self.conf, self.plus)
-
-    def _followed_by_none(self, item: Item, value: Any) -> bool:
-        simple = not isinstance(value, (dict, list)) and "${" not in str(value)
-        return simple and self.followed is not None and self.followed.isdisjoint(item.key.split("."))
-
-    def _resolved(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
-        key = repr([value for _, value in pairs])
-        if key not in self.resolved:
-            raw = copied(self.raw)
-            problems = self._setter(raw).set_all(pairs)
-            config, error = resolve(raw)
-            self.resolved[key] = config, [*problems, error] if error else problems
-        return self.resolved[key]
-
-
-class Expansion:
-    """Expansion of a command line into jobs.
-
-    Attributes:
-        configs, names: complete configurations and names of the jobs, in the order of their numbers.
-        problems: of the command line and of all jobs.
-        multirun, launcher, choices, swept: as in `Command`.
-    """
-
-    def __init__(self, words: Words, conf: Path, loader: Any) -> None:
-        self.words, self.conf = words, conf
-        self.hydra_texts, problems = hydra_words(words, loader)
-        self.problems = words.problems + problems
-        self.composed: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
-        self.compositions: dict[tuple[str, ...], _Composition] = {}
-        self.names: list[str] = []
-        self._expand()
-
-    def _expand(self) -> None:
-        given, bad_groups = [], set()
-        for item in (item for item in self.words.items if not item.is_hydra):
-            problems = group_problems(item, self.conf) if item.group else []
-            self.problems += problems
-            bad_groups |= {item.key} if problems else set()
-            given += [] if problems else [item]
-        self.swept = [item.key for item in given if item.swept]
-        # Hydra composes once without the swept groups, to read the settings of the sweep.
-        chosen = [(item, item.values[0]) for item in given if item.group and not item.swept]
-        master, settings = self._compose(group_words(chosen))
-        self.multirun = (self.words.multirun or settings["mode"] == "MULTIRUN") and not self.words.show_only
-        items = self._with_sweeper_params(settings["params"], given) if self.multirun else given
-        if not self.multirun and "experiment" not in bad_groups and not self.words.multirun:
-            shown = self.words.show_only
-            self.problems += [not_a_sweep(item, master or {}, shown) for item in given if is_swept(item, master)]
-        self.launcher = settings["launcher"]
-        self.problems += launcher_problems(self.launcher)
-        self.configs = self._jobs(items)
-        self.params = settings["params"]
-        self.search, problems = self._search(settings["sweeper"], items) if self.multirun else (None, [])
-        self.problems += problems
-        if self.multirun and master is not None:
-            self.problems += self._master_problems(master, given)
-        self.problems += [
-            f"{item.text}: {item.key} changes no number, so these jobs would be one run; give one value"
-            for item in items
-            if item.swept and self.configs and all(item.key in bookkeeping(config) for config in self.configs)
-        ]
-        self.choices = [f"{item.key}={','.join(map(show, item.values))}" for item in items if item.group and item.swept]
-        self.problems = [self.words.as_written(problem) for problem in dict.fromkeys(self.problems)]
-
-    def declared(self, key: str) -> list[int]:
-        """The values of a seed that the experiment sweeps and those of the jobs; of an expansion without problems.
+    def declared(self, key: str, conf: Path) -> list[int]:
+        """The values of a seed that the experiment sweeps and those of the jobs; of a sweep without problems.
 
         Empty where tasks have different values that are not swept.
         """
         values = {value_at(config, key) for config in self.configs} - {MISSING}
-        if key in self.params:
-            items, _ = read_overrides([f"{key}={self.params[key]}"], self.conf)
+        if key in self.settings["params"]:
+            items, _ = read_overrides([f"{key}={self.settings['params'][key]}"], conf)
             return sorted(values.union(*(item.values for item in items)))
-        return sorted(values) if key in self.swept or len(values) == 1 else []
+        return sorted(values) if len(values) == 1 or any(item.key == key and item.swept for item in self.words) else []
 
-    def _compose(self, choices: tuple[str, ...]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-        """The unresolved configuration of these group choices (None if it does not compose) and Hydra's settings."""
-        if choices not in self.composed:
+
+def expand(argv: Sequence[str], conf: Path) -> Sweep:
+    """Expand a command line into its jobs; problems are collected, not raised."""
+    words = read_command(argv, conf)
+    sweep = Sweep(list(words.problems), [item for item in words.items if not item.is_hydra], words.show_only)
+    with hydra_session(conf) as loader:
+        texts, problems = hydra_words(words, loader)
+        sweep.problems += problems
+        compositions = _Compositions(texts, conf)
+        _expand(sweep, words.multirun, compositions)
+        sweep.search, problems = _search(sweep, [item for item in words.items if item.is_hydra])
+    sweep.problems = list(dict.fromkeys(sweep.problems + problems))
+    return sweep
+
+
+class _Compositions:
+    """What Hydra composes of choices of groups, once each.
+
+    Args:
+        texts: the overrides of Hydra itself.
+    """
+
+    def __init__(self, texts: Sequence[str], conf: Path) -> None:
+        self.texts, self.conf = texts, conf
+        self.made: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
+        self.problems: list[str] = []
+
+    def get(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """The unresolved configuration of these choices (None if it does not compose) and Hydra's settings."""
+        # Hydra takes no null: an optional group without a word is empty.
+        choices = tuple(as_text(item, value) for item, value in pairs if item.group and value is not None)
+        if choices not in self.made:
             try:
-                node, settings = compose_node([*self.hydra_texts, *choices])
-                self.composed[choices] = unresolved(node), settings
+                node, settings = compose_node([*self.texts, *choices])
+                self.made[choices] = unresolved(node), settings
             except (HydraException, OmegaConfBaseException, RecursionError) as error:
                 cause = "lists or sections nested too deep" if isinstance(error, RecursionError) else first_line(error)
                 self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {cause}")
-                self.composed[choices] = None, NO_SETTINGS
-        return self.composed[choices]
+                self.made[choices] = None, NO_SETTINGS
+        return self.made[choices]
 
-    def _with_sweeper_params(self, params: Mapping[str, str], given: list[Item]) -> list[Item]:
-        """The overrides in the order of Hydra's sweeper: its params first; the command line replaces equal keys."""
-        items, problems = read_overrides([f"{key}={value}" for key, value in params.items()], self.conf)
-        by_key = {item.key: item for item in items} | {item.key: item for item in given}
-        for item in list(by_key.values()):
-            wrong = group_problems(item, self.conf) if item.group and item not in given else []
-            if item.key == "experiment" and item.swept:
-                with_sweep = [value for value in item.values if self._has_sweep(value)]
+
+def _expand(sweep: Sweep, multirun: bool, compositions: _Compositions) -> None:
+    """Find items, settings and jobs of a sweep, and their problems."""
+    wrong = {item.key: group_problems(item, compositions.conf) for item in sweep.words if item.group}
+    sweep.problems += itertools.chain(*wrong.values())
+    sweep.items = [item for item in sweep.words if not wrong.get(item.key)]
+    # Hydra composes once without the swept groups, to read the settings of the sweep.
+    master, sweep.settings = compositions.get(
+        [(item, item.values[0]) for item in sweep.items if item.group and not item.swept]
+    )
+    sweep.multirun = (multirun or sweep.settings["mode"] == "MULTIRUN") and not sweep.show_only
+    if sweep.multirun:
+        sweep.items = _with_sweeper_params(sweep, compositions)
+    elif not wrong.get("experiment") and not multirun:
+        sweep.problems += [_not_a_sweep(item, master or {}, sweep.show_only) for item in _swept(sweep.items, master)]
+    sweep.problems += launcher_problems(sweep.settings["launcher"])
+    _make_jobs(sweep, compositions)
+    sweep.problems += compositions.problems
+    if sweep.multirun and master is not None:
+        sweep.problems += _unknown_to_hydra(sweep, master)
+    sweep.problems += [
+        f"{item.text}: {item.key} changes no number, so these jobs would be one run; give one value"
+        for item in sweep.items
+        if item.swept and sweep.configs and all(item.key in bookkeeping(config) for config in sweep.configs)
+    ]
+
+
+def _with_sweeper_params(sweep: Sweep, compositions: _Compositions) -> list[Item]:
+    """The overrides in the order of Hydra's sweeper: its params first; the command line replaces equal keys."""
+    params = sweep.settings["params"]
+    items, problems = read_overrides([f"{key}={value}" for key, value in params.items()], compositions.conf)
+    by_key = {item.key: item for item in items} | {item.key: item for item in sweep.items}
+    for item in list(by_key.values()):
+        wrong = group_problems(item, compositions.conf) if item.group and item in items else []
+        for value in item.values if item.key == "experiment" and item.swept else ():
+            _, settings = compositions.get([(item, value)])
+            if settings["mode"] == "MULTIRUN" or settings["params"]:
                 advice = "run experiments one after another, not in one sweep"
-                wrong += [f"experiment={value}: has a sweep of its own; {advice}" for value in with_sweep]
-            if item.add and item.key in params:
-                # Hydra's sweeper takes ++seed and seed for different keys, and would repeat the same job.
-                wrong.append(f"{item.text}: swept by the experiment; write {item.text.lstrip('+')}")
-            problems += wrong
-            if wrong:
-                del by_key[item.key]
-        self.problems += problems
-        return list(by_key.values())
+                wrong.append(f"{as_text(item, value)}: has a sweep of its own; {advice}")
+        if item.add and item.key in params:
+            # Hydra's sweeper takes ++seed and seed for different keys, and would repeat the same job.
+            wrong.append(f"{item.text}: swept by the experiment; write {item.text.lstrip('+')}")
+        problems += wrong
+        if wrong:
+            del by_key[item.key]
+    sweep.problems += problems
+    return list(by_key.values())
 
-    def _search(self, sweeper: Mapping[str, Any], items: Sequence[Item]) -> tuple[Search | None, list[str]]:
-        of_hydra = [item for item in self.words.items if item.is_hydra]
-        return read_search(sweeper, self.launcher["name"], [*items, *of_hydra], self.configs)
 
-    def _has_sweep(self, experiment: str | None) -> bool:
-        if experiment is None:
-            return False
-        _, settings = self._compose((f"experiment={experiment}",))
-        return settings["mode"] == "MULTIRUN" or bool(settings["params"])
+def _swept(items: Sequence[Item], config: Mapping[str, Any] | None) -> list[Item]:
+    """The overrides with several values, but for unknown keys, whose name is the problem."""
+    known = [item for item in items if item.group or item.add or value_at(config or {}, item.key) is not MISSING]
+    return [item for item in (items if config is None else known) if item.swept]
 
-    def _jobs(self, items: list[Item]) -> list[dict[str, Any]]:
-        """Configurations of all jobs; a problem of some jobs is reported once, with their number and an example."""
-        jobs: list[dict[str, Any]] = []
-        found, example, total = Counter[str](), dict[str, str](), 0
-        values = itertools.product(*(item.values or (None,) for item in items))
-        for total, combination in enumerate(values, start=1):  # noqa: B007
-            pairs = list(zip(items, combination, strict=True))
-            config, problems = self._job(pairs)
-            if config is not None:
-                jobs.append(completed(config))
-                self.names.append(job_name(pairs, jobs[-1]))
-                problems = problems + check_config(jobs[-1], self.conf) + overruled_by_model(pairs, jobs[-1])
-            for problem in dict.fromkeys(problems):
-                found[problem] += 1
-                example.setdefault(problem, " ".join(as_text(item, value) for item, value in pairs if item.swept))
-        for problem, count in found.items():
-            where = f" [{count} of {total} jobs, such as {example[problem]}]" if self.multirun and count < total else ""
-            self.problems.append(problem + where)
-        return jobs
 
-    def _job(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, list[str]]:
-        choices = group_words(pairs)
-        raw, settings = self._compose(choices)
-        if raw is None:
-            return None, []
-        if choices not in self.compositions:
-            fixed = [(item, value) for item, value in pairs if not item.group and not item.swept]
-            # ++ is right both for choices that have a key and for those that lack it.
-            plus = "++" if any(item.group and item.swept for item in self.words.items) else "+"
-            self.compositions[choices] = _Composition(copied(raw), fixed, self.conf, plus)
-        swept = [(item, value) for item, value in pairs if item.swept and not item.group]
-        config, problems = self.compositions[choices].job(swept)
-        return config, problems + (misnamed(config, settings["choices"]) if config is not None else [])
+def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:
+    """What to write instead of several values for one run."""
+    text = item.swept_text
+    if shown:
+        return f"{text}: --cfg shows the configuration of one run; give one value{list_advice(item, config)}"
+    return f"{text}: several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"
 
-    def _master_problems(self, master: dict[str, Any], given: Sequence[Item]) -> list[str]:
-        """Problems that Hydra finds when it sets fixed values before it has the choices of the swept groups."""
-        swept = [item.key for item in given if item.group and item.swept]
-        problems = []
-        for item in (item for item in given if swept and item.values and not item.group and not item.swept):
-            problem = Setter(copied(master), set(), self.conf).set(item, item.values[0])
-            if problem and not any(other.startswith(f"{item.key}=") for other in self.problems):
-                write = f"++{item.text.lstrip('+')}"
-                problems.append(f"{item.text}: not known to the default {listed(swept)}; in this sweep write {write}")
-        return problems
+
+def _search(sweep: Sweep, of_hydra: Sequence[Item]) -> tuple[Search | None, list[str]]:
+    if not sweep.multirun:
+        return None, []
+    launcher, sweeper = sweep.settings["launcher"]["name"], sweep.settings["sweeper"]
+    return read_search(sweeper, launcher, [*sweep.items, *of_hydra], sweep.configs)
+
+
+def _make_jobs(sweep: Sweep, compositions: _Compositions) -> None:
+    """Make the configurations of all jobs; a problem of some is reported once, with their number and an example."""
+    values = [item.values or (None,) for item in sweep.items]
+    total = math.prod(map(len, values))
+    if total > MOST_JOBS:
+        sweep.problems.append(f"{total:,} jobs: more than {MOST_JOBS:,}; give fewer values, or sweep in parts")
+        return
+    jobs_with: dict[str, list[str]] = {}
+    for combination in itertools.product(*values):
+        pairs = list(zip(sweep.items, combination, strict=True))
+        name = " ".join(as_text(item, value) for item, value in pairs if item.swept)
+        config, problems = _job(pairs, compositions)
+        if config is not None:
+            sweep.configs.append(config)
+            sweep.names.append(name or f"model={config['model']['name']} seed={config['seed']}")
+        for problem in dict.fromkeys(problems):
+            jobs_with.setdefault(problem, []).append(name)
+    for problem, jobs in jobs_with.items():
+        some = sweep.multirun and len(jobs) < total
+        sweep.problems.append(problem + (f" [{len(jobs)} of {total} jobs, such as {jobs[0]}]" if some else ""))
+
+
+def _job(pairs: Sequence[Pair], compositions: _Compositions) -> tuple[dict[str, Any] | None, list[str]]:
+    """The complete configuration of one job, None if it has none, and its problems."""
+    raw, settings = compositions.get(pairs)
+    if raw is None:
+        return None, []
+    raw, values = copied(raw), [(item, value) for item, value in pairs if not item.group]
+    # ++ is right both for choices that have a key and for those that lack it.
+    plus = "++" if any(item.group and item.swept for item, _ in pairs) else "+"
+    # fixed values first, as Hydra's sweeper sets them
+    problems = set_all(raw, sorted(values, key=lambda pair: pair[0].swept), compositions.conf, plus)
+    config, errors = resolved(raw, values)
+    if config is None:
+        return None, problems + errors
+    full = completed(config)
+    problems += misnamed(config, settings["choices"]) + check_config(full, compositions.conf)
+    return full, problems + overruled_by_model(pairs, full)
+
+
+def _unknown_to_hydra(sweep: Sweep, master: Mapping[str, Any]) -> list[str]:
+    """Problems that Hydra finds when it sets fixed values before it has the choices of the swept groups."""
+    groups = [item.key for item in sweep.words if item.group and item.swept]
+    fixed = [item for item in sweep.words if groups and item.values and not (item.group or item.swept)]
+    problems = []
+    for item in fixed:
+        refused = item.add == "+" if value_at(master, item.key) is not MISSING else not item.add
+        if refused and not any(problem.startswith(f"{item.key}=") for problem in sweep.problems):
+            write = f"++{item.text.lstrip('+')}"
+            problems.append(f"{item.text}: not known to the default {listed(groups)}; in this sweep write {write}")
+    return problems

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from attnlab.config.check import ConfigError
+from attnlab.config.command_line.words import without_dashes
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import command_line, short_path, table_console
-from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import check_command
 from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.provenance import commit_text

@@ -1,4 +1,4 @@
-"""Hydra's own main function, for what Hydra does itself: searches, `--cfg hydra`, `--version`."""
+"""Hydra's own main function, for what Hydra does itself: searches and `--cfg hydra`."""
 
 import os
 import sys
@@ -7,10 +7,9 @@ from typing import Any
 
 import hydra
 
-from attnlab.config.command_line_words import flags_first
+from attnlab.config.command_line.words import flags_first, readable
 from attnlab.config.launcher_options import register
 from attnlab.config.own_conf import join_search_path
-from attnlab.config.rewritten_words import readable
 from attnlab.config.shipped_files import CONF
 
 

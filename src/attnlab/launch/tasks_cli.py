@@ -10,9 +10,9 @@ from typing import Any
 
 from attnlab.config.check import ConfigError, key_of
 from attnlab.config.command_frame import command
+from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.compose import group_choices
 from attnlab.config.message_text import choice, hint
-from attnlab.config.rewritten_words import with_data_set_names
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import task_yaml
 

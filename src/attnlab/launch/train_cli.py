@@ -13,18 +13,18 @@ from contextlib import nullcontext, redirect_stdout
 
 import yaml
 
+import attnlab
 from attnlab.config import wandb_agent
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
-from attnlab.config.command_line_words import PLAN
+from attnlab.config.command_line.train_help import help_text
+from attnlab.config.command_line.words import PLAN, without_dashes
 from attnlab.config.compose import group_choices
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest, nearest_key
-from attnlab.config.rewritten_words import without_dashes
 from attnlab.config.sweep import Command, check_command
-from attnlab.config.train_help import help_text
 from attnlab.launch.process_plan import joblib_problems
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.devices.rank_layout import started_layout
@@ -34,9 +34,12 @@ from attnlab.run.warm_start_check import from_run_problems
 @command(help_text, needs_words=False)
 def train_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
+    if "--version" in argv:
+        print(f"attnlab {attnlab.__version__}")
+        return 0
     argv = [without_dashes(word) for word in argv]
     shown = flag_value(argv, "--cfg", "-c")
-    if PLAN in argv and not shown and "--version" not in argv:
+    if PLAN in argv and not shown:
         return _plan(argv)
     checked = check_command(argv)
     if checked.multirun and wandb_agent.given_id():
@@ -46,7 +49,7 @@ def train_main(argv: Sequence[str]) -> int:
         return 0
     if not shown and (unfit := _unfit(checked)):
         raise ConfigError(unfit)
-    if shown or "--version" in argv:
+    if shown:
         from attnlab.launch.hydra_main import hydra_main
 
         hydra_main(lambda config: None, argv)()

@@ -9,12 +9,12 @@ from typing import Literal
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
+from attnlab.config.command_line.option_parser import CommandLine, CommandOptions, options_help, read_options
+from attnlab.config.command_line.words import sections
 from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.option_parser import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.report_block import Picture, TableFigure
-from attnlab.config.rewritten_words import sections
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
 from attnlab.learn.declaration_checks import declaration_problems

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from attnlab.config.option_parser import CommandOptions
+from attnlab.config.command_line.option_parser import CommandOptions
 
 EXAMPLE = "experiments/runs/scan-simple/linear/default/seed0"
 

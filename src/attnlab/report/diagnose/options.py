@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from attnlab.config.option_parser import CommandOptions
+from attnlab.config.command_line.option_parser import CommandOptions
 from attnlab.config.ranges import Count, Natural
 from attnlab.config.report_block import Quantity
 from attnlab.run.named_runs import asked_config, subset_problem

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
+from attnlab.config.command_line.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.config.message_text import counted, listed
-from attnlab.config.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.report.page.render_templates import templates
 from attnlab.report.page.sections import Page
 from attnlab.run.run_folder import require_writable, write_text

@@ -1,27 +1,41 @@
-"""Reader of a command line: its flags, and its overrides by Hydra's own parser.
+"""Words of a command line: flags, and overrides by Hydra's own parser.
 
-Hydra stops at its first error. Here every argument is read by itself, so that one message holds all problems.
+Hydra stops at its first error. Here every word is read by itself, so that one message holds all problems.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob, RangeSweep
+from hydra.errors import HydraException
 
 from attnlab.config.compose import group_choices
 from attnlab.config.message_text import choice, hint, listed, offered, show
 from attnlab.config.nearest_word import key_called, named_key, nearest
-from attnlab.config.rewritten_words import quoted_folder, sections, with_our_names
-from attnlab.config.target_validation import schema_keys
+from attnlab.config.shipped_files import CONF
+from attnlab.config.target_validation import schema_keys, task_yaml
 
 PLAN = "--plan"
-_SHORT = ("-m", "-c", "-p", "-r", "-h")
-FLAGS = (*_SHORT, "--multirun", "--cfg", "--resolve", "--package", "--run", "--help", "--version", PLAN)
-"""flags that are offered: ours, and Hydra's without those for another configuration folder, which bypass the check"""
+MOST_JOBS = 100_000
+"""jobs of a sweep; more are refused before they are expanded"""
 
-_WITH_VALUE = {"--cfg": ("job", "hydra", "all"), "-c": ("job", "hydra", "all"), "--package": (), "-p": ()}
-_NOT_OFFERED = ("config-dir", "config-path", "config-name", "cd", "cp", "cn", "experimental-rerun")
+_SHOWN = ("job", "hydra", "all")
+_WITH_VALUE = {"--cfg": _SHOWN, "-c": _SHOWN, "--package": (), "-p": ()}
+_SWITCHES = ("--multirun", "--resolve", "--run", "--help", "--version", PLAN, "-m", "-r", "-h")
+_OWN_FILES = "what is checked here are the yamls of conf/; put yours there"
+_NOT_OFFERED = {
+    **dict.fromkeys(("config-dir", "config-path", "config-name", "cd", "cp", "cn"), _OWN_FILES),
+    **dict.fromkeys(("info", "i"), "--cfg all prints Hydra's settings, --cfg job those of the run"),
+    "hydra-help": "--help lists flags, groups and keys",
+    **dict.fromkeys(("shell-completion", "sc"), "--help lists what can be completed"),
+    "experimental-rerun": "the same command again resumes a run",
+}
+"""flags of Hydra that bypass the check or have no meaning here, and what to do instead"""
 _OPTIONAL_GROUPS = ("experiment", "debug")
 
 
@@ -46,6 +60,11 @@ class Item:
         """Whether it sets an option of Hydra itself, which has its own schema."""
         return self.key.startswith(("hydra.", "hydra/"))
 
+    @property
+    def swept_text(self) -> str:
+        """`key=value,value`, cut if long."""
+        return f"{self.key}={listed(map(show, islice(self.values, 12)), 12, number=len(self.values), separator=',')}"
+
 
 def as_text(item: Item, value: Any) -> str:
     """`key=value`."""
@@ -60,42 +79,36 @@ class Words:
     problems: list[str] = field(default_factory=list)
     multirun: bool = False
     show_only: bool = False
-    data_set_named: bool = False
-
-    def as_written(self, problem: str) -> str:
-        """A problem with the key that the user wrote: `task.name` where it stands for `task.dataset`."""
-        return problem.replace("task.dataset=", "task.name=", 1) if self.data_set_named else problem
 
 
 def read_command(argv: Sequence[str], conf: Path) -> Words:
-    """Reads a command line; unreadable arguments become problems."""
+    """Reads a command line; unreadable words become problems."""
     words, texts, rest = Words(), [], with_our_names(argv, conf)
-    # elsewhere the key is what it says, and a wrong one is reported as it is written
-    words.data_set_named = any(word.lstrip("-").startswith("task.name=") for word in argv)
-    words.data_set_named &= any(word.startswith("task.dataset=") for word in rest)
     while rest:
         word = rest.pop(0)
-        name, _, value = word.partition("=")
+        name, equals, value = word.partition("=")
         if not word.startswith("-"):
             texts.append(word)
-        elif name not in FLAGS:
-            follows = rest and "=" not in word + rest[0] and not rest[0].startswith(("-", "~", "+"))
-            words.problems.append(_bad_flag(word, rest.pop(0) if follows else ""))
         elif name in _WITH_VALUE:
             words.show_only |= name in ("--cfg", "-c")
             value = value or (rest.pop(0) if rest else "")
             if _WITH_VALUE[name] and value not in _WITH_VALUE[name]:
                 words.problems.append(f"{name} {value}: expected one of {listed(_WITH_VALUE[name])}")
+        elif name not in _SWITCHES:
+            follows = rest and "=" not in word + rest[0] and not rest[0].startswith(("-", "~", "+"))
+            words.problems.append(_bad_flag(word, rest.pop(0) if follows else ""))
+        elif equals:
+            words.problems.append(f"{word}: {name} takes no value; write {name}")
         words.multirun |= name in ("--multirun", "-m")
     if words.multirun and words.show_only:
         words.problems.append("-m with --cfg: Hydra does one or the other; drop -m to see the configuration of one run")
-    items, problems = read_overrides(texts, conf)
-    words.items, words.problems = items, words.problems + problems
+    words.items, problems = read_overrides(texts, conf)
+    words.problems += problems
     return words
 
 
 def flags_first(argv: Sequence[str]) -> list[str]:
-    """The arguments with flags before overrides: Hydra's parser wants all overrides in one piece."""
+    """The words with flags before overrides: Hydra's parser wants all overrides in one piece."""
     flags: list[str] = []
     words: list[str] = []
     for word in argv:
@@ -105,24 +118,23 @@ def flags_first(argv: Sequence[str]) -> list[str]:
 
 
 def _bad_flag(word: str, following: str) -> str:
-    """The problem of an unknown flag; `following` is the next argument, probably its value."""
+    """The problem of an unknown flag; `following` is the next word, probably its value."""
     name, equals, value = word.lstrip("-").partition("=")
     if name in _NOT_OFFERED:
-        return f"{word}: not offered: what is checked here are the yamls of conf/; put yours there"
+        return f"{word}: not offered: {_NOT_OFFERED[name]} (docs/configuration.md)"
     ours = name.replace("-", "_")
     key = name if "." in name else named_key(ours, schema_keys()) or key_called(ours)
     if key or equals or following:
-        text = f"{word} {following}".rstrip()
         near = key or nearest(name, [*schema_keys(), *sections()]) or name
-        return f"{text}: unknown flag; nearest: {near}={value or following or '...'}"
-    flags = [flag for flag in FLAGS if flag.startswith("--")]
-    flag = nearest(name, [flag.lstrip("-") for flag in flags])
-    return f"{word}: unknown flag{hint(flag and '--' + flag)}; flags: {listed(flags)}; options are written key=value"
+        return f"{f'{word} {following}'.rstrip()}: unknown flag; nearest: {near}={value or following or '...'}"
+    flags = [flag for flag in (*_WITH_VALUE, *_SWITCHES) if flag.startswith("--")]
+    return f"{word}: unknown flag{hint(nearest(word, flags))}; flags: {listed(flags)}; options are written key=value"
 
 
 def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[str]]:
-    """Items and problems of the `key=value` arguments of a command line."""
-    items, problems, rest = [], [], list(texts)
+    """Items and problems of the `key=value` words of a command line."""
+    items: dict[str, Item] = {}
+    problems, rest = [], list(texts)
     while rest:
         text = rest.pop(0)
         if "=" not in text and not text.startswith("~"):
@@ -130,10 +142,14 @@ def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[s
             problems.append(_no_equals(text, value, conf))
             continue
         try:
-            items.append(read_override(text, conf))
+            item = read_override(text, conf)
         except ValueError as error:
             problems.append(str(error))
-    return _without_repeats(items, problems), problems
+            continue
+        if item.key in items:
+            problems.append(f"{text}: {item.key} is already set by {items[item.key].text}; give it once")
+        items.setdefault(item.key, item)
+    return list(items.values()), problems
 
 
 def _no_equals(text: str, value: str | None, conf: Path) -> str:
@@ -143,24 +159,12 @@ def _no_equals(text: str, value: str | None, conf: Path) -> str:
     return f"{text}: expected key=value" + (f"; nearest: {group}={text}" if group else "")
 
 
-def _without_repeats(items: list[Item], problems: list[str]) -> list[Item]:
-    first: dict[str, Item] = {}
-    for item in items:
-        if item.key in first:
-            problems.append(f"{item.text}: {item.key} is already set by {first[item.key].text}; give it once")
-        first.setdefault(item.key, item)
-    return list(first.values())
-
-
 def read_override(text: str, conf: Path) -> Item:
     """One override by Hydra's grammar; folders need no quotes.
 
     Raises:
         ValueError: the problem, as a sentence.
     """
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
     if re.search(r"\d{1000}", text):
         # Python refuses to parse numbers of some thousand digits.
         raise ValueError(f"{show(text)}: a number of so many digits is taken for a slip")
@@ -184,9 +188,6 @@ def read_override(text: str, conf: Path) -> Item:
 
 def _values(override: Any, conf: Path) -> list[Any]:
     """The value of an override, or all values of its sweep in order."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import Glob
-
     key, value = override.key_or_group, override.value()
     if not override.is_sweep_override():
         return [] if override.is_delete() and override.value_type is None else [value]
@@ -197,11 +198,15 @@ def _values(override: Any, conf: Path) -> list[Any]:
         return value.filter(choices)
     if override.is_interval_sweep():
         return [value.start, value.end]
-    if not override.is_discrete_sweep():
-        return []
+    if isinstance(value, RangeSweep) and value.step and _length(value) > MOST_JOBS:
+        raise ValueError(f"{override.input_line}: more than {MOST_JOBS:,} jobs; give fewer values")
     # As in Hydra's sweeper: every value is written as text and parsed again.
     texts = [f"{key}={element}" for element in override.sweep_string_iterator()]
     return [element.value() for element in OverridesParser.create().parse_overrides(texts)]
+
+
+def _length(numbers: RangeSweep) -> float:
+    return ((numbers.stop or 0) - (numbers.start or 0)) / numbers.step
 
 
 def _unreadable(text: str, error: str) -> str:
@@ -220,11 +225,66 @@ def group_problems(item: Item, conf: Path) -> list[str]:
         return [f"{item.text}: a group cannot be removed" + (f"; write {item.key}=null" if optional else "")]
     if item.add:
         return [f"{item.text}: {item.key} is always there; drop the plus: {item.text.lstrip('+')}"]
-    unknown = [value for value in item.values if value not in choices and not (optional and value is None)]
-    return [f"{item.key}={show(value)}: no such choice{_offer(str(value), choices, item.key)}" for value in unknown]
+    problems = []
+    for value in item.values:
+        if value not in choices and not (optional and value is None):
+            new = item.key in ("task", "model") and not nearest(str(value), choices)
+            offer = choice(str(value), choices, item.key) + ("; docs/extending.md shows how to add one" if new else "")
+            problems.append(f"{as_text(item, value)}: no such choice{offer}")
+    return problems
 
 
-def _offer(word: str, choices: Sequence[str], group: str) -> str:
-    """The choices of a group; where none is near and a user can add one, the page on it."""
-    addable = group in ("task", "model") and not nearest(word, choices)
-    return choice(word, choices, group) + ("; docs/extending.md shows how to add one" if addable else "")
+def readable(argv: Sequence[str], conf: Path) -> list[str]:
+    """A command line in Hydra's grammar: data sets of GLUE as an option, folders in quotes."""
+    return [quoted_folder(word) for word in with_our_names(argv, conf)]
+
+
+def with_our_names(argv: Sequence[str], conf: Path) -> list[str]:
+    """The words without dashes before keys, and with the keys that the task has."""
+    argv = [without_dashes(word, conf) for word in argv]
+    name = next((word.partition("=")[2] for word in argv if word.startswith("task=")), "")
+    return with_data_set_names(argv, task_yaml(name, conf) if name in group_choices(conf)["task"] else {})
+
+
+def without_dashes(word: str, conf: Path = CONF) -> str:
+    """An override in the form of wandb's agents, `--optim.lr=0.001`, as `optim.lr=0.001`; else the word unchanged.
+
+    They write Python's values: `None` stands for null.
+    """
+    key, equals, value = word.removeprefix("--").partition("=")
+    first = re.split(r"[./]", key)[0]
+    if not (word.startswith("--") and equals) or first not in sections(conf):
+        return word
+    return f"{key}={'null' if value == 'None' else value}"
+
+
+def sections(conf: Path = CONF) -> set[str]:
+    """First words of keys: sections and groups of the configuration, and Hydra's own."""
+    return {*group_choices(conf), "hydra", *(key.partition(".")[0] for key in schema_keys())}
+
+
+def quoted_folder(word: str) -> str:
+    """An override with the folder in quotes, if it sets one (`from_run=`, `paths.*=`); else the override unchanged.
+
+    Folder names can hold blanks, brackets, equals signs and commas, which Hydra's grammar would interpret.
+    """
+    key, _, folder = word.partition("=")
+    name = key.lstrip("+")
+    if not (name.rpartition(".")[2] == "from_run" or name.startswith("paths.")):
+        return word
+    if folder[:1] in ("'", '"') or re.fullmatch(r"[\w./-]*", folder):
+        return word
+    # In quotes Hydra keeps a backslash, unless a quote follows.
+    escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), folder)
+    return f"{key}='{escaped}'"
+
+
+def with_data_set_names(words: Sequence[str], task: Mapping[str, Any]) -> list[str]:
+    """The words with `task.name=cola` replaced by `task.dataset=cola`, as users of GLUE expect.
+
+    Args:
+        task: options of the task; without a `dataset` the words stay as they are.
+    """
+    if "dataset" not in task:
+        return list(words)
+    return [word.replace("task.name=", "task.dataset=", 1) if word.startswith("task.name=") else word for word in words]

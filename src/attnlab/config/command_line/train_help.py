@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnlab.config import schema
+from attnlab.config.command_line.option_parser import field_docstrings
 from attnlab.config.compose import group_choices
-from attnlab.config.option_parser import field_docstrings
 from attnlab.config.shipped_files import CONF
 from attnlab.config.type_check import hints
 from attnlab.config.yaml_tables import table_beside

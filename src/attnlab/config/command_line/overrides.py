@@ -1,0 +1,158 @@
+"""Overrides set in a plain configuration, as by Hydra; an unknown key is reported with the nearest known one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from attnlab.config.command_line.words import Item, as_text
+from attnlab.config.compose import group_choices, plain
+from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
+from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, offered, show
+from attnlab.config.nearest_word import key_called, nearest, nearest_key
+from attnlab.config.schema import Config
+from attnlab.config.target_validation import addable_keys, schema_keys
+from attnlab.config.type_check import hints, not_a_section
+
+Pair = tuple[Item, Any]
+"""an override and its value in one job"""
+
+
+def set_all(config: dict[str, Any], pairs: Sequence[Pair], conf: Path, plus: str = "+") -> list[str]:
+    """Set overrides in place; returns the problems.
+
+    Args:
+        config: plain dicts and lists; interpolations may be unresolved.
+        plus: what adds a key: `++` in a sweep over groups, because some of the choices may have the key already.
+    """
+    addable = addable_keys(config)
+    problems = []
+    for item, value in (part for pair in pairs for part in _parts(config, *pair)):
+        problem = _refusal(config, item, value) or _unknown_key(config, item, value, addable, conf, plus)
+        if problem:
+            problems.append(problem)
+        else:
+            _set(config, item, value)
+    return problems
+
+
+def _parts(config: Mapping[str, Any], item: Item, value: Any) -> Iterator[Pair]:
+    """An override of a section as overrides of its keys; a plus at the section allows known and new keys inside."""
+    if not (isinstance(value, dict) and isinstance(value_at(config, item.key), dict)):
+        yield item, value
+        return
+    for name, part in value.items():
+        yield from _parts(config, replace(item, key=join(item.key, str(name)), add=item.add and "++"), part)
+
+
+def _set(config: Any, item: Item, value: Any) -> None:
+    *sections, name = item.key.split(".")
+    for section in sections:
+        inner = child(config, section)
+        if inner is MISSING:
+            inner = config[section] = {}
+        config = inner
+    if item.delete:
+        del config[name]
+    else:
+        config[int(name) if isinstance(config, list) else name] = value
+
+
+def _refusal(config: Mapping[str, Any], item: Item, value: Any) -> str | None:
+    """Why an override of a key that may be known cannot be set, else None."""
+    names = item.key.split(".")
+    for path in (".".join(names[:depth]) for depth in range(1, len(names))):
+        section = value_at(config, path)
+        if isinstance(section, str) and "${" in section:
+            # `${.encoder}` at model.decoder is model.encoder
+            source = section.strip("${}")
+            source = join(path.rpartition(".")[0], source[1:]) if source.startswith(".") else source
+            return f"{as_text(item, value)}: {path} follows {source}; set it there, or {path} whole"
+    old = value_at(config, item.key)
+    if old is MISSING:
+        return None
+    if item.delete and (names[-1].isdigit() or isinstance(old, dict) or item.key in schema_keys()):
+        return f"{item.text}: cannot be removed; set {item.key} instead"
+    if isinstance(old, dict):
+        return not_a_section(value, item.key, list(old))
+    if item.add == "+":
+        return f"{item.text}: {item.key} exists already; drop the plus: {item.text[1:]}"
+    return None
+
+
+def _unknown_key(
+    config: Mapping[str, Any], item: Item, value: Any, addable: set[str], conf: Path, plus: str
+) -> str | None:
+    """The problem of a key that does not exist and cannot be added, with the nearest one, else None."""
+    key, section = item.key, item.key.rpartition(".")[0]
+    parent = value_at(config, section) if section else config
+    new = item.add and not item.delete and (parent is MISSING or isinstance(parent, dict))
+    if new or value_at(config, key) is not MISSING:
+        return None
+    text = item.text if item.delete else as_text(item, value)
+    if key in addable and not item.delete:
+        by = "a plus" if plus == "+" else "two"
+        return f"{text}: not listed in the yaml files; set it with {by}: {plus}{text}"
+    groups, keys = group_choices(conf), [*flatten(config), *sorted(addable)]
+    group, slash, choice = key.partition("/")
+    if slash and group in groups:
+        return f"{text}: unknown key; nearest: {group}={choice}"
+    while section:
+        inside = [other.removeprefix(f"{section}.") for other in keys if other.startswith(f"{section}.")]
+        if inside:
+            names = dict.fromkeys(other.partition(".")[0] for other in inside)
+            return f"{text}: unknown key{hint(nearest_key(key, keys))}; allowed in {section}: {offered(names)}"
+        section = section.rpartition(".")[0]
+    elsewhere = nearest_key(key, [*keys, *groups])
+    if elsewhere is not None and (elsewhere.endswith(f".{key}") or key_called(key, [elsewhere])):
+        return f"{text}: unknown key{hint(elsewhere)}"
+    sections = [name for name in hints(Config) if name not in groups]
+    near = (None if "." in key else nearest(key, [*groups, *sections])) or elsewhere
+    others = offered(sections, key, MOST_OFFERED - len(groups))
+    return f"{text}: unknown key{hint(near)}; groups: {listed(groups)}; keys and sections: {others}"
+
+
+def resolved(config: dict[str, Any], pairs: Sequence[Pair] = ()) -> tuple[dict[str, Any] | None, list[str]]:
+    """The configuration with interpolations resolved, or the reason why this fails.
+
+    Args:
+        pairs: overrides that were set, one of which may hold the wrong interpolation.
+    """
+    try:
+        return plain(OmegaConf.create(config)), []
+    except OmegaConfBaseException as error:
+        wrong = [as_text(item, value) for item, value in pairs if "${" in str(value)]
+        return None, [": ".join([*wrong[:1], first_line(error)])]
+
+
+def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list[str]:
+    """Problems of overrides of backbone keys that the model sets too: the model's value is the one in use."""
+    problems = []
+    for item, value in pairs:
+        section, _, name = item.key.partition(".")
+        used = config["model"].get(name) if section == "backbone" and isinstance(config.get("model"), dict) else None
+        if used is not None and used != value:
+            claim = f"{as_text(item, value)}: model {show(config['model'].get('name'))} has one of its own"
+            problems.append(f"{claim}, which is used: model.{name}={show(used)}; set that, or leave this out")
+    return problems
+
+
+def misnamed(config: Mapping[str, Any], choices: Mapping[str, str | None]) -> list[str]:
+    """Problems of a task or model whose `name` is not the name of its file: its runs would stand under another name."""
+    problems = []
+    for group in ("task", "model"):
+        file = str(choices.get(group)).rpartition("/")[2]
+        name = config[group].get("name") if isinstance(config.get(group), dict) else None
+        if name is not None and name != file:
+            claim = f"{group}.name={show(name)}: the choice is {group}={choices[group]}"
+            problems.append(f"{claim}; its file must say name: {file}")
+    return problems
+
+
+def list_advice(item: Item, config: Mapping[str, Any]) -> str:
+    """How several values are written as one list, for keys that take a list; else empty."""
+    values = ",".join(map(show, item.values))
+    return f"; one list is written {item.key}=[{values}]" if isinstance(flatten(config).get(item.key), list) else ""
