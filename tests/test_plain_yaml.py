@@ -1,23 +1,9 @@
-"""Parser of config.yaml files: parts that many files share are parsed once, with the result of the whole file."""
+"""Parser of config.yaml files."""
 
 import pytest
 import yaml
 
-from attnlab.config.job_config import compose_config
 from attnlab.config.plain_yaml import parse_yaml
-from attnlab.run.read_run_files import config_text
-
-TEXT = config_text(compose_config(["task=scan", "model=linear_l2_ortho"]))
-
-
-def test_files_that_share_parts_are_read_as_alone() -> None:
-    for seed in range(3):
-        text = TEXT.replace("seed: 0", f"seed: {seed}", 1)
-        found = parse_yaml(text)
-        assert found == yaml.safe_load(text) and list(found) == list(yaml.safe_load(text))
-        # the next file of these parts must not see it
-        found["optim"]["betas"].append(seed)
-        found["model"]["encoder"][0]["attention"].clear()
 
 
 @pytest.mark.parametrize(
@@ -37,7 +23,7 @@ def test_files_that_share_parts_are_read_as_alone() -> None:
         "",
     ],
 )
-def test_any_other_text_is_read_as_a_whole(text: str) -> None:
+def test_text_is_read_as_yaml_reads_it(text: str) -> None:
     try:
         expected = yaml.safe_load(text)
     except yaml.YAMLError:

@@ -10,9 +10,9 @@ from attnlab.config.allowed_targets import TargetError, class_at
 from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.message_text import listed
 from attnlab.config.named_classes import kind_path
-from attnlab.config.own_conf import cached_per_folder
 from attnlab.config.signatures import Signature
 from attnlab.config.target_validation import attention_nodes, node_signature
+from attnlab.config.user_conf import cached_per_folder
 
 
 class Unknown(Exception):

@@ -8,8 +8,8 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from attnlab.config.launcher_options import chosen_launcher, register
-from attnlab.config.own_conf import cached_per_folder, conf_folders, join_search_path
 from attnlab.config.shipped_files import CONF
+from attnlab.config.user_conf import cached_per_folder, conf_folders, join_search_path
 
 
 @cached_per_folder

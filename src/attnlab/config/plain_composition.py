@@ -10,7 +10,7 @@ from attnlab.config.compose import choice_named, compose_node, hydra_session, pl
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import defaults, filled, with_decoder
 from attnlab.config.identity_sections import without_sections
-from attnlab.config.own_conf import cached_per_folder
+from attnlab.config.user_conf import cached_per_folder
 
 
 class PlainComposition:

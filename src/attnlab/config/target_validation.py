@@ -11,10 +11,10 @@ from attnlab.config.allowed_targets import TargetError, class_at, load_class
 from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import MISSING, join, value_at
 from attnlab.config.message_text import choice, show
-from attnlab.config.own_conf import cached_per_folder
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.signatures import Argument, Signature, read_signature
 from attnlab.config.type_check import conform, hints, unknown_keys
+from attnlab.config.user_conf import cached_per_folder
 
 BUILDER_ARGUMENTS = {
     "d_model": "backbone.d_model",
