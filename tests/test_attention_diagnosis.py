@@ -271,9 +271,9 @@ def test_what_the_command_refuses(runs: dict[str, Path], tmp_path: Path, capsys:
         ("quantities=norms",): "diagnose: missing",
         ("diagnose=",): "expected diagnose=value",
         (str(scan),): f"write diagnose={scan}",
-        (f"diagnose={scan}", "quantities=norm"): "quantities=norm: expected some of norms, values, weights, locality, "
+        (f"diagnose={scan}", "quantities=norm"): "quantities=norm: expected one of norms, values, weights, locality, "
         "gradients; nearest: norms",
-        (f"diagnose={scan}", "examples=0"): "examples=0: expected a whole number from 1 on",
+        (f"diagnose={scan}", "examples=0"): "examples=0: expected a whole number >= 1",
         (f"diagnose={tmp_path / 'emty'}",): f"no such folder; nearest: {empty}",
         (f"diagnose={empty}",): "is no run folder",
         (f"diagnose={cut}",): "config.yaml is cut short or no run's (it lacks backbone, model, ",

@@ -47,9 +47,9 @@ def test_every_problem_is_named() -> None:
     words = ["kinds=norm,values", "examples=0", "weights=bset", "rows", "paths.data="]
     line = read_options(Options, words)
     assert line.options is None and line.problems == [
-        "kinds=norm: expected some of norms, values; nearest: norms",
-        "examples=0: expected a whole number from 1 on",
-        "weights=bset: expected last or best; nearest: best",
+        "kinds=norm: expected one of norms, values; nearest: norms",
+        "examples=0: expected a whole number >= 1",
+        "weights=bset: expected one of last, best; nearest: best",
         "rows: expected rows=value",
         "paths.data=: empty; expected paths.data=<folder>",
         "run: missing; give run=<run folder>",

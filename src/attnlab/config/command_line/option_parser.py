@@ -15,12 +15,11 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Generic, Literal, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.ranges import interval, readable
-from attnlab.config.type_check import accepts, hints
+from attnlab.config.type_check import conform, hints, item_type
 
 _WIDTH = 120
 
@@ -69,33 +68,31 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
         kind: the options of the command.
         instead: words that lack their key, each with the right word.
     """
-    found, by_key, instead = CommandLine[T](), _by_key(kind), instead or {}
+    line, by_key, instead = CommandLine[T](), _by_key(kind), instead or {}
     values: dict[str, Any] = {}
-    found.problems += [f"{word}: write {right}" for word, right in instead.items()]
+    line.problems += [f"{word}: write {right}" for word, right in instead.items()]
     for word in (word for word in argv if word not in instead):
         key, equals, text = word.partition("=")
         option = by_key.get(key)
         if option is None:
-            found.others.append(word)
+            line.others.append(word)
         elif not text:
             empty = "empty; " if equals else ""
-            found.problems.append(f"{word}: {empty}expected {key}={option.metadata.get('value', 'value')}")
-        elif any(other.startswith(f"{key}=") for other in found.words):
-            found.problems.append(f"{key}: given twice")
+            line.problems.append(f"{word}: {empty}expected {key}={option.metadata.get('value', 'value')}")
+        elif any(other.startswith(f"{key}=") for other in line.words):
+            line.problems.append(f"{key}: given twice")
         else:
-            found.words.append(word)
+            line.words.append(word)
             value, problems = _value(hints(kind)[option.name], key, text)
-            found.problems += problems
+            line.problems += problems
             values |= {} if problems else {option.name: value}
     required = {key: option for key, option in by_key.items() if "missing" in option.metadata}
-    given = {word.partition("=")[0] for word in argv}
-    for key, option in required.items():
-        if not instead and key not in given:
-            found.problems.append(f"{key}: missing; give {key}={option.metadata['missing']}")
+    absent = [key for key in required if not instead and key not in {word.partition("=")[0] for word in argv}]
+    line.problems += [f"{key}: missing; give {key}={required[key].metadata['missing']}" for key in absent]
     if all(option.name in values for option in required.values()):
-        found.options = kind(**values)
-        found.problems += found.options.problems()
-    return found
+        line.options = kind(**values)
+        line.problems += line.options.problems()
+    return line
 
 
 def unknown_options(kind: type[CommandOptions], words: Iterable[str], others: Sequence[str] = ()) -> list[str]:
@@ -129,12 +126,12 @@ def options_help(kind: type[CommandOptions], indent: int) -> str:
 def field_docstrings(kind: Any) -> dict[str, str]:
     """The text under each field of a class."""
     (definition,) = ast.parse(inspect.getsource(kind)).body
-    body, found = cast(ast.ClassDef, definition).body, {}
-    for item, following in pairwise(body):
+    docstrings = {}
+    for item, following in pairwise(cast(ast.ClassDef, definition).body):
         match item, following:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
-                found[name] = " ".join(text.split())
-    return found
+                docstrings[name] = " ".join(text.split())
+    return docstrings
 
 
 def _by_key(kind: type[CommandOptions]) -> dict[str, Any]:
@@ -146,30 +143,11 @@ def _value(kind: Any, key: str, text: str) -> tuple[Any, list[str]]:
     """The value that a text means for a type, and its problems."""
     if NoneType in get_args(kind):
         (kind,) = set(get_args(kind)) - {NoneType}
-    many = get_origin(kind) is list
-    item = get_args(kind)[0] if many else kind
-    texts = [one for one in text.split(",") if one] if many else [text]
-    values = [_parsed(item, one) for one in texts]
-    problems = [
-        f"{key}={one}: expected {_expected(item, value, many)}"
-        for one, value in zip(texts, values, strict=True)
-        if not accepts(value, item)
-    ]
-    return values if many else values[0], problems
-
-
-def _parsed(kind: Any, text: str) -> Any:
+    each = item_type(kind)
     if kind is Path:
-        return Path(text)
-    return int(text) if get_origin(kind) is Annotated and text.isdecimal() else text
-
-
-def _expected(kind: Any, value: int | str, many: bool) -> str:
-    """Describes the values of a type, with the nearest right one."""
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        allowed = f"some of {listed(choices)}" if many else f"{', '.join(choices[:-1])} or {choices[-1]}"
-        return allowed + hint(nearest(str(value), choices))
-    numbers = interval(*get_args(kind))
-    slip = numbers.slip(value) if isinstance(value, int) else ""
-    return f"a whole number from {readable(numbers.low)} on{slip and f'; {slip}'}"
+        return Path(text), []
+    if each is None:
+        value = int(text) if get_origin(kind) is Annotated and text.isdecimal() else text
+        return value, conform(value, kind, key)
+    values = list(filter(None, text.split(",")))
+    return values, [problem for value in values for problem in conform(value, each, key)]
