@@ -95,6 +95,8 @@ def test_types_are_described_in_words() -> None:
     assert describe(int | Literal["epoch"] | None) == "a whole number or epoch or null"
     assert describe(list[float]) == "a list, each a number"
     assert conform([1, "x"], list[int], "a") == ["a.1=x: expected a whole number"]
+    (problem,) = conform([1, "x"], list[int], "a")
+    assert (problem.key, problem.text) == ("a.1", "=x: expected a whole number")
 
 
 def test_a_value_that_was_accepted_says_nothing_about_equal_ones_of_other_types() -> None:

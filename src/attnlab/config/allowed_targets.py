@@ -16,6 +16,7 @@ from typing import Any
 from attnlab.config.dotted_keys import join
 from attnlab.config.message_text import PLUGINS, choice, first_line, hint
 from attnlab.config.nearest_word import nearest
+from attnlab.config.problem import Problem
 from attnlab.config.user_error import UserError
 
 OWN = "attnlab"
@@ -52,14 +53,14 @@ def require_allowed(path: str) -> None:
     )
 
 
-def foreign_targets(config: Mapping[str, Any]) -> list[str]:
+def foreign_targets(config: Mapping[str, Any]) -> list[Problem]:
     """Problems of all `_target_` classes that are not allowed; each class is reported once."""
-    problems: dict[str, str] = {}
+    problems: dict[str, Problem] = {}
     for key, path in _target_paths(config):
         try:
             require_allowed(path)
         except TargetError as error:
-            problems.setdefault(path, f"{key}={path}: {error}")
+            problems.setdefault(path, Problem(key, f"={path}: {error}"))
     return list(problems.values())
 
 

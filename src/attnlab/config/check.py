@@ -1,12 +1,12 @@
 """Check of a configuration before anything runs: all problems in one message."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attnlab.config.allowed_targets import foreign_targets
 from attnlab.config.compatibility_rules import rule_problems
+from attnlab.config.problem import Problem
 from attnlab.config.rule_view import View
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
@@ -32,17 +32,12 @@ class ConfigError(UserError):
         return "\n".join([*lines, f"`python {self.program} --help` lists what is allowed."])
 
 
-def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[str]:
+def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[Problem]:
     """Problems of one complete, resolved configuration (`defaults.completed`); empty if it can run."""
     problems = conform(config, Config, "") + foreign_targets(config)
     if isinstance(config.get("task"), Mapping):
         problems += task_problems(config["task"], conf)
     if isinstance(config.get("model"), Mapping):
         problems += model_problems(config["model"], conf)
-    broken = {key_of(problem) for problem in problems}
+    broken = {problem.key for problem in problems}
     return list(dict.fromkeys(problems + rule_problems(View(config, broken, conf))))
-
-
-def key_of(problem: str) -> str:
-    """The key at the start of a problem."""
-    return re.split(r"[=:\s]", problem, maxsplit=1)[0]

@@ -9,6 +9,7 @@ from attnlab.config.data_rules import ignored_problems, validation_problems
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import listed, show
 from attnlab.config.named_classes import kind_path
+from attnlab.config.problem import Problem
 from attnlab.config.rule_view import SLOTS, View
 
 NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
@@ -20,9 +21,9 @@ NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
 """keys of the backbone that not every network reads, with the value that says nothing, and why others are refused"""
 
 
-def rule_problems(view: View) -> list[str]:
+def rule_problems(view: View) -> list[Problem]:
     """Problems of all rules; a rule that needs a wrong value says nothing."""
-    problems: list[str] = []
+    problems: list[Problem] = []
     for rule in _RULES:
         try:
             problems += rule(view)
@@ -31,18 +32,20 @@ def rule_problems(view: View) -> list[str]:
     return problems
 
 
-def _kind_exists(view: View) -> Iterator[str]:
+def _kind_exists(view: View) -> Iterator[Problem]:
     try:
         class_at(kind_path(view.kind))
     except TargetError as error:
-        yield f"task.name={view['task.name']}: its kind {view.kind}: {error}"
+        yield Problem("task.name", f"={view['task.name']}: its kind {view.kind}: {error}")
 
 
-def _heads(view: View) -> Iterator[str]:
+def _heads(view: View) -> Iterator[Problem]:
     width, heads = view["backbone.d_model"], view["backbone.n_heads"]
     if width % heads:
         near = min(divisors(width), key=lambda n: abs(n - heads))
-        yield f"backbone.n_heads={heads} with backbone.d_model={width}: does not divide it; nearest: {near}"
+        yield Problem(
+            "backbone.n_heads", f"={heads} with backbone.d_model={width}: does not divide it; nearest: {near}"
+        )
 
 
 def divisors(number: int) -> list[int]:
@@ -51,14 +54,13 @@ def divisors(number: int) -> list[int]:
     return sorted({*small, *(number // n for n in small)})
 
 
-def _slots_given(view: View) -> Iterator[str]:
+def _slots_given(view: View) -> Iterator[Problem]:
     """Models without a decoder or cross-attention serve the tasks that need none."""
     for slot in view.needs:
         if view[f"model.{slot}"] is None:
-            yield (
-                f"model.{slot}=null: task {view['task.name']} ({view.kind}) needs {SLOTS[slot]}; add to the yaml "
-                f"of model {view['model.name']}: {_example(view, slot)}"
-            )
+            needs = f"task {view['task.name']} ({view.kind}) needs {SLOTS[slot]}"
+            example = f"add to the yaml of model {view['model.name']}: {_example(view, slot)}"
+            yield Problem(f"model.{slot}", f"=null: {needs}; {example}")
 
 
 def _example(view: View, slot: str) -> str:
@@ -69,23 +71,23 @@ def _example(view: View, slot: str) -> str:
     return f"{slot}: {{_target_: {next(able, 'attnlab.attention.softmax.SoftmaxAttention')}}}"
 
 
-def _shares(view: View) -> Iterator[str]:
+def _shares(view: View) -> Iterator[Problem]:
     for slot in [slot for slot in view.needs if slot != "cross"]:
         groups = view[f"model.{slot}"]
         if groups is None or (slot == "decoder" and groups == view["model.encoder"]):
             continue
         shares = [group["share"] for group in groups]
         given = [share for share in shares if share is not None]
-        claim = f"model.{slot}: shares {show(shares)} of its groups"
+        key, claim = f"model.{slot}", f": shares {show(shares)} of its groups"
         if len(shares) - len(given) > 1:
-            yield f"{claim}: null (what the others leave) is for one of them; write numbers for the rest"
+            yield Problem(key, f"{claim}: null (what the others leave) is for one of them; write numbers for the rest")
         elif len(given) < len(shares) and sum(given) > 1 + 1e-6:
-            yield f"{claim} add up to {sum(given):.6g} without the one that is null; expected at most 1"
+            yield Problem(key, f"{claim} add up to {sum(given):.6g} without the one that is null; expected at most 1")
         elif len(given) == len(shares) and abs(sum(given) - 1) > 1e-6:
-            yield f"{claim} add up to {sum(given):.6g}; expected 1"
+            yield Problem(key, f"{claim} add up to {sum(given):.6g}; expected 1")
 
 
-def _directions(view: View) -> Iterator[str]:
+def _directions(view: View) -> Iterator[Problem]:
     all_needs = [(slot, f"supports_{need}") for slot, forms in view.needs.items() for need in forms]
     for key, slot, signature in view.attentions():
         lacking = [name for needed_in, name in all_needs if needed_in == slot and not signature.can(name)]
@@ -94,37 +96,41 @@ def _directions(view: View) -> Iterator[str]:
             cost = signature.lost.get(lacking[0], "")
             able = models_that_can(view.conf, lambda found: all(all_can(found[slot], name) for slot, name in all_needs))
             why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
-            yield f"{key}={class_name(signature)}: {why}; {able}"
+            yield Problem(key, f"={class_name(signature)}: {why}; {able}")
 
 
-def _relative(view: View) -> Iterator[str]:
+def _relative(view: View) -> Iterator[Problem]:
     key, value = view.positions
     need = "supports_relative_positions"
     lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not item.can(need)]
     if value == "relative" and lacking:
         able = models_that_can(view.conf, lambda found: all_can(found["encoder"] + found["decoder"], need))
-        yield f"{key}=relative: not possible with {class_name(lacking[0])} (model {view['model.name']}); {able}"
+        yield Problem(
+            key, f"=relative: not possible with {class_name(lacking[0])} (model {view['model.name']}); {able}"
+        )
 
 
-def _ortho(view: View) -> Iterator[str]:
+def _ortho(view: View) -> Iterator[Problem]:
     weight, where = view["model.ortho.weight"], view["model.ortho.where"]
     if not weight > 0:
         return
-    claim, name = f"model.ortho.weight={show(weight)}", view["model.name"]
+    key, claim, name = "model.ortho.weight", f"={show(weight)}", view["model.name"]
     used = covered_slots(where, list(view.needs))
     lacking = {class_name(item) for _, _, item in view.attentions(*used) if not item.can("supports_orthogonality")}
     able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
     if not where:
         name_it = "" if lacking else f", or name its slots: model.ortho.where=[{next(iter(view.needs))}]"
-        yield f"{claim}: model {name} has no orthogonality loss (model.ortho.where is empty); {able}{name_it}"
+        yield Problem(
+            key, f"{claim}: model {name} has no orthogonality loss (model.ortho.where is empty); {able}{name_it}"
+        )
     elif not used:
         there = f"model.ortho.where={show(where)} names no attention of task {view['task.name']}"
-        yield f"{claim}: {there}; it has {listed(view.needs)}"
+        yield Problem(key, f"{claim}: {there}; it has {listed(view.needs)}")
     elif lacking:
-        yield f"{claim}: {listed(sorted(lacking))} (model {name}) has no orthogonality loss; {able}"
+        yield Problem(key, f"{claim}: {listed(sorted(lacking))} (model {name}) has no orthogonality loss; {able}")
 
 
-def _normalization(view: View) -> Iterator[str]:
+def _normalization(view: View) -> Iterator[Problem]:
     kind, denominator = view["model.normalization.kind"], view["model.normalization.denominator"]
     if kind == "none" and denominator:
         return
@@ -132,11 +138,14 @@ def _normalization(view: View) -> Iterator[str]:
         able = models_that_can(
             view.conf, lambda found: any("normalization" in item.arguments for item in found["encoder"])
         )
-        claim = f"model.normalization.kind={kind}" if kind != "none" else "model.normalization.denominator=false"
-        yield f"{claim}: no attention of model {view['model.name']} normalises queries and keys; {able}"
+        key, value = ("kind", kind) if kind != "none" else ("denominator", "false")
+        yield Problem(
+            f"model.normalization.{key}",
+            f"={value}: no attention of model {view['model.name']} normalises queries and keys; {able}",
+        )
 
 
-def _unread(view: View) -> Iterator[str]:
+def _unread(view: View) -> Iterator[Problem]:
     """Settings of the backbone that the network of this kind of task does not read."""
     name, pictures = view["task.name"], view.task.declares("modality") == "image_question"
     for key, (plain, why) in NOT_ALWAYS_READ.items():
@@ -147,46 +156,55 @@ def _unread(view: View) -> Iterator[str]:
         except Unknown:
             continue
         if value != plain:
-            yield f"backbone.{key}={show(value)}: task {name} ({view.kind}) {why}; write {show(plain)}"
+            yield Problem(f"backbone.{key}", f"={show(value)}: task {name} ({view.kind}) {why}; write {show(plain)}")
     key, value = view.positions
     if value == "learned" and pictures:
-        yield f"{key}=learned: the patches of task {name} have no learned positions; write sinusoidal or none"
+        yield Problem(key, f"=learned: the patches of task {name} have no learned positions; write sinusoidal or none")
 
 
-def _steps(view: View) -> Iterator[str]:
+def _steps(view: View) -> Iterator[Problem]:
     if view["train.max_steps"] is None and view["train.max_epochs"] is None:
-        yield "train.max_steps=null: needs train.max_epochs, the passes over the training data; both are null"
+        yield Problem(
+            "train.max_steps", "=null: needs train.max_epochs, the passes over the training data; both are null"
+        )
     elif view["train.max_steps"] is not None and view["train.max_epochs"] is not None:
         epochs, steps = view["train.max_epochs"], view["train.max_steps"]
-        yield f"train.max_epochs={epochs} with train.max_steps={steps}: one or the other; write null for one of them"
+        yield Problem(
+            "train.max_epochs", f"={epochs} with train.max_steps={steps}: one or the other; write null for one of them"
+        )
 
 
-def _lengths(view: View) -> Iterator[str]:
+def _lengths(view: View) -> Iterator[Problem]:
     for key in ("batch_tokens", "bucket_window"):
         value = view[f"train.{key}"]
         if value is not None and view.task.declares("modality") == "image_question":
-            yield f"train.{key}={value}: the pictures of task {view['task.name']} have no lengths; write null"
+            yield Problem(
+                f"train.{key}", f"={value}: the pictures of task {view['task.name']} have no lengths; write null"
+            )
 
 
-def _betas(view: View) -> Iterator[str]:
+def _betas(view: View) -> Iterator[Problem]:
     betas = view["optim.betas"]
     if len(betas) != 2:
-        yield f"optim.betas={show(betas)}: expected two numbers >= 0 and < 1, such as [0.9,0.999]"
+        yield Problem("optim.betas", f"={show(betas)}: expected two numbers >= 0 and < 1, such as [0.9,0.999]")
 
 
-def _groups_given(view: View) -> Iterator[str]:
+def _groups_given(view: View) -> Iterator[Problem]:
     for slot in [slot for slot in view.needs if slot != "cross"]:
         if view[f"model.{slot}"] == []:
-            yield f"model.{slot}=[]: expected at least one group of layers"
+            yield Problem(f"model.{slot}", "=[]: expected at least one group of layers")
 
 
-def _paths(view: View) -> Iterator[str]:
+def _paths(view: View) -> Iterator[Problem]:
     for name in ("data", "cache", "runs"):
         if not view[f"paths.{name}"].strip():
-            yield f"paths.{name}=: empty; expected a folder, such as {'data' if name == 'data' else 'experiments/runs'}"
+            yield Problem(
+                f"paths.{name}",
+                f"=: empty; expected a folder, such as {'data' if name == 'data' else 'experiments/runs'}",
+            )
 
 
-_RULES: list[Callable[[View], Iterator[str]]] = [
+_RULES: list[Callable[[View], Iterator[Problem]]] = [
     _kind_exists, _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization,
     validation_problems, _unread, _steps, _lengths, _betas, ignored_problems, _paths,
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from attnlab.config.capabilities import Unknown, signature_of
 from attnlab.config.message_text import show
+from attnlab.config.problem import Problem
 from attnlab.config.rule_view import View
 from attnlab.config.signatures import Signature
 from attnlab.config.target_validation import task_yaml
@@ -80,33 +81,36 @@ def _idle_seed(task: Mapping[str, Any], signature: Signature, defaults: Mapping[
         yield Ignored("data_seed", f"task.{option}={show(task.get(option))}", " or ".join(ways), default)
 
 
-def ignored_problems(view: View) -> Iterator[str]:
+def ignored_problems(view: View) -> Iterator[Problem]:
     """Options with another value than their default that nothing reads."""
     task = view["task"]
     for found in ignored_options(task, view.conf):
         if task[found.option] != found.default:
-            claim = f"task.{found.option}={show(task[found.option])} with {found.because}"
-            yield f"{claim}: read only with {found.read_with}; leave it at {show(found.default)}"
+            advice = f"read only with {found.read_with}; leave it at {show(found.default)}"
+            yield Problem(f"task.{found.option}", f"={show(task[found.option])} with {found.because}: {advice}")
 
 
-def validation_problems(view: View) -> Iterator[str]:
+def validation_problems(view: View) -> Iterator[Problem]:
     """Selection by a validation set that is not there, and a validation set that nothing uses."""
     every, selection, paper = view["train.validate_every"], view["train.selection"], view["train.paper_rule"]
     task, name = view.task, view["task.name"]
-    wanting = {f"train.selection={selection}": "last_step"} if selection == "best_validation" else {}
-    wanting |= {f"train.paper_rule={paper}": "null"} if paper else {}
+    wanting = {("train.selection", selection): "last_step"} if selection == "best_validation" else {}
+    wanting |= {("train.paper_rule", paper): "null"} if paper else {}
     share = view[f"task.{SHARE}"] if SHARE in task.arguments else None
     if "val" not in declared_subsets(view["task"]):
         times = {"train.validate_every": every, "train.diagnose_every": view["train.diagnose_every"]}
-        wanting |= {f"{key}={value}": "null" for key, value in times.items() if value is not None}
+        wanting |= {(key, value): "null" for key, value in times.items() if value is not None}
         aside = "" if share is None else f", or set training examples aside, such as task.{SHARE}=0.1"
-        for claim, instead in wanting.items():
-            yield f"{claim}: task {name} has no validation set; write {instead}{aside}"
+        for (key, value), instead in wanting.items():
+            yield Problem(key, f"={value}: task {name} has no validation set; write {instead}{aside}")
     elif every is None:
-        wanting |= {f"task.{SHARE}={show(share)}": "0"} if share else {}
-        for claim in wanting:
-            yield f"{claim} with train.validate_every=null: needs validations; write train.validate_every=epoch"
+        wanting |= {(f"task.{SHARE}", show(share)): "0"} if share else {}
+        for key, value in wanting:
+            advice = "needs validations; write train.validate_every=epoch"
+            yield Problem(key, f"={value} with train.validate_every=null: {advice}")
     if paper and not task.can("has_groups"):
-        yield f"train.paper_rule={paper}: task {name} has no groups of examples to select for; write null"
+        yield Problem("train.paper_rule", f"={paper}: task {name} has no groups of examples to select for; write null")
     elif paper and share:
-        yield f"train.paper_rule={paper}: the examples of task.{SHARE} have no groups to select for; write null"
+        yield Problem(
+            "train.paper_rule", f"={paper}: the examples of task.{SHARE} have no groups to select for; write null"
+        )

@@ -15,6 +15,7 @@ from attnlab.config.compose import compose_with_hydra
 from attnlab.config.data_rules import ignored_options
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import listed, show
+from attnlab.config.problem import Problem
 from attnlab.config.run_identity import find_run_folder, run_folder, run_label
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
@@ -99,13 +100,13 @@ def apply_values(
     for item in items:
         value = item.values[0] if item.values else None
         if item.group or item.is_hydra or item.delete:
-            problems.append(f"{item.text}: cannot be changed here{allowed}")
+            problems.append(Problem(item.text, f": cannot be changed here{allowed}"))
         elif item.swept:
-            problems.append(f"{item.text}: one value only{list_advice(item, changed)}")
+            problems.append(Problem(item.text, f": one value only{list_advice(item, changed)}"))
         elif wrong := set_all(changed, [(item, value)], conf):
             problems += wrong
         elif not item.key.startswith(tuple(allowed_prefixes)):
-            problems.append(f"{item.key}={show(value)}: cannot be changed here{allowed}")
+            problems.append(Problem(item.key, f"={show(value)}: cannot be changed here{allowed}"))
     given = {item.key for item in items}
     if not problems and not task_problems(changed["task"], conf):
         for found in ignored_options(changed["task"], conf):

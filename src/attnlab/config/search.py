@@ -136,7 +136,7 @@ def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _option_problems(sweeper: Mapping[str, Any], launcher: str) -> list[str]:
-    problems = conform(sweeper.get("n_trials", 1), Count, f"{_SECTION}.n_trials")
+    problems: list[str] = [*conform(sweeper.get("n_trials", 1), Count, f"{_SECTION}.n_trials")]
     if launcher not in ("basic", DEFAULT):
         problems.append(f"hydra/launcher={launcher}: {GROUP}={OPTUNA} runs its jobs one after the other; leave it out")
     if sweeper.get("search_space") or sweeper.get("custom_search_space"):

@@ -20,6 +20,7 @@ from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import JobConfig, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.message_text import first_line, listed, show
+from attnlab.config.problem import Problem
 from attnlab.config.report_names import require_known_names
 from attnlab.config.run_identity import bookkeeping
 from attnlab.config.search import Search, read_search
@@ -135,7 +136,7 @@ class _Compositions:
     def __init__(self, texts: Sequence[str], conf: Path) -> None:
         self.texts, self.conf = texts, conf
         self.made: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
-        self.problems: list[str] = []
+        self.problems: list[Problem] = []
 
     def get(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The unresolved configuration of these choices (None if it does not compose) and Hydra's settings."""
@@ -147,7 +148,7 @@ class _Compositions:
                 self.made[choices] = unresolved(node), settings
             except (HydraException, OmegaConfBaseException, RecursionError) as error:
                 cause = "lists or sections nested too deep" if isinstance(error, RecursionError) else first_line(error)
-                self.problems.append(f"{' '.join(choices) or 'conf'}: does not compose: {cause}")
+                self.problems.append(Problem(" ".join(choices) or "conf", f": does not compose: {cause}"))
                 self.made[choices] = None, NO_SETTINGS
         return self.made[choices]
 
@@ -189,10 +190,10 @@ def _with_sweeper_params(sweep: Sweep, compositions: _Compositions) -> list[Item
             _, settings = compositions.get([(item, value)])
             if settings["mode"] == "MULTIRUN" or settings["params"]:
                 advice = "run experiments one after another, not in one sweep"
-                wrong.append(f"{as_text(item, value)}: has a sweep of its own; {advice}")
+                wrong.append(Problem(item.key, f"={show(value)}: has a sweep of its own; {advice}"))
         if item.add and item.key in params:
             # Hydra's sweeper takes ++seed and seed for different keys, and would repeat the same job.
-            wrong.append(f"{item.text}: swept by the experiment; write {item.text.lstrip('+')}")
+            wrong.append(Problem(item.text, f": swept by the experiment; write {item.text.lstrip('+')}"))
         problems += wrong
         if wrong:
             del by_key[item.key]
@@ -228,7 +229,7 @@ def _make_jobs(sweep: Sweep, compositions: _Compositions) -> None:
     if total > MOST_JOBS:
         sweep.problems.append(f"{total:,} jobs: more than {MOST_JOBS:,}; give fewer values, or sweep in parts")
         return
-    jobs_with: dict[str, list[str]] = {}
+    jobs_with: dict[Problem, list[str]] = {}
     for combination in itertools.product(*values):
         pairs = list(zip(sweep.items, combination, strict=True))
         name = " ".join(as_text(item, value) for item, value in pairs if item.swept)
@@ -240,10 +241,11 @@ def _make_jobs(sweep: Sweep, compositions: _Compositions) -> None:
             jobs_with.setdefault(problem, []).append(name)
     for problem, jobs in jobs_with.items():
         some = sweep.multirun and len(jobs) < total
-        sweep.problems.append(problem + (f" [{len(jobs)} of {total} jobs, such as {jobs[0]}]" if some else ""))
+        where = f" [{len(jobs)} of {total} jobs, such as {jobs[0]}]" if some else ""
+        sweep.problems.append(Problem(problem.key, problem.text + where))
 
 
-def _job(pairs: Sequence[Pair], compositions: _Compositions) -> tuple[dict[str, Any] | None, list[str]]:
+def _job(pairs: Sequence[Pair], compositions: _Compositions) -> tuple[dict[str, Any] | None, list[Problem]]:
     """The complete configuration of one job, None if it has none, and its problems."""
     raw, settings = compositions.get(pairs)
     if raw is None:
@@ -255,7 +257,9 @@ def _job(pairs: Sequence[Pair], compositions: _Compositions) -> tuple[dict[str, 
     problems = set_all(raw, sorted(values, key=lambda pair: pair[0].swept), compositions.conf, plus)
     config, errors = resolved(raw, values)
     if config is None:
-        return None, problems + errors
+        # the problems of the other overrides too
+        others = [pair for pair in pairs if "${" not in str(pair[1])]
+        return None, problems + errors + (_job(others, compositions)[1] if len(others) < len(pairs) else [])
     full = completed(config)
     problems += misnamed(config, settings["choices"]) + check_config(full, compositions.conf)
     return full, problems + overruled_by_model(pairs, full)
@@ -268,7 +272,7 @@ def _unknown_to_hydra(sweep: Sweep, master: Mapping[str, Any]) -> list[str]:
     problems = []
     for item in fixed:
         refused = item.add == "+" if value_at(master, item.key) is not MISSING else not item.add
-        if refused and not any(problem.startswith(f"{item.key}=") for problem in sweep.problems):
+        if refused and item.key not in {problem.key for problem in sweep.problems if isinstance(problem, Problem)}:
             write = f"++{item.text.lstrip('+')}"
             problems.append(f"{item.text}: not known to the default {listed(groups)}; in this sweep write {write}")
     return problems

@@ -11,6 +11,7 @@ from attnlab.config.allowed_targets import TargetError, class_at, load_class
 from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import MISSING, join, value_at
 from attnlab.config.message_text import choice, show
+from attnlab.config.problem import Problem
 from attnlab.config.schema import Config, Normalization
 from attnlab.config.signatures import Argument, Signature, read_signature
 from attnlab.config.type_check import conform, hints, unknown_keys
@@ -42,15 +43,15 @@ NEEDED_ARGUMENTS = {"supports_orthogonality": "orthogonality", "supports_relativ
 TASK_KEYS = ("_target_", "name", "label")
 
 
-def target_problems(node: Mapping[str, Any], key: str) -> list[str]:
+def target_problems(node: Mapping[str, Any], key: str) -> list[Problem]:
     """Problems of the `_target_` of a section."""
     path = join(key, "_target_")
     if "_target_" not in node:
-        return [f"{path}: missing; expected the dotted path of a class"]
+        return [Problem(path, ": missing; expected the dotted path of a class")]
     try:
         load_class(str(node["_target_"]), class_at(TASK if key == "task" else ATTENTION))
     except TargetError as error:
-        return [f"{path}={node['_target_']}: {error}"]
+        return [Problem(path, f"={node['_target_']}: {error}")]
     return []
 
 
@@ -125,7 +126,7 @@ def own_arguments(signature: Signature, key: str) -> dict[str, Argument]:
     return {name: argument for name, argument in signature.arguments.items() if name not in others}
 
 
-def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:
+def _attention_problems(node: Mapping[str, Any], key: str) -> list[Problem]:
     problems = target_problems(node, key)
     if problems:
         return problems
@@ -133,11 +134,11 @@ def _attention_problems(node: Mapping[str, Any], key: str) -> list[str]:
     values = {name: value for name, value in node.items() if name != "_target_"}
     for name in values.keys() & (BUILDER_ARGUMENTS.keys() - OVERRIDABLE_ARGUMENTS):
         taken = f"set by {BUILDER_ARGUMENTS[name]}, not here; an option of your own needs another name"
-        problems.append(f"{join(key, name)}={show(values.pop(name))}: {taken}")
+        problems.append(Problem(join(key, name), f"={show(values.pop(name))}: {taken}"))
     return problems + _option_problems(values, options, key)
 
 
-def _option_problems(values: Mapping[str, Any], options: Mapping[str, Argument], key: str) -> list[str]:
+def _option_problems(values: Mapping[str, Any], options: Mapping[str, Argument], key: str) -> list[Problem]:
     """Problems of options against the arguments of a class."""
     problems = unknown_keys(values, list(options), key)
     for name, argument in options.items():
@@ -145,11 +146,11 @@ def _option_problems(values: Mapping[str, Any], options: Mapping[str, Argument],
         if name in values and not (name == "normalization" and values[name] is None):
             problems += conform(values[name], kind, join(key, name))
         elif name not in values and argument.required:
-            problems.append(f"{join(key, name)}: missing")
+            problems.append(Problem(join(key, name), ": missing"))
     return problems
 
 
-def task_problems(task: Mapping[str, Any], conf: Path) -> list[str]:
+def task_problems(task: Mapping[str, Any], conf: Path) -> list[Problem]:
     """Problems of the task's target, name, label and options."""
     problems = target_problems(task, "task") + _name_problems(task, "task", conf)
     if problems:
@@ -157,13 +158,14 @@ def task_problems(task: Mapping[str, Any], conf: Path) -> list[str]:
     signature, fixed = read_signature(task["_target_"]), {"label": [], **task_yaml(task["name"], conf)}
     for key in ("_target_", "label"):
         if task.get(key) != fixed.get(key):
-            problems.append(f"task.{key}={show(task.get(key))}: fixed by conf/task/{task['name']}.yaml")
+            fixed_by = f"fixed by conf/task/{task['name']}.yaml"
+            problems.append(Problem(f"task.{key}", f"={show(task.get(key))}: {fixed_by}"))
     problems += conform(task.get("label", []), list[str], "task.label")
     options = {name: value for name, value in task.items() if name not in TASK_KEYS}
     return problems + _option_problems(options, signature.arguments, "task")
 
 
-def model_problems(model: Mapping[str, Any], conf: Path) -> list[str]:
+def model_problems(model: Mapping[str, Any], conf: Path) -> list[Problem]:
     """Problems of the model's name and attentions."""
     problems = _name_problems(model, "model", conf)
     for key, slot, node in attention_nodes(model):
@@ -173,11 +175,12 @@ def model_problems(model: Mapping[str, Any], conf: Path) -> list[str]:
     return problems
 
 
-def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[str]:
+def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[Problem]:
     name, choices = node.get("name"), group_choices(conf).get(group, [])
     if name in [choice.rpartition("/")[2] for choice in choices]:
         return []
-    return [f"{group}.name={show(name)}: no file conf/{group}/{name}.yaml{choice(str(name), choices, f'{group}s')}"]
+    offer = choice(str(name), choices, f"{group}s")
+    return [Problem(f"{group}.name", f"={show(name)}: no file conf/{group}/{name}.yaml{offer}")]
 
 
 @cached_per_folder

@@ -27,6 +27,7 @@ from typing import (
 from attnlab.config.dotted_keys import join
 from attnlab.config.message_text import MOST_OFFERED, braced, hint, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
+from attnlab.config.problem import Problem
 from attnlab.config.ranges import Interval, interval
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Record:
     """Base of dataclasses for the content of a file: unknown keys are allowed, and left out."""
 
 
-def conform(value: Any, kind: Any, key: str) -> list[str]:
+def conform(value: Any, kind: Any, key: str) -> list[Problem]:
     """Problems of a value at a dotted key, sentences with key, value and what is allowed; empty if it fits."""
     return [problem for misfit in _misfits(value, kind, key) for problem in _problems(*misfit)]
 
@@ -82,12 +83,12 @@ def _misfits(value: Any, kind: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
         yield key, value, kind
 
 
-def _problems(key: str, value: Any, kind: Any) -> list[str]:
+def _problems(key: str, value: Any, kind: Any) -> list[Problem]:
     """Messages for one misfit of a configuration."""
     if value is dataclasses.MISSING:
-        return [f"{key}: missing; expected {describe(kind)}"]
+        return [Problem(key, f": missing; expected {describe(kind)}")]
     if not dataclasses.is_dataclass(kind):
-        return [f"{key}={show(value)}: expected {describe(kind)}{_advice(value, kind)}"]
+        return [Problem(key, f"={show(value)}: expected {describe(kind)}{_advice(value, kind)}")]
     if isinstance(value, Mapping):
         return unknown_keys(value, hints(kind), key)
     return [not_a_section(value, key, list(hints(kind)))]
@@ -108,18 +109,18 @@ def item_type(kind: Any) -> Any | None:
     return next((get_args(member)[0] for member in _members(kind) if get_origin(member) is list), None)
 
 
-def not_a_section(value: Any, key: str, names: Sequence[str]) -> str:
+def not_a_section(value: Any, key: str, names: Sequence[str]) -> Problem:
     """The problem of a value in the position of a section."""
-    return f"{key}={show(value)}: {key} is a section, not a value; set one of its keys: {offered(names)}"
+    return Problem(key, f"={show(value)}: {key} is a section, not a value; set one of its keys: {offered(names)}")
 
 
-def unknown_keys(value: Mapping[str, Any], allowed: Collection[str], key: str) -> list[str]:
+def unknown_keys(value: Mapping[str, Any], allowed: Collection[str], key: str) -> list[Problem]:
     """Problems of the keys of a section that are not allowed."""
     paths = [join(key, name) for name in allowed]
     unknown = {join(key, str(name)): item for name, item in value.items() if name not in allowed}
     near = {path: key_called(path) or nearest_key(path, paths) for path in unknown}
     return [
-        f"{path}={show(item)}: unknown key{hint(near[path])}; allowed here: {offered(allowed)}"
+        Problem(path, f"={show(item)}: unknown key{hint(near[path])}; allowed here: {offered(allowed)}")
         for path, item in unknown.items()
     ]
 

@@ -3,16 +3,18 @@
 Nothing here imports torch, so that help and usage errors are printed at once.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from attnlab.config.check import ConfigError, key_of
+from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.compose import group_choices
 from attnlab.config.message_text import choice, hint
+from attnlab.config.problem import Problem
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import task_yaml
 
@@ -66,7 +68,7 @@ def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, li
     if len(names) > 1:
         problems.append(f"{' '.join(names)}: one task at a time, or none for all of them")
     for word in overrides:
-        key = key_of(word).lstrip("+")
+        key = word.partition("=")[0].lstrip("+")
         if key.startswith("task.") and not names:
             problems.append(f"{word}: of which task? write its name first: python {PROGRAM} <task> {quote(word)}")
         elif not key.startswith(("task.", "paths.")):
@@ -85,8 +87,8 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
     """
     from attnlab.config.sweep import expand
 
-    found = expand([f"task={task}", *overrides], conf)
-    own = [problem for problem in found.problems if key_of(problem).lstrip("+").partition(".")[0] in ("task", "paths")]
-    if own:
-        raise ConfigError(own, PROGRAM)
-    return found.configs[0]
+    sweep = expand([f"task={task}", *overrides], conf)
+    known = [problem for problem in sweep.problems if isinstance(problem, Problem)]
+    if problems := [problem for problem in known if re.match(r"[+~]*(task|paths)\b", problem.key)]:
+        raise ConfigError(problems, PROGRAM)
+    return sweep.configs[0]

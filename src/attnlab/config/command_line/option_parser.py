@@ -139,7 +139,7 @@ def _by_key(kind: type[CommandOptions]) -> dict[str, Any]:
     return {option.metadata.get("key", option.name): option for option in fields(cast(Any, kind))}
 
 
-def _value(kind: Any, key: str, text: str) -> tuple[Any, list[str]]:
+def _value(kind: Any, key: str, text: str) -> tuple[Any, Sequence[str]]:
     """The value that a text means for a type, and its problems."""
     if NoneType in get_args(kind):
         (kind,) = set(get_args(kind)) - {NoneType}

@@ -13,6 +13,7 @@ from attnlab.config.compose import group_choices, plain
 from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
 from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
+from attnlab.config.problem import Problem
 from attnlab.config.schema import Config
 from attnlab.config.target_validation import addable_keys, schema_keys
 from attnlab.config.type_check import hints, not_a_section
@@ -21,7 +22,7 @@ Pair = tuple[Item, Any]
 """an override and its value in one job"""
 
 
-def set_all(config: dict[str, Any], pairs: Sequence[Pair], conf: Path, plus: str = "+") -> list[str]:
+def set_all(config: dict[str, Any], pairs: Sequence[Pair], conf: Path, plus: str = "+") -> list[Problem]:
     """Set overrides in place; returns the problems.
 
     Args:
@@ -61,7 +62,7 @@ def _set(config: Any, item: Item, value: Any) -> None:
         config[int(name) if isinstance(config, list) else name] = value
 
 
-def _refusal(config: Mapping[str, Any], item: Item, value: Any) -> str | None:
+def _refusal(config: Mapping[str, Any], item: Item, value: Any) -> Problem | None:
     """Why an override of a key that may be known cannot be set, else None."""
     names = item.key.split(".")
     for path in (".".join(names[:depth]) for depth in range(1, len(names))):
@@ -70,52 +71,59 @@ def _refusal(config: Mapping[str, Any], item: Item, value: Any) -> str | None:
             # `${.encoder}` at model.decoder is model.encoder
             source = section.strip("${}")
             source = join(path.rpartition(".")[0], source[1:]) if source.startswith(".") else source
-            return f"{as_text(item, value)}: {path} follows {source}; set it there, or {path} whole"
+            return Problem(item.key, f"={show(value)}: {path} follows {source}; set it there, or {path} whole")
     old = value_at(config, item.key)
     if old is MISSING:
         return None
     if item.delete and (names[-1].isdigit() or isinstance(old, dict) or item.key in schema_keys()):
-        return f"{item.text}: cannot be removed; set {item.key} instead"
+        return Problem(item.text, f": cannot be removed; set {item.key} instead")
     if isinstance(old, dict):
         return not_a_section(value, item.key, list(old))
     if item.add == "+":
-        return f"{item.text}: {item.key} exists already; drop the plus: {item.text[1:]}"
+        return Problem(item.text, f": {item.key} exists already; drop the plus: {item.text[1:]}")
     return None
 
 
 def _unknown_key(
     config: Mapping[str, Any], item: Item, value: Any, addable: set[str], conf: Path, plus: str
-) -> str | None:
+) -> Problem | None:
     """The problem of a key that does not exist and cannot be added, with the nearest one, else None."""
     key, section = item.key, item.key.rpartition(".")[0]
     parent = value_at(config, section) if section else config
     new = item.add and not item.delete and (parent is MISSING or isinstance(parent, dict))
     if new or value_at(config, key) is not MISSING:
         return None
-    text = item.text if item.delete else as_text(item, value)
     if key in addable and not item.delete:
-        by = "a plus" if plus == "+" else "two"
-        return f"{text}: not listed in the yaml files; set it with {by}: {plus}{text}"
+        by, text = "a plus" if plus == "+" else "two", as_text(item, value)
+        return Problem(key, f"={show(value)}: not listed in the yaml files; set it with {by}: {plus}{text}")
+    near = _near(config, key, addable, conf)
+    if item.delete:
+        return Problem(item.text, f": unknown key{near}")
+    return Problem(key, f"={show(value)}: unknown key{near}")
+
+
+def _near(config: Mapping[str, Any], key: str, addable: set[str], conf: Path) -> str:
+    """What is nearest to an unknown key, and what is allowed in its section."""
     groups, keys = group_choices(conf), [*flatten(config), *sorted(addable)]
     group, slash, choice = key.partition("/")
     if slash and group in groups:
-        return f"{text}: unknown key; nearest: {group}={choice}"
-    while section:
+        return hint(f"{group}={choice}")
+    section = key
+    while section := section.rpartition(".")[0]:
         inside = [other.removeprefix(f"{section}.") for other in keys if other.startswith(f"{section}.")]
         if inside:
             names = dict.fromkeys(other.partition(".")[0] for other in inside)
-            return f"{text}: unknown key{hint(nearest_key(key, keys))}; allowed in {section}: {offered(names)}"
-        section = section.rpartition(".")[0]
+            return f"{hint(nearest_key(key, keys))}; allowed in {section}: {offered(names)}"
     elsewhere = nearest_key(key, [*keys, *groups])
     if elsewhere is not None and (elsewhere.endswith(f".{key}") or key_called(key, [elsewhere])):
-        return f"{text}: unknown key{hint(elsewhere)}"
+        return hint(elsewhere)
     sections = [name for name in hints(Config) if name not in groups]
     near = (None if "." in key else nearest(key, [*groups, *sections])) or elsewhere
     others = offered(sections, key, MOST_OFFERED - len(groups))
-    return f"{text}: unknown key{hint(near)}; groups: {listed(groups)}; keys and sections: {others}"
+    return f"{hint(near)}; groups: {listed(groups)}; keys and sections: {others}"
 
 
-def resolved(config: dict[str, Any], pairs: Sequence[Pair] = ()) -> tuple[dict[str, Any] | None, list[str]]:
+def resolved(config: dict[str, Any], pairs: Sequence[Pair] = ()) -> tuple[dict[str, Any] | None, list[Problem]]:
     """The configuration with interpolations resolved, or the reason why this fails.
 
     Args:
@@ -124,31 +132,33 @@ def resolved(config: dict[str, Any], pairs: Sequence[Pair] = ()) -> tuple[dict[s
     try:
         return plain(OmegaConf.create(config)), []
     except OmegaConfBaseException as error:
-        wrong = [as_text(item, value) for item, value in pairs if "${" in str(value)]
-        return None, [": ".join([*wrong[:1], first_line(error)])]
+        wrong = [(item.key, f"={show(value)}: ") for item, value in pairs if "${" in str(value)]
+        key, claim = wrong[0] if wrong else ("conf", ": ")
+        return None, [Problem(key, f"{claim}{first_line(error)}")]
 
 
-def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list[str]:
+def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list[Problem]:
     """Problems of overrides of backbone keys that the model sets too: the model's value is the one in use."""
     problems = []
     for item, value in pairs:
         section, _, name = item.key.partition(".")
         used = config["model"].get(name) if section == "backbone" and isinstance(config.get("model"), dict) else None
         if used is not None and used != value:
-            claim = f"{as_text(item, value)}: model {show(config['model'].get('name'))} has one of its own"
-            problems.append(f"{claim}, which is used: model.{name}={show(used)}; set that, or leave this out")
+            claim = f"={show(value)}: model {show(config['model'].get('name'))} has one of its own"
+            text = f"{claim}, which is used: model.{name}={show(used)}; set that, or leave this out"
+            problems.append(Problem(item.key, text))
     return problems
 
 
-def misnamed(config: Mapping[str, Any], choices: Mapping[str, str | None]) -> list[str]:
+def misnamed(config: Mapping[str, Any], choices: Mapping[str, str | None]) -> list[Problem]:
     """Problems of a task or model whose `name` is not the name of its file: its runs would stand under another name."""
     problems = []
     for group in ("task", "model"):
         file = str(choices.get(group)).rpartition("/")[2]
         name = config[group].get("name") if isinstance(config.get(group), dict) else None
         if name is not None and name != file:
-            claim = f"{group}.name={show(name)}: the choice is {group}={choices[group]}"
-            problems.append(f"{claim}; its file must say name: {file}")
+            claim = f"={show(name)}: the choice is {group}={choices[group]}"
+            problems.append(Problem(f"{group}.name", f"{claim}; its file must say name: {file}"))
     return problems
 
 

@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 from attnlab.config.compose import group_choices
 from attnlab.config.message_text import choice, hint, listed, offered, show
 from attnlab.config.nearest_word import key_called, named_key, nearest
+from attnlab.config.problem import Problem
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import schema_keys, task_yaml
 
@@ -76,7 +77,7 @@ class Words:
     """The overrides and flags of a command line, and its problems."""
 
     items: list[Item] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     multirun: bool = False
     show_only: bool = False
 
@@ -93,15 +94,17 @@ def read_command(argv: Sequence[str], conf: Path) -> Words:
             words.show_only |= name in ("--cfg", "-c")
             value = value or (rest.pop(0) if rest else "")
             if _WITH_VALUE[name] and value not in _WITH_VALUE[name]:
-                words.problems.append(f"{name} {value}: expected one of {listed(_WITH_VALUE[name])}")
+                words.problems.append(Problem(f"{name} {value}", f": expected one of {listed(_WITH_VALUE[name])}"))
         elif name not in _SWITCHES:
             follows = rest and "=" not in word + rest[0] and not rest[0].startswith(("-", "~", "+"))
             words.problems.append(_bad_flag(word, rest.pop(0) if follows else ""))
         elif equals:
-            words.problems.append(f"{word}: {name} takes no value; write {name}")
+            words.problems.append(Problem(word, f": {name} takes no value; write {name}"))
         words.multirun |= name in ("--multirun", "-m")
     if words.multirun and words.show_only:
-        words.problems.append("-m with --cfg: Hydra does one or the other; drop -m to see the configuration of one run")
+        words.problems.append(
+            Problem("-m with --cfg", ": one or the other; drop -m to see the configuration of one run")
+        )
     words.items, problems = read_overrides(texts, conf)
     words.problems += problems
     return words
@@ -117,21 +120,23 @@ def flags_first(argv: Sequence[str]) -> list[str]:
     return [*flags, *words]
 
 
-def _bad_flag(word: str, following: str) -> str:
+def _bad_flag(word: str, following: str) -> Problem:
     """The problem of an unknown flag; `following` is the next word, probably its value."""
     name, equals, value = word.lstrip("-").partition("=")
     if name in _NOT_OFFERED:
-        return f"{word}: not offered: {_NOT_OFFERED[name]} (docs/configuration.md)"
+        return Problem(word, f": not offered: {_NOT_OFFERED[name]} (docs/configuration.md)")
     ours = name.replace("-", "_")
     key = name if "." in name else named_key(ours, schema_keys()) or key_called(ours)
     if key or equals or following:
         near = key or nearest(name, [*schema_keys(), *sections()]) or name
-        return f"{f'{word} {following}'.rstrip()}: unknown flag; nearest: {near}={value or following or '...'}"
+        text = f": unknown flag; nearest: {near}={value or following or '...'}"
+        return Problem(f"{word} {following}".rstrip(), text)
     flags = [flag for flag in (*_WITH_VALUE, *_SWITCHES) if flag.startswith("--")]
-    return f"{word}: unknown flag{hint(nearest(word, flags))}; flags: {listed(flags)}; options are written key=value"
+    near = hint(nearest(word, flags))
+    return Problem(word, f": unknown flag{near}; flags: {listed(flags)}; options are written key=value")
 
 
-def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[str]]:
+def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[Problem]]:
     """Items and problems of the `key=value` words of a command line."""
     items: dict[str, Item] = {}
     problems, rest = [], list(texts)
@@ -144,30 +149,30 @@ def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[s
         try:
             item = read_override(text, conf)
         except ValueError as error:
-            problems.append(str(error))
+            problems.append(Problem(show(text), f": {error}"))
             continue
         if item.key in items:
-            problems.append(f"{text}: {item.key} is already set by {items[item.key].text}; give it once")
+            problems.append(Problem(text, f": {item.key} is already set by {items[item.key].text}; give it once"))
         items.setdefault(item.key, item)
     return list(items.values()), problems
 
 
-def _no_equals(text: str, value: str | None, conf: Path) -> str:
+def _no_equals(text: str, value: str | None, conf: Path) -> Problem:
     if value is not None:
-        return f"{text} {value}: missing =; write {text}={value}"
+        return Problem(f"{text} {value}", f": missing =; write {text}={value}")
     group = next((group for group, choices in group_choices(conf).items() if text in choices), None)
-    return f"{text}: expected key=value" + (f"; nearest: {group}={text}" if group else "")
+    return Problem(text, f": expected key=value{hint(group and f'{group}={text}')}")
 
 
 def read_override(text: str, conf: Path) -> Item:
     """One override by Hydra's grammar; folders need no quotes.
 
     Raises:
-        ValueError: the problem, as a sentence.
+        ValueError: what is wrong with it.
     """
     if re.search(r"\d{1000}", text):
         # Python refuses to parse numbers of some thousand digits.
-        raise ValueError(f"{show(text)}: a number of so many digits is taken for a slip")
+        raise ValueError("a number of so many digits is taken for a slip")
     try:
         override = OverridesParser.create().parse_overrides([quoted_folder(text)])[0]
         values = _values(override, conf)
@@ -175,12 +180,12 @@ def read_override(text: str, conf: Path) -> Item:
         raise ValueError(_unreadable(text, str(error))) from None
     key, swept = override.key_or_group, override.is_sweep_override()
     if not key or override.package:
-        raise ValueError(f"{text}: expected key=value")
+        raise ValueError("expected key=value")
     if swept and not values:
-        raise ValueError(f"{text}: a sweep without values; write a list such as {key}=0,1,2, or range(0,3)")
+        raise ValueError(f"a sweep without values; write a list such as {key}=0,1,2, or range(0,3)")
     twice = next((value for i, value in enumerate(values) if value in values[:i]), None) if swept else None
     if twice is not None:
-        raise ValueError(f"{text}: {show(twice)} comes twice; two jobs would share one run folder")
+        raise ValueError(f"{show(twice)} comes twice; two jobs would share one run folder")
     add = "++" if override.is_force_add() else "+" if override.is_add() else ""
     interval = override.is_interval_sweep()
     return Item(text, key, tuple(values), add, override.is_delete(), swept, key in group_choices(conf), interval)
@@ -194,12 +199,12 @@ def _values(override: Any, conf: Path) -> list[Any]:
     if isinstance(value, Glob):
         choices = group_choices(conf).get(key, [])
         if choices and not value.filter(choices):
-            raise ValueError(f"{override.input_line}: matches no choice; {key}: {offered(choices)}")
+            raise ValueError(f"matches no choice; {key}: {offered(choices)}")
         return value.filter(choices)
     if override.is_interval_sweep():
         return [value.start, value.end]
     if isinstance(value, RangeSweep) and value.step and _length(value) > MOST_JOBS:
-        raise ValueError(f"{override.input_line}: more than {MOST_JOBS:,} jobs; give fewer values")
+        raise ValueError(f"more than {MOST_JOBS:,} jobs; give fewer values")
     # As in Hydra's sweeper: every value is written as text and parsed again.
     texts = [f"{key}={element}" for element in override.sweep_string_iterator()]
     return [element.value() for element in OverridesParser.create().parse_overrides(texts)]
@@ -213,24 +218,24 @@ def _unreadable(text: str, error: str) -> str:
     key, _, value = text.partition("=")
     for opening, closing in ("[]", "{}", "()"):
         if value.count(opening) != value.count(closing):
-            return f"{text}: brackets {opening}{closing} do not match"
+            return f"brackets {opening}{closing} do not match"
     lines = [line for line in error.splitlines() if line and not line.startswith(("Error parsing", "See http"))]
-    return f"{text}: cannot be read ({lines[0] if lines else 'syntax'}); quote special characters: {key}=\\'{value}\\'"
+    return f"cannot be read ({lines[0] if lines else 'syntax'}); quote special characters: {key}=\\'{value}\\'"
 
 
-def group_problems(item: Item, conf: Path) -> list[str]:
+def group_problems(item: Item, conf: Path) -> list[Problem]:
     """Problems of a group choice such as `model=linaer`."""
     choices, optional = group_choices(conf)[item.key], item.key in _OPTIONAL_GROUPS
     if item.delete:
-        return [f"{item.text}: a group cannot be removed" + (f"; write {item.key}=null" if optional else "")]
+        return [Problem(item.text, ": a group cannot be removed" + (f"; write {item.key}=null" if optional else ""))]
     if item.add:
-        return [f"{item.text}: {item.key} is always there; drop the plus: {item.text.lstrip('+')}"]
+        return [Problem(item.text, f": {item.key} is always there; drop the plus: {item.text.lstrip('+')}")]
     problems = []
     for value in item.values:
         if value not in choices and not (optional and value is None):
             new = item.key in ("task", "model") and not nearest(str(value), choices)
             offer = choice(str(value), choices, item.key) + ("; docs/extending.md shows how to add one" if new else "")
-            problems.append(f"{as_text(item, value)}: no such choice{offer}")
+            problems.append(Problem(item.key, f"={show(value)}: no such choice{offer}"))
     return problems
 
 
