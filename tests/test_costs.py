@@ -75,7 +75,7 @@ def test_a_guess_holds_for_the_sizes_of_its_task_or_experiment_only(size: str, p
 
 def test_several_experiments_add_up_and_share_runs(planned: Callable[..., str]) -> None:
     text = planned("experiment=park2024/table1_instability,park2024/figure2_norms,park2024/table4_scan", "seed=0")
-    assert text.startswith("11 runs, 0 finished; 11 groups to train\n")
+    assert text.startswith("11 runs, 0 finished; 11 to train\n")
     assert "nothing left of park2024/figure2_norms: finished, or of an experiment named before" in text
     (total,) = re.findall(r"^GPU-hours: (\S+) to (\S+) on", text, re.MULTILINE)
     assert total == ("4.8", "7.7"), "two runs of 459,300 steps at 8 to 16 ms and nine of 50,000 at 22 to 29 ms"
@@ -132,7 +132,7 @@ def test_a_step_is_timed_without_the_first_ones_and_without_evaluations(monkeypa
     state, trainer, module = None, MagicMock(pl.Trainer, global_step=0), MagicMock(TrainingModule)
     for steps in (30, 25):
         evaluations = EvaluationTime()
-        clock, validate = Clock(callbacks.time.monotonic, evaluations), evaluations.timed(lambda: wait(10.0))
+        clock, validate = Clock(evaluations), evaluations.timed(lambda: wait(10.0))
         if state is not None:
             clock.load_state_dict(state)
         clock.on_train_start(trainer, module)

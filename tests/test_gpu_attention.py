@@ -13,11 +13,9 @@ from support.model_cases import SPECS, Case, apply, every_attention, network_of
 from support.random_batches import drawn_batch
 from support.tensors import assert_same, draw, gradients, masks
 from torch import nn
-from torch.func import vmap
 
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_weights
 from attnlab.config.schema import Optim
-from attnlab.launch.device_errors import needs_less_at_once
 from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.optimizers import make_optimizer
 from attnlab.tasks.kinds.base import kind_of
@@ -90,16 +88,6 @@ def test_a_batch_beyond_the_limit_of_a_kernel(dtype: torch.dtype, gpu: torch.dev
         found.float(), softmax_weights(scores, kept(scores, mask, False)) @ v, rtol=2e-2, atol=2e-2
     )
     assert all(slope.isfinite().all() for slope in torch.autograd.grad(found.float().sum(), given))
-
-
-def test_a_pack_beyond_the_limit_works_or_is_halved(gpu: torch.device) -> None:
-    given = [torch.randn(2, 40_000, 1, 3, 8, device=gpu).requires_grad_() for _ in range(3)]
-    try:
-        found = vmap(lambda q, k, v: fused_softmax(q, k, v, None, False))(*given)
-        torch.autograd.grad(found.sum(), given)
-    except RuntimeError as error:
-        assert needs_less_at_once(error)
-    assert float(torch.ones(3, device=gpu).sum()) == 3
 
 
 def test_without_the_fused_form_parameters_are_updated_together(

@@ -87,7 +87,7 @@ def test_a_late_look_names_the_right_step_and_saves_nothing(
         loss = healthy(self, batch, batch_idx)
         if len(batches) == 4:
             # the loss alone: weights that are not finite would be found without it
-            self.latest["train/loss"] = self.latest["train/loss"] * torch.nan
+            self.metrics["train/loss"] = self.metrics["train/loss"] * torch.nan
         return loss
 
     monkeypatch.setattr(TrainingModule, "__init__", late)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
 from attnlab.config.schema import Optim
-from attnlab.learn.optimizers import make_optimizer, optimizer_options, schedule_of, with_schedule
+from attnlab.learn.optimizers import make_optimizer, schedule_of, with_schedule
 from attnlab.learn.training_module import TrainingModule
 
 OPTIM = Optim(lr=2.0)
@@ -20,7 +20,7 @@ def rates(steps: int, **changes: object) -> list[float]:
     """The rate of each step."""
     optim = replace(OPTIM, **changes)
     optimizer = make_optimizer(optim, nn.Linear(1, 1).parameters())
-    schedule = with_schedule(optimizer, [optim], steps).get("lr_scheduler", {}).get("scheduler")
+    schedule = with_schedule(optimizer, optim, steps).get("lr_scheduler", {}).get("scheduler")
     found = []
     for _ in range(steps):
         found.append(optimizer.param_groups[0]["lr"])
@@ -92,7 +92,7 @@ def test_single_entries_are_clipped_before_the_norm() -> None:
     module.configure_gradient_clipping(optimizer)
     assert all((parameter.grad == -0.5).all() for parameter in network.parameters())
     numbers = sum(parameter.numel() for parameter in network.parameters())
-    assert module.latest["train/gradient_norm"].item() == pytest.approx(0.5 * math.sqrt(numbers))
+    assert module.metrics["train/gradient_norm"].item() == pytest.approx(0.5 * math.sqrt(numbers))
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -122,14 +122,5 @@ def _updated(optimizer: torch.optim.Optimizer, weight: nn.Parameter, slopes: tor
         optimizer.step()
 
 
-def test_groups_of_parameters_have_rates_of_their_own() -> None:
-    """What runs that are trained together are made of: options and the factor of the schedule, group by group."""
-    options = [replace(OPTIM, lr=lr, weight_decay=lr, schedule="linear") for lr in (1.0, 3.0)]
-    groups = [{"params": [nn.Parameter(torch.ones(1))], **optimizer_options(each)} for each in options]
-    optimizer = torch.optim.Adam(groups)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, [schedule_of(each, 4) for each in options])
-    optimizer.step()
-    schedule.step()
-    assert [group["lr"] for group in optimizer.param_groups] == [0.75, 2.25]
-    assert [group["weight_decay"] for group in optimizer.param_groups] == [1.0, 3.0]
+def test_a_constant_rate_has_no_schedule() -> None:
     assert schedule_of(OPTIM, 4) is None

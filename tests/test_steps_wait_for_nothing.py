@@ -67,14 +67,10 @@ def test_no_value_is_asked_for(task: str, model: str) -> None:
 
 
 def test_no_value_is_asked_for_to_cut_a_batch() -> None:
-    """Also in a pack, whose members are cut at the same examples."""
     with FakeTensorMode():
         batch = known(drawn_batch("scan"))
         assert len(batch.pieces(12)) == 3
         take_steps(module_of("scan", "linear", "cpu", limit=12), [batch])
-        double = replace(batch, **{name: torch.cat([value, value]) for name, value in batch.tensors().items()})
-        double = replace(double, host_extents=np.tile(batch.host_extents, (2, 1)))
-        assert [len(piece) for piece in double.pieces(24, members=2)] == [4, 2]
 
 
 def test_the_stream_knows_the_lengths_of_its_batches() -> None:

@@ -81,19 +81,15 @@ class Batch:
         """Padded length of each sequence; known without waiting for the device."""
         return tuple(getattr(self, names[0]).shape[1] for names in self.sequences.values())
 
-    def pieces(self, max_tokens: int | None, members: int = 1) -> list[Self]:
+    def pieces(self, max_tokens: int | None) -> list[Self]:
         """The batch, or pieces of at most `max_tokens` padded tokens each (a longer example is a piece by itself).
 
         Examples of similar size share a piece, so that padding is small.
-
-        Args:
-            members: runs of a pack, whose examples are concatenated in the batch. The limit holds for each of them, and
-                every piece has the same number of examples of each.
         """
-        if max_tokens is None or (self.sequences and len(self) // members * sum(self.widths) <= max_tokens):
+        if max_tokens is None or (self.sequences and len(self) * sum(self.widths) <= max_tokens):
             return [self]
         extents = self.known_extents()
-        parts = rows_of_pieces(extents, members, max_tokens)
+        parts = rows_of_pieces(extents, max_tokens)
         if len(parts) == 1:
             return [self]
         # one copy to the device for all pieces

@@ -24,16 +24,7 @@ def cuts(sizes: Sequence[Sequence[int]], max_tokens: int) -> list[tuple[int, int
     return list(zip(starts, [*starts[1:], len(sizes)], strict=True))
 
 
-def rows_of_pieces(
-    extents: Int[np.ndarray, "B sequences"], members: int, max_tokens: int
-) -> list[Int[np.ndarray, " K"]]:
-    """Rows of each piece of a batch, examples of similar size together; one piece if the batch has few tokens.
-
-    The limit holds for each of the `members` equal parts of the batch: the examples of every part are sorted by size,
-    and all parts are cut at the same positions.
-    """
-    parts = extents.reshape(members, -1, extents.shape[1])
-    order = parts.sum(2).argsort(axis=1, kind="stable")
-    largest = np.take_along_axis(parts, order[:, :, None], axis=1).max(0)
-    rows = order + np.arange(members)[:, None] * order.shape[1]
-    return [rows[:, start:end].ravel() for start, end in cuts(largest.tolist(), max_tokens)]
+def rows_of_pieces(extents: Int[np.ndarray, "B sequences"], max_tokens: int) -> list[Int[np.ndarray, " K"]]:
+    """Rows of each piece of a batch, examples of similar size together; one piece if the batch has few tokens."""
+    rows = extents.sum(1).argsort(kind="stable")
+    return [rows[start:end] for start, end in cuts(extents[rows].tolist(), max_tokens)]

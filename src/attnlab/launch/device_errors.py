@@ -17,14 +17,9 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or _says(error, NO_MEMORY)
 
 
-def needs_less_at_once(error: BaseException) -> bool:
-    """Whether less data at once would do: it lacks memory, or is more than one call of a kernel takes."""
-    return lacks_memory(error) or _says(error, TOO_LARGE)
-
-
 def too_large(error: BaseException) -> str | None:
     """The sentence on what is too large, after its subject: why, and what helps; None for another error."""
-    if not needs_less_at_once(error):
+    if not lacks_memory(error) and not _says(error, TOO_LARGE):
         return None
     what = "does not fit into memory" if lacks_memory(error) else "is more than a kernel of the GPU takes"
     return (

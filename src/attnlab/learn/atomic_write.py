@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from attnlab.config.user_error import UserError
@@ -21,28 +21,15 @@ def save_atomically(write: Callable[[Path], None], path: Path) -> None:
     Raises:
         SaveError: no space, or no permission.
     """
-    save_together({path: write})
-
-
-def save_together(files: Mapping[Path, Callable[[Path], None]]) -> None:
-    """Write several files as `save_atomically` does: all are complete before the first is renamed.
-
-    Raises:
-        SaveError: no space, or no permission; no file was renamed unless renaming itself failed.
-    """
-    parts = {path: path.with_name(path.name + ".part") for path in files}
-    path = next(iter(files))
+    part = path.with_name(path.name + ".part")
     try:
-        for path, write in files.items():
-            write(parts[path])
-            with parts[path].open("rb") as file:
-                os.fsync(file.fileno())
-        for path, part in parts.items():
-            part.replace(path)
+        write(part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
     except (OSError, RuntimeError) as error:
-        for part in parts.values():
-            with contextlib.suppress(OSError):
-                part.unlink()
+        with contextlib.suppress(OSError):
+            part.unlink()
         # torch reports a full disk as a RuntimeError of its file writer; other RuntimeErrors are bugs.
         if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in str(error):
             raise

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import pytorch_lightning as pl
@@ -23,7 +23,7 @@ from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.metric_units import text
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped
-from attnlab.learn.training_module import StepModule, TrainingModule
+from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.weights_checksum import CHECKSUM, content_checksum
 
 OTHER_RANKS = "other_ranks"
@@ -34,10 +34,7 @@ Sink = Callable[[int, Metrics], None]
 """records the metrics of a step"""
 
 
-ModuleT = TypeVar("ModuleT", bound=StepModule)
-
-
-class StepCallback(Callback, ABC, Generic[ModuleT]):
+class StepCallback(Callback, ABC):
     """Base class of callbacks that act after each optimiser step, not after each accumulated batch."""
 
     _last_step: int | None = None
@@ -49,10 +46,10 @@ class StepCallback(Callback, ABC, Generic[ModuleT]):
         if trainer.global_step != self._last_step:
             self._last_step = trainer.global_step
             # Lightning does not know which module a callback is for
-            self.on_step(trainer, cast(ModuleT, pl_module), trainer.global_step)
+            self.on_step(trainer, cast(TrainingModule, pl_module), trainer.global_step)
 
     @abstractmethod
-    def on_step(self, trainer: pl.Trainer, module: ModuleT, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         """Called after optimiser step number `step`, counted from 1."""
 
 
@@ -144,38 +141,38 @@ def _seed_rank(seed: int, step: int, rank: int) -> None:
     torch.manual_seed(int(second))
 
 
-class TrainMetrics(StepCallback[TrainingModule]):
-    """Logs the module's latest metrics every `every` steps and at the last step."""
+class TrainMetrics(StepCallback):
+    """Logs the module's metrics every `every` steps and at the last step."""
 
     def __init__(self, sink: Sink, every: int, max_steps: int) -> None:
         self.sink, self.every, self.max_steps = sink, every, max_steps
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step % self.every == 0 or step == self.max_steps:
-            self.sink(step, {name: float(value) for name, value in module.latest.items()})
+            self.sink(step, {name: float(value) for name, value in module.metrics.items()})
 
 
-class TrainProgress(StepCallback[StepModule]):
-    """Shows step, loss (`train/loss` of the module's `latest`), steps per second and time left."""
+class TrainProgress(StepCallback):
+    """Shows step, loss (`train/loss` of the module's metrics), steps per second and time left."""
 
     # Reading the loss waits for the GPU, so it is not read at every step.
     REFRESH_SECONDS = 0.2
 
-    def __init__(self, reporter: Reporter, max_steps: int, what: str = "training") -> None:
-        self.reporter, self.max_steps, self.what = reporter, max_steps, what
+    def __init__(self, reporter: Reporter, max_steps: int) -> None:
+        self.reporter, self.max_steps = reporter, max_steps
         self.shown = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        self.reporter.start(self.what, self.max_steps, trainer.global_step)
+        self.reporter.start("training", self.max_steps, trainer.global_step)
 
-    def on_step(self, trainer: pl.Trainer, module: StepModule, step: int) -> None:
+    def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if time.monotonic() - self.shown > self.REFRESH_SECONDS or step == self.max_steps:
             self.shown = time.monotonic()
-            self.reporter.update(step, f"loss {text('train/loss', float(module.latest['train/loss']))}")
+            self.reporter.update(step, f"loss {text('train/loss', float(module.metrics['train/loss']))}")
 
 
-class Curve(StepCallback[TrainingModule]):
+class Curve(StepCallback):
     """Logs additional metrics every `every` steps; opt-in, and never used for selection.
 
     Args:
@@ -191,43 +188,31 @@ class Curve(StepCallback[TrainingModule]):
 
 
 @dataclass(eq=False)
-class Saving(StepCallback[ModuleT]):
-    """Saves every `every` steps, at the last step, and after a stop signal; then raises `Stopped`.
+class Checkpoint(StepCallback):
+    """Saves the checkpoint every `every` steps, at the last step, and after a stop signal; then raises `Stopped`.
 
     Args:
         stop_signal: returns the number of the stop signal that has come, or None.
-    """
-
-    every: int
-    max_steps: int
-    stop_signal: Callable[[], int | None]
-
-    def on_step(self, trainer: pl.Trainer, module: ModuleT, step: int) -> None:
-        signum = self.stop_signal()
-        if step % self.every == 0 or step == self.max_steps or signum is not None:
-            self.save(trainer, module, step)
-        if signum is not None:
-            raise Stopped(signum)
-
-    @abstractmethod
-    def save(self, trainer: pl.Trainer, module: ModuleT, step: int) -> None:
-        """Save the state after a step; refuses weights that are not finite."""
-
-
-@dataclass(eq=False)
-class Checkpoint(Saving[TrainingModule]):
-    """Saves the checkpoint of a run to `path`.
-
-    Args:
+        path: the file.
         on_saved: called with the step of each checkpoint.
         identity: the run's identity (`config.run_identity.identity`), by which another run's checkpoint is recognised.
         ranks: the processes of the run: all take part in saving, since each has random states, and rank 0 writes.
     """
 
+    every: int
+    max_steps: int
+    stop_signal: Callable[[], int | None]
     path: Path
     on_saved: Callable[[int], None]
     identity: dict[str, Any]
     ranks: Ranks = ALONE
+
+    def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
+        signum = self.stop_signal()
+        if step % self.every == 0 or step == self.max_steps or signum is not None:
+            self._save(trainer, module, step)
+        if signum is not None:
+            raise Stopped(signum)
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -236,7 +221,7 @@ class Checkpoint(Saving[TrainingModule]):
         if self.ranks.is_first:
             checkpoint[CHECKSUM] = content_checksum(checkpoint)
 
-    def save(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
+    def _save(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         module.require_finite_weights()
         if self.ranks.is_first:
             save_atomically(trainer.save_checkpoint, self.path)
@@ -263,19 +248,18 @@ class EvaluationTime:
         return run
 
 
-class Clock(StepCallback[TrainingModule]):
+class Clock(StepCallback):
     """Training time in seconds, kept in the checkpoint so that it includes the time before a resume; not a metric.
 
     Args:
-        now: seconds of the clock.
         evaluations: between steps; the time of a step is without them.
     """
 
     FIRST_STEPS = 20
     """of each start, which take longer: they compile and plan"""
 
-    def __init__(self, now: Callable[[], float], evaluations: EvaluationTime) -> None:
-        self.now, self.evaluations, self.before = now, evaluations, 0.0
+    def __init__(self, evaluations: EvaluationTime) -> None:
+        self.evaluations, self.before = evaluations, 0.0
         self.started: float | None = None
         self.first = 0
         self._settled = (0, 0.0)
@@ -284,7 +268,7 @@ class Clock(StepCallback[TrainingModule]):
     @property
     def seconds(self) -> float:
         """Training time so far."""
-        return self.before + (0.0 if self.started is None else self.now() - self.started)
+        return self.before + (0.0 if self.started is None else time.monotonic() - self.started)
 
     @property
     def settled(self) -> tuple[int, float]:
@@ -293,11 +277,11 @@ class Clock(StepCallback[TrainingModule]):
         return steps, seconds + (0.0 if self._last is None else self._training() - self._last)
 
     def _training(self) -> float:
-        return self.now() - self.evaluations.seconds
+        return time.monotonic() - self.evaluations.seconds
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        self.started, self.first, self._last = self.now(), trainer.global_step, None
+        self.started, self.first, self._last = time.monotonic(), trainer.global_step, None
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
         if step < self.first + self.FIRST_STEPS:

@@ -24,7 +24,7 @@ def redraw(network: nn.Module, seed: int, step: int) -> None:
     """Redraw the modules that are due after optimiser step number `step`, counted from 1.
 
     Random numbers depend only on seed, step and the module's number in the network. So a resumed run draws the same as
-    an uninterrupted one, and a run in a pack the same as one that is trained alone.
+    an uninterrupted one.
     """
     for index, module in enumerate(redrawn_modules(network)):
         if module.redraw_every is not None and step % module.redraw_every == 0:

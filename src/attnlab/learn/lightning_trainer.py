@@ -1,11 +1,10 @@
-"""Lightning's Trainer for runs and packs, set up by the configuration alone."""
+"""Lightning's Trainer, set up by the configuration alone."""
 
 import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -30,7 +29,6 @@ def make_trainer(
     config: Config,
     device: torch.device,
     callbacks: Sequence[pl.Callback],
-    plugins: Sequence[Any] = (),
     say: Callable[[str], None] = lambda text: None,
     ranks: Ranks = ALONE,
 ) -> pl.Trainer:
@@ -38,7 +36,7 @@ def make_trainer(
     with _without_variables(say):
         return pl.Trainer(
             # Under Slurm, Lightning would check the job's number of tasks, and requeue the job on SIGUSR1.
-            plugins=[LightningEnvironment(), *plugins] if ranks.world == 1 else [*plugins],
+            plugins=[LightningEnvironment()] if ranks.world == 1 else [],
             strategy="auto" if ranks.world == 1 else RankStrategy(ranks, device),
             num_nodes=ranks.layout.nodes,
             # the batches are divided already

@@ -15,7 +15,7 @@ class StepLosses:
 
     step: number of optimiser steps before it.
     batch: the batch of the step.
-    values: loss and penalty by name: a number, or one number for each run of a pack.
+    values: loss and penalty by name.
     arrived: signals on a GPU that the copies are complete.
     """
 
@@ -41,15 +41,8 @@ class StepLosses:
         return self.values
 
     def numbers(self) -> dict[str, float]:
-        """The values of a single run as Python numbers."""
+        """The values as Python numbers."""
         return {name: float(value) for name, value in self.arrive().items()}
-
-    def of_run(self, row: int, runs: int) -> "StepLosses":
-        """Losses of one of `runs` runs of a pack, whose examples are concatenated in the batch."""
-        size = len(self.batch) // runs
-        rows = torch.arange(row * size, (row + 1) * size, device=self.batch.index.device)
-        values = {name: value[row] for name, value in self.values.items()}
-        return StepLosses(self.step, self.batch.select(rows), values, self.arrived)
 
 
 class LossMonitor:

@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules from the configuration."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -20,21 +20,12 @@ def make_optimizer(optim: Optim, parameters: Iterable[nn.Parameter], fused: bool
         fused: update all parameters in one kernel: on a CPU in 0.27 and 0.33 of the time of torch's default, at the
             sizes of SCAN and sort-of-CLEVR (medians of paired measurements, one thread of a busy AMD EPYC).
     """
-    return make_grouped(optim, [{"params": list(parameters), **optimizer_options(optim)}], fused)
-
-
-def make_grouped(optim: Optim, groups: Sequence[dict[str, Any]], fused: bool) -> Optimizer:
-    """The optimiser named by the configuration over parameter groups, each with `optimizer_options`."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[optim.name]
+    options = {"lr": optim.lr, "betas": tuple(optim.betas), "eps": optim.eps, "weight_decay": optim.weight_decay}
     # Not False, with which torch would also update one parameter after the other.
-    optimizer = kind(groups, fused=True if fused else None)
+    optimizer = kind(parameters, fused=True if fused else None, **options)
     optimizer.register_load_state_dict_pre_hook(_keep_form)
     return optimizer
-
-
-def optimizer_options(optim: Optim) -> dict[str, Any]:
-    """Options of an optimiser or of a parameter group."""
-    return {"lr": optim.lr, "betas": tuple(optim.betas), "eps": optim.eps, "weight_decay": optim.weight_decay}
 
 
 def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
@@ -46,19 +37,12 @@ def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "param_groups": groups}
 
 
-def with_schedule(
-    optimizer: Optimizer, optims: Sequence[Optim], max_steps: int
-) -> OptimizerLRSchedulerConfig | OptimizerConfig:
-    """An optimiser and its schedule over `max_steps` steps, as Lightning takes them; constant rates need no schedule.
-
-    Args:
-        optims: the options of each parameter group.
-    """
-    factors = [schedule_of(optim, max_steps) for optim in optims]
-    if not any(factors):
+def with_schedule(optimizer: Optimizer, optim: Optim, max_steps: int) -> OptimizerLRSchedulerConfig | OptimizerConfig:
+    """An optimiser and its schedule over `max_steps` steps, as Lightning takes them; constant rates need none."""
+    factor = schedule_of(optim, max_steps)
+    if factor is None:
         return {"optimizer": optimizer}
-    schedule = LambdaLR(optimizer, [factor or (lambda step: 1.0) for factor in factors])
-    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
 
 
 def schedule_of(optim: Optim, max_steps: int) -> Callable[[int], float] | None:

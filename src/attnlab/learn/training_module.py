@@ -1,7 +1,6 @@
 """The LightningModule of all tasks: loss, optimiser, gradient clipping, and the check for NaN and infinite losses."""
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -30,56 +29,42 @@ class NonFiniteLoss(UserError):
     """The loss or the weights became NaN or infinite; the message names step, examples and parameter."""
 
 
-class StepModule(pl.LightningModule):
-    """Training steps of one run, or of several runs together; extended by `TrainingModule` and `PackedModule`.
+class TrainingModule(pl.LightningModule):
+    """Trains a network on a task; the step is compiled if `trainer.compile` says so.
 
     Args:
-        config: the configuration of the run, or of the first one.
-        function: computes loss and penalty of a whole batch; compiled if `trainer.compile` says so.
-        parameters: on one device.
-        penalty_weight: a number, or one number for each run; None: there is no penalty.
+        ranks: the processes among which every batch is divided.
 
     Attributes:
-        metrics: `train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr` of the last step: a number each, or one
-            number for each run.
+        metrics: `train/loss`, `train/ortho`, `train/gradient_norm`, `train/lr` of the last step.
         loss_monitor: decides when losses are checked; in any case before weights are validated or saved.
     """
 
     _batch: Batch
 
-    def __init__(
-        self,
-        config: Config,
-        spec: TaskSpec,
-        function: Callable[..., tuple[Tensor, Tensor]],
-        parameters: Sequence[Tensor],
-        penalty_weight: float | Tensor | None,
-    ) -> None:
+    def __init__(self, config: Config, network: nn.Module, spec: TaskSpec, ranks: Ranks = ALONE) -> None:
         super().__init__()
-        self.config, self.kind, self.penalty_weight = config, kind_of(spec), penalty_weight
-        device, compiles = parameters[0].device, config.trainer.compile
-        self._whole = compiled(function, device) if compiles else function
-        self._own_gradients = OwnGradients(parameters) if compiles and device.type == "cuda" else None
+        self.config, self.network, self.kind, self.ranks = config, network, kind_of(spec), ranks
+        # Kept: to collect them from the modules takes a percent of a small step.
+        self.weights = list(network.parameters())
+        device, compiles = self.weights[0].device, config.trainer.compile
+        self.objective = self.kind.loss
+        self._whole = compiled(self.objective, device) if compiles else self.objective
+        self._own_gradients = OwnGradients(self.weights) if compiles and device.type == "cuda" else None
         self.loss_monitor = LossMonitor(late=device.type == "cuda")
         self.metrics: dict[str, Tensor | float] = {}
         self._losses: list[Tensor] = []
-        self.ranks = ALONE
+        self._unchecked = True
 
-    @property
-    @abstractmethod
-    def latest(self) -> Mapping[str, Tensor | float]:
-        """Metrics of the last step for the display."""
-
-    @abstractmethod
     def losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss and penalty of a batch; a batch of more than `train.max_tokens` is computed in pieces.
 
         Pieces are never compiled: each has another length.
         """
-
-    @abstractmethod
-    def check(self, due: Sequence[StepLosses]) -> None:
-        """Check that losses are finite."""
+        pieces = batch.pieces(self.config.train.max_tokens)
+        if len(pieces) == 1:
+            return self._whole(self.network, batch)
+        return over_pieces(partial(self.objective, self.network), pieces, [piece.counts.sum() for piece in pieces])
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         batch = self.kind.training_batch(batch)
@@ -92,51 +77,22 @@ class StepModule(pl.LightningModule):
             self._losses.clear()
         self._losses.append(whole_loss)
         self.metrics["train/loss"] = torch.stack(self._losses).mean(0)
-        if self.penalty_weight is not None:
+        weight = self.config.model.ortho.weight
+        if weight > 0:
             self.metrics["train/ortho"] = whole_penalty
-            loss = loss + self.penalty_weight * penalty
+            loss = loss + weight * penalty
         return loss
 
     def on_after_backward(self) -> None:
+        if self.ranks.world > 1 and self._unchecked:
+            self._unchecked = False
+            self._require_all_gradients()
         if self._own_gradients is not None:
             self._own_gradients()
         self.check(self.loss_monitor.after(self.global_step, self._batch, self.metrics))
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch.to(device)
-
-
-class TrainingModule(StepModule):
-    """Trains a network on a task.
-
-    Args:
-        ranks: the processes among which every batch is divided.
-    """
-
-    def __init__(self, config: Config, network: nn.Module, spec: TaskSpec, ranks: Ranks = ALONE) -> None:
-        objective, weight = kind_of(spec).loss, config.model.ortho.weight
-        # Kept: to collect them from the modules takes a percent of a small step.
-        self.weights = list(network.parameters())
-        super().__init__(config, spec, objective, self.weights, weight if weight > 0 else None)
-        self.network, self.objective, self.ranks = network, objective, ranks
-        self.check_losses: Callable[[], None] = self.check_own_losses
-        self._unchecked = True
-        self._latest: Mapping[str, Tensor | float] = self.metrics
-
-    @property
-    def latest(self) -> Mapping[str, Tensor | float]:
-        """Metrics of the last step; in a pack the metrics of this run alone."""
-        return self._latest
-
-    @latest.setter
-    def latest(self, metrics: Mapping[str, Tensor | float]) -> None:
-        self._latest = metrics
-
-    def losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        pieces = batch.pieces(self.config.train.max_tokens)
-        if len(pieces) == 1:
-            return self._whole(self.network, batch)
-        return over_pieces(partial(self.objective, self.network), pieces, [piece.counts.sum() for piece in pieces])
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
         if self._own_gradients is not None:
@@ -146,15 +102,12 @@ class TrainingModule(StepModule):
         for weight in self.weights:
             weight.grad = None
 
-    def check_own_losses(self) -> None:
-        """Check the losses that were not checked yet; a pack checks the losses of its runs itself (`check_losses`).
+    def check(self, due: Sequence[StepLosses]) -> None:
+        """Check that losses are finite.
 
         Raises:
-            NonFiniteLoss: a loss is not finite (`Ranks.refuse`).
+            NonFiniteLoss: one is not (`Ranks.refuse`).
         """
-        self.check(self.loss_monitor.unchecked())
-
-    def check(self, due: Sequence[StepLosses]) -> None:
         for losses in due:
             if not all(map(math.isfinite, losses.numbers().values())):
                 gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
@@ -177,12 +130,6 @@ class TrainingModule(StepModule):
         """Numbers of the examples of a whole batch, of which each process has every `world`-th row."""
         parts = self.ranks.gather(batch.index.tolist() if batch.counted else [])
         return [part[row] for row in range(len(parts[0])) for part in parts if row < len(part)]
-
-    def on_after_backward(self) -> None:
-        if self.ranks.world > 1 and self._unchecked:
-            self._unchecked = False
-            self._require_all_gradients()
-        super().on_after_backward()
 
     def _require_all_gradients(self) -> None:
         """Refuse a parameter that a step does not use: DDP would wait for its gradient at the next step.
@@ -217,13 +164,13 @@ class TrainingModule(StepModule):
         Raises:
             NonFiniteLoss: a loss that was not checked yet, or a weight, is not finite.
         """
-        self.check_losses()
+        self.check(self.loss_monitor.unchecked())
         for name, parameter in self.network.named_parameters():
             if not parameter.isfinite().all():
-                norm = float(self.latest.get("train/gradient_norm", math.nan))
+                norm = float(self.metrics.get("train/gradient_norm", math.nan))
                 error = NonFiniteLoss(
                     f"the weights {name} are not finite after step {self.global_step} (loss "
-                    f"{float(self.latest['train/loss'])}, gradient norm {norm}); try a lower optim.lr or clip_norm"
+                    f"{float(self.metrics['train/loss'])}, gradient norm {norm}); try a lower optim.lr or clip_norm"
                 )
                 self.ranks.refuse(error)
 
@@ -231,7 +178,7 @@ class TrainingModule(StepModule):
         # With float16 a fused optimiser unscales gradients itself, after they were clipped: the limit would be wrong.
         fused = self.config.train.precision != "16-mixed"
         optimizer = make_optimizer(self.config.optim, self.network.parameters(), fused)
-        return with_schedule(optimizer, [self.config.optim], steps_of(self.config.train))
+        return with_schedule(optimizer, self.config.optim, steps_of(self.config.train))
 
 
 def over_pieces(
@@ -242,8 +189,8 @@ def over_pieces(
     The backward pass computes each piece again, so that only one graph is in memory at a time.
 
     Args:
-        objective: returns loss and penalty of a piece: numbers, or one number for each run of a pack.
-        weights: for each piece, how many items its loss is a mean over; of the shape of the loss.
+        objective: returns loss and penalty of a piece.
+        weights: for each piece, how many items its loss is a mean over.
     """
     # `checkpoint` restores the random state of the devices of its tensor arguments, and sees no tensor inside a batch.
     found = [

@@ -24,7 +24,7 @@ class Best(TypedDict):
 
 
 @dataclass(eq=False)
-class Validation(StepCallback[TrainingModule]):
+class Validation(StepCallback):
     """Evaluates on the validation set every `every` steps and at the last step, and keeps the best weights.
 
     Args:

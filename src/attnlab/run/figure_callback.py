@@ -19,7 +19,7 @@ FOLDER = "figures"
 
 
 @dataclass(eq=False)
-class Figures(StepCallback[TrainingModule]):
+class Figures(StepCallback):
     """Draws norms, values, weights and locality on eight fixed examples of the validation data (training data if there
     is none), into `<run folder>/figures/step<k>/` and wandb; about 6 seconds a set for six layers of eight heads.
 

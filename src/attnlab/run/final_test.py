@@ -51,8 +51,8 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
     return found, selected
 
 
-def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
-    """Test the trained network and write result.json, with the entries of `more`; None on other ranks than 0."""
+def record_result(run: RunContext) -> dict[str, Any] | None:
+    """Test the trained network and write result.json; None on other ranks than 0."""
     config = run.config
     max_steps = steps_of(config.train)
     saved = read_checkpoint(run.folder.checkpoint) if run.ranks.is_first else {}
@@ -80,7 +80,6 @@ def record_result(run: RunContext, **more: Any) -> dict[str, Any] | None:
         "data": status["data"] | {"about": run.prepared.about},
         **run.evaluator.debug(),
         **({"from_run": status["from_run"]} if "from_run" in status else {}),
-        **more,
         **provenance.origin(run.device),
         "processes": {"ranks": run.ranks.world, "nodes": run.ranks.layout.nodes},
         "git": commits[-1] | {"earlier": commits[:-1]},

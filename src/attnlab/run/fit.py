@@ -1,10 +1,8 @@
 """Training of a run: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import LambdaCallback
@@ -39,10 +37,6 @@ from attnlab.run.figure_callback import Figures
 from attnlab.run.provenance import hardware
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
-
-
-class TrainingOver(Exception):
-    """Raised by a callback to end training early, without an error."""
 
 
 def batch_order(config: Config, prepared: Prepared[Examples]) -> BatchOrder:
@@ -88,7 +82,7 @@ def fit(run: RunContext) -> None:
     order = batch_order(run.config, run.prepared)
     module = TrainingModule(run.config, run.network, run.prepared.spec, run.ranks)
     max_steps = steps_of(run.config.train)
-    own = own_callbacks(run, order, time.monotonic)
+    own = own_callbacks(run, order)
     save = Checkpoint(
         run.config.train.checkpoint_every,
         max_steps,
@@ -113,19 +107,8 @@ def common_stop(run: RunContext) -> int | None:
     return signum or None
 
 
-def train(
-    run: RunContext,
-    module: pl.LightningModule,
-    order: Order,
-    callbacks: Sequence[pl.Callback],
-    plugins: Sequence[Any] = (),
-) -> None:
+def train(run: RunContext, module: TrainingModule, order: Order, callbacks: Sequence[pl.Callback]) -> None:
     """Lightning's training loop, from step 0 or from the checkpoint of a run.
-
-    Args:
-        run: the run; for runs that are trained together, the first of them.
-        order: batches of the run, or of all runs, one after another.
-        plugins: plugins of Lightning's Trainer.
 
     Raises:
         Stopped: as in `fit`.
@@ -140,7 +123,7 @@ def train(
     # first, so that signals are handled again after Lightning has installed its own handlers
     listen = LambdaCallback(on_train_start=lambda *given: run.stop.defer())
     chosen = [listen, RandomState(run.ranks, config.seed), *callbacks]
-    trainer = make_trainer(config, run.device, chosen, plugins, say, run.ranks)
+    trainer = make_trainer(config, run.device, chosen, say, run.ranks)
     for note in compile_notes(config):
         say(note)
     try:
@@ -149,7 +132,7 @@ def train(
             trainer.fit(module, loader, ckpt_path=path, weights_only=True)
     except Exception as error:
         # Ctrl-C ends the compiler too, if it runs.
-        if not isinstance(error, TrainingOver) and (run.stop.pending() is None or not compiler_failed(error)):
+        if run.stop.pending() is None or not compiler_failed(error):
             raise
     finally:
         # Lightning calls no teardown of callbacks when training ends by an exception.
@@ -178,15 +161,11 @@ def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None
             callback.drop_former()
 
 
-def own_callbacks(run: RunContext, order: BatchOrder, now: Callable[[], float]) -> list[pl.Callback]:
-    """Callbacks of a run, also if others are trained together with it, in the order in which they act.
-
-    Args:
-        now: seconds of the clock that the run is timed by.
-    """
+def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
+    """Callbacks of a run but for its checkpoint, in the order in which they act."""
     config, options, evaluator = run.config, run.config.train, run.evaluator
     max_steps, evaluations = steps_of(options), EvaluationTime()
-    chosen: list[pl.Callback] = [Clock(now, evaluations)]
+    chosen: list[pl.Callback] = [Clock(evaluations)]
     if run.ranks.is_first:
         chosen.append(TrainMetrics(run.sinks.log, options.log_every, max_steps))
     if redrawn_modules(run.network):

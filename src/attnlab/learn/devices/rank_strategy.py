@@ -78,7 +78,7 @@ class RankStrategy(DDPStrategy):
 
     @property
     def world_size(self) -> int:
-        """1: Lightning then leaves stop signals to us (`callbacks.Saving`). It would send its own flag by way of the
+        """1: Lightning then leaves stop signals to us (`callbacks.Checkpoint`). It would send a flag of its own by the
         GPU before every batch, which waits for the GPU, and from a signal handler, which may hang.
         """
         return 1
