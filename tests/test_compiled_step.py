@@ -160,7 +160,7 @@ def test_a_gpu_has_no_memory_of_an_earlier_job(tmp_path: Path) -> None:
 def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the collector, which may come at any time; a network stands for all that its run refers to."""
     networks, alive = [], []
-    make, begin = train_run.make_network, train_run.open_runtime
+    make, begin = train_run.make_network, train_run.prepared_task
 
     def made(*given: object) -> nn.Module:
         network = make(*given)
@@ -172,7 +172,7 @@ def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch
         return begin(*given)
 
     monkeypatch.setattr(train_run, "make_network", made)
-    monkeypatch.setattr(train_run, "open_runtime", begun)
+    monkeypatch.setattr(train_run, "prepared_task", begun)
     monkeypatch.setattr(
         train_run, "record_result", lambda run: run.folder.write_result({"metrics": {}}, run.sinks.file) or {}
     )

@@ -1,6 +1,6 @@
-"""Types of the files of a run folder: entries that every reader relies on, in files of any version of attnlab.
+"""Types of the files of a run folder, checked when a file is read: entries that every reader relies on.
 
-They are checked when a file is read. Entries with a default may be missing, and a file may hold further entries.
+Entries with a default may be missing, and a file may hold further entries.
 """
 
 from dataclasses import dataclass, field

@@ -32,11 +32,7 @@ def seed_everything(seed: int) -> None:
 
 
 def prepare(task: Task, paths: Paths, only_read: bool = True) -> Prepared[Examples]:
-    """Prepare the data of a task; waits for another process that prepares the same data.
-
-    Args:
-        only_read: whether paths.data may be the choice of a stranger's run, so that nothing is written there.
-    """
+    """Prepare the data of a task; with `only_read` nothing is written into paths.data, a stranger's choice perhaps."""
     data, cache = (Path(folder).expanduser() for folder in (paths.data, paths.cache))
     prepared = task.prepare(Folders(data, cache, only_read))
     extents = prepared.subsets["train"].extents()
@@ -50,10 +46,7 @@ _last_task: dict[str, tuple[Task, Prepared[Examples]]] = {}
 
 
 def prepared_task(config: Config) -> tuple[Task, Prepared[Examples]]:
-    """Returns the task of a run and its prepared data, with the scores of its shortcuts.
-
-    The next job of a sweep gets the same objects if its task and paths are equal. They must not be changed.
-    """
+    """Task and prepared data of a run, with the scores of shortcuts; kept for a next job that has the same."""
     wanted = repr((config.task, config.paths.data, config.paths.cache))
     if wanted not in _last_task:
         # Freed first: two tasks at once may be more than fits in memory.
@@ -75,11 +68,7 @@ def place_data(
 
 
 def make_network(config: Config, spec: TaskSpec) -> Network:
-    """Returns a newly initialised network, which depends on the configuration and its seed only.
-
-    Raises:
-        RunError: options of a class that exclude each other.
-    """
+    """A newly initialised network, of configuration and seed only; a RunError if options exclude each other."""
     seed_everything(config.seed)
     try:
         network = build_network(config.backbone, config.model, spec)

@@ -25,10 +25,7 @@ from attnlab.tasks.base import Prepared, Task, make_task
 
 
 def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
-    """The metrics of a trained run, with task, data, weights and origin.
-
-    Args:
-        job: the configuration of the run, with the task, device and folders to use.
+    """The metrics of a trained run, with task, data, weights and origin; `job` names task, device and folders.
 
     Raises:
         RunError: no weights, weights that do not fit, or an unknown subset.

@@ -40,8 +40,8 @@ def load_run(
     Raises:
         RunError: it is no run folder, or a damaged one.
     """
-    given = {"data": data, "cache": cache}
-    return Run(Path(folder), {key: str(path) for key, path in given.items() if path is not None}, torch.device(device))
+    paths = {"data": data, "cache": cache}
+    return Run(Path(folder), {key: str(path) for key, path in paths.items() if path is not None}, torch.device(device))
 
 
 class Run:
@@ -124,7 +124,7 @@ class Run:
         if isinstance(inputs, str):
             raise TypeError(f"predict takes a list of inputs: predict([{inputs!r}])")
         self._require_lengths(inputs, lengths)
-        found: list[Any] = []
+        outputs: list[Any] = []
         kind = kind_of(self.data.spec)
         size, network, precision = self._typed.train.eval_batch_size, self.network, self._typed.train.precision
         for start in range(0, len(inputs), size):
@@ -134,8 +134,8 @@ class Run:
                 raise InputError(start + error.number, error.problem) from None
             with evaluating(network), precision_context(precision, self._device):
                 part = None if lengths is None else lengths[start : start + size]
-                found += kind.predict(network, batch, part)
-        return self.task.decode_outputs(self.data, found)
+                outputs += kind.predict(network, batch, part)
+        return self.task.decode_outputs(self.data, outputs)
 
     def _require_lengths(self, inputs: Sequence[Any], lengths: Sequence[int] | None) -> None:
         """Refuses lengths that do not fit the task or the inputs."""
@@ -146,5 +146,5 @@ class Run:
             raise TypeError(f"predict: lengths belong to tasks from sequence to sequence, not to {spec.kind}")
         if lengths is None:
             return
-        if len(lengths) != len(inputs) or not all(isinstance(one, Integral) and one >= 1 for one in lengths):
+        if len(lengths) != len(inputs) or not all(isinstance(length, Integral) and length >= 1 for length in lengths):
             raise ValueError(f"predict: expected {len(inputs)} whole numbers of at least 1, found {list(lengths)[:8]}")

@@ -20,11 +20,7 @@ RUN_FOLDER = "experiments/runs/<task>/<model>/<tag>/seed<k>"
 
 
 def asked_config(key: str, folder: Path) -> dict[str, Any]:
-    """The configuration of the run that `key=folder` names.
-
-    Raises:
-        RunError: it is missing or damaged.
-    """
+    """The configuration of the run that `key=folder` names; a RunError if it is missing or damaged."""
     try:
         return read_config(folder / "config.yaml")
     except Missing:
@@ -34,10 +30,7 @@ def asked_config(key: str, folder: Path) -> dict[str, Any]:
 
 
 def folder_words(argv: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
-    """Words that are a folder without its key, each with the right word. Names of run folders hold = and commas.
-
-    A key that takes one run gets the first run folder below the folder.
-    """
+    """Words that are a folder without its key, each with the right word: for a key of one run, the first run below."""
     right = {}
     for word in argv:
         if not word.startswith(tuple(f"{key}=" for key in keys)) and Path(word).is_dir():

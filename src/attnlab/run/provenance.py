@@ -30,10 +30,7 @@ def versions() -> dict[str, str | None]:
 
 
 def git_state() -> dict[str, Any]:
-    """Commit, and whether code or configuration has uncommitted changes; nulls outside a checkout.
-
-    An installed attnlab below another project's repository is outside: the commit there is not its own.
-    """
+    """Commit, and whether code or configuration has uncommitted changes; nulls outside a checkout of attnlab."""
     root = Path(attnlab.__file__).parent
 
     def git(*arguments: str) -> str | None:

@@ -72,10 +72,7 @@ def network_weights(checkpoint: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def best_weights(folder: Path, step: int, rule: str = "") -> dict[str, torch.Tensor]:
-    """Reads the weights of the network at the best validation by a rule.
-
-    Args:
-        step: step of that validation in the last checkpoint (`saved_best`).
+    """Reads the weights of the network at the best validation by a rule, whose step is in the last checkpoint.
 
     Raises:
         RunError: they are missing, damaged, or from another run or step.

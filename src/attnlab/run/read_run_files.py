@@ -62,11 +62,7 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads config.yaml, adds defaults that an older version did not write.
-
-    Raises:
-        Unreadable: as `stored_config`.
-    """
+    """Reads config.yaml as `stored_config`, with defaults that an older version did not write."""
     return completed(stored_config(path))
 
 
@@ -110,11 +106,8 @@ def read_result(path: Path) -> dict[str, Any] | None:
 
 
 def other_run(there: Any, folder: Path) -> str | None:
-    """Names the run of an identity if that is not the run of a folder's config.yaml: `another run (seed 1
-    instead of 0)`; else None.
-
-    Raises:
-        Unreadable: as `stored_config`.
+    """Names the run of an identity if that is not the run of a folder's config.yaml (`stored_config`): `another run
+    (seed 1 instead of 0)`; else None.
     """
     config = stored_config(folder / "config.yaml")
     here = identity(config)
@@ -131,9 +124,7 @@ def checksum(content: bytes) -> dict[str, Any]:
 
 
 def _require_as_written(path: Path, content: bytes | None, is_bound: bool = False) -> None:
-    """Compares a file with its checksum in status.json; files of earlier versions have none.
-
-    Rows may follow in metrics.csv until the run has its result.
+    """Compares a file with its checksum in status.json; rows may follow in metrics.csv until the run has its result.
 
     Args:
         content: of the file; None if it does not exist.

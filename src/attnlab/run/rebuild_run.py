@@ -21,10 +21,8 @@ DATA_FOLDERS = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "da
 
 
 def paths_here(paths: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the data folders to use for a run, whose configuration may be a stranger's.
-
-    Official files are read where the run read them, if that folder exists and was chosen for the run. What is written
-    goes to the cache of this command.
+    """Returns the data folders to use for a run, whose configuration may be a stranger's: official files where the run
+    read them, if that folder exists and was chosen for it, and the cache of this command.
     """
     here = {key: os.environ.get(variable) or default for key, (variable, default) in DATA_FOLDERS.items()}
     former = str(paths["data"])
@@ -68,11 +66,7 @@ def network_with(weights: "Mapping[str, Tensor]", folder: Path, config: "Config"
 
 
 def config_here(folder: Path) -> dict[str, Any]:
-    """The plain configuration of a trained run, with its own tokenizer and the data folders to use here.
-
-    Raises:
-        RunError: no run folder, or a damaged one.
-    """
+    """The plain configuration of a trained run, with its own tokenizer and the data folders to use here."""
     raw = asked_config("run", folder)
     with_own_tokens(raw["task"], folder)
     # the weights are in the run's own checkpoint; the run of its warm start may be gone
@@ -80,10 +74,7 @@ def config_here(folder: Path) -> dict[str, Any]:
 
 
 def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
-    """The configuration of a trained run for a use of its network on this machine, on the data it was trained on.
-
-    Args:
-        paths: data folders of the command (`data`, `cache`).
+    """The configuration of a trained run on this machine, with the data folders of a command (`data`, `cache`).
 
     Raises:
         RunError: no run folder, or a damaged one.

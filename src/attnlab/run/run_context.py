@@ -11,7 +11,7 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
 from attnlab.data.examples import Examples
-from attnlab.learn.devices.process_group import ALONE, Ranks
+from attnlab.learn.devices.process_group import Ranks
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import StopRequest
@@ -22,13 +22,7 @@ from attnlab.tasks.base import Prepared, Task
 
 
 class Sinks:
-    """metrics.csv, and a wandb run where asked for; an error of wandb never stops a run.
-
-    Args:
-        file: metrics.csv, which is complete whatever happens to wandb.
-        mirror: the wandb run (`wandb_mirror.WandbMirror`), or None.
-        say: reports the first error of wandb.
-    """
+    """metrics.csv, and a wandb run (`wandb_mirror.WandbMirror`) where asked for, whose errors never stop a run."""
 
     def __init__(self, file: MetricsFile, mirror: Any, say: Callable[[str], None]) -> None:
         self.file, self.mirror, self.say = file, mirror, say
@@ -63,26 +57,18 @@ class NoSinks(Sinks):
         """Does nothing."""
 
 
-@dataclass(frozen=True)
-class Runtime:
-    """Device and data, which jobs with the same options share, and the processes of the run.
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """One run that is trained or tested.
 
     prepared: the task's data, on the device if `trainer.data_on_device` says so.
+    step: number of training steps already done, as in last.ckpt.
     """
 
     device: torch.device
     task: Task
     prepared: Prepared[Examples]
-    ranks: Ranks = ALONE
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunContext(Runtime):
-    """One run that is trained or tested.
-
-    step: number of training steps already done, as in last.ckpt.
-    """
-
+    ranks: Ranks
     job: JobConfig
     folder: RunFolder
     reporter: Reporter

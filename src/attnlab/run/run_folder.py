@@ -37,11 +37,7 @@ _PART = re.compile(r"(.+\.\d+|last\.ckpt|best(_.+)?_step\d+\.pt)\.part")
 
 
 def write_text(path: Path, text: str, advice: str = "choose another paths.runs") -> None:
-    """Write a small file atomically.
-
-    Args:
-        advice: how to choose another folder.
-    """
+    """Write a small file atomically; `advice` says how to choose another folder."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(exist_ok=True)
@@ -56,12 +52,8 @@ def write_text(path: Path, text: str, advice: str = "choose another paths.runs")
 def require_writable(folder: Path, advice: str, task: str = "write into") -> None:
     """Make a folder, and check that files can be written into it.
 
-    Args:
-        advice: how to choose another folder.
-        task: what cannot be done, for the message.
-
     Raises:
-        RunError: it cannot be made or written to.
+        RunError: it cannot be made or written to; `advice` says how to choose another one, `task` what failed.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,11 +65,7 @@ def require_writable(folder: Path, advice: str, task: str = "write into") -> Non
 
 
 def inner_folder(run: Path, name: str) -> Path:
-    """A folder for output inside of a run folder, which may be a stranger's.
-
-    Raises:
-        RunError: it is a link, so that output would go elsewhere.
-    """
+    """A folder for output inside of a run folder, which may be a stranger's; a link is refused with a RunError."""
     if (run / name).is_symlink():
         raise RunError(f"{run / name} is a link, so output would go elsewhere; remove it, or name a folder with out=")
     return run / name
@@ -88,21 +76,18 @@ class RunFolder:
 
     Args:
         path: the folder, from `config.run_identity.run_folder`.
+        writes: whether this process writes status.json: of several, rank 0.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, writes: bool = True) -> None:
+        self.path, self.writes = path, writes
         self.checkpoint, self.result_file = path / "last.ckpt", path / "result.json"
         self.config_file, self.metrics_file = path / "config.yaml", path / "metrics.csv"
         self.status_file = path / "status.json"
         self._written: dict[str, Any] | None = None
 
     def create(self) -> None:
-        """Make the folder.
-
-        Raises:
-            RunError: it cannot be made or written to.
-        """
+        """Make the folder; a RunError if it cannot be made or written to."""
         require_writable(self.path, "set another paths.runs", "create the run folder")
 
     @contextmanager
@@ -136,6 +121,8 @@ class RunFolder:
         """Record running, finished, failed or stopped, with the reason; other entries of status.json are kept, also if
         somebody removes it meanwhile.
         """
+        if not self.writes:
+            return
         status = self.status() | more
         status |= {"state": state, "reason": reason, "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         status |= {"pid": os.getpid(), "host": socket.gethostname(), "attnlab": attnlab.__version__}
@@ -171,7 +158,7 @@ class RunFolder:
     def keep(self, files: Mapping[str, Path]) -> None:
         """Copy files that the run depends on into the folder, each atomically; existing files are kept."""
         for name, source in files.items():
-            if not (self.path / name).exists():
+            if self.writes and not (self.path / name).exists():
                 part = self.path / f"{name}.{os.getpid()}.part"
                 shutil.copyfile(source, part)
                 part.replace(self.path / name)
@@ -221,16 +208,6 @@ class RunFolder:
         if version != attnlab.__version__:
             begun = f"{self.path} was begun by attnlab {version} and this is {attnlab.__version__}"
             raise RunError(f"{begun}; finish it with that version, or move the folder away to begin again")
-
-
-class ReadFolder(RunFolder):
-    """The folder of a run for a process that writes nothing into it, because rank 0 does."""
-
-    def set_status(self, state: str, reason: str = "", **more: Any) -> None:
-        """Does nothing."""
-
-    def keep(self, files: Mapping[str, Path]) -> None:
-        """Does nothing."""
 
 
 class MetricsFile:

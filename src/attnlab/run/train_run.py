@@ -12,7 +12,6 @@ import torch
 from attnlab.config.job_config import JobConfig
 from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
-from attnlab.config.schema import Config
 from attnlab.config.training_steps import steps_of
 from attnlab.data.examples import Examples
 from attnlab.learn.devices.device_choice import device_of, require_own_devices
@@ -33,8 +32,8 @@ from attnlab.run.finished_run import finished_result
 from attnlab.run.fit import fit, with_steps
 from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.read_run_files import stored_config
-from attnlab.run.run_context import NoSinks, RunContext, Runtime, Sinks
-from attnlab.run.run_folder import MetricsFile, ReadFolder, RunError, RunFolder
+from attnlab.run.run_context import NoSinks, RunContext, Sinks
+from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.run.wandb_mirror import WandbMirror
 from attnlab.run.warm_start import load_warm_start
 from attnlab.tasks.base import Prepared, Task
@@ -58,7 +57,7 @@ def train_run(
         EndedElsewhere: on other ranks, what rank 0 reports.
     """
     quiet_lightning()
-    folder = (RunFolder if ranks.is_first else ReadFolder)(job.folder)
+    folder = RunFolder(job.folder, writes=ranks.is_first)
     require_same_job(ranks, job)
     with ExitStack() as lock:
         result = ranks.together(lambda: _claimed(folder, job, lock) if ranks.is_first else None, stop)
@@ -95,7 +94,7 @@ def _train(
     job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest, ranks: Ranks
 ) -> dict[str, Any] | None:
     free_earlier_jobs()
-    run = ranks.together(lambda: open_run(job, folder, open_runtime(job.typed, ranks), reporter, stop), stop)
+    run = ranks.together(lambda: open_run(job, folder, reporter, stop, ranks), stop)
     size = len(run.prepared.subsets["train"])
     for line in (size_line(run.network, run.device, ranks), *speed_notes(run.config, size, run.device)):
         reporter.say(line)
@@ -137,37 +136,26 @@ def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any
     started = status.get("started", time.strftime("%Y-%m-%dT%H:%M:%S%z"))
     analysis = {key: value for key, value in (report or {}).items() if key in ANALYSIS}
     declared = status.get("declared", [])
-    is_new = all(one.get("analysis") != analysis for one in declared)
+    is_new = all(entry.get("analysis") != analysis for entry in declared)
     if is_new and (analysis.get("hypotheses") or analysis.get("success")):
         declared = [*declared, {"analysis": analysis, "step": status.get("step", 0), "git": now}]
-    own = identity(stored_config(folder.config_file))
-    folder.set_status("running", started=started, commits=commits, declared=declared, identity=own)
+    itself = identity(stored_config(folder.config_file))
+    folder.set_status("running", started=started, commits=commits, declared=declared, identity=itself)
 
 
-def open_runtime(config: Config, ranks: Ranks = ALONE) -> Runtime:
-    """Returns the device of a process of a job, and the job's task with prepared data.
-
-    Raises:
-        RunError, DataError: there is no such device, or the data is not available.
-    """
-    device = device_of(config, ranks)
-    task, prepared = prepared_task(config)
-    return Runtime(device, task, place_data(prepared, device, config.trainer.data_on_device), ranks)
-
-
-def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Reporter, stop: StopRequest) -> RunContext:
-    """Opens network, metrics and wandb run; with a checkpoint, metrics are cut back to its step.
-
-    Args:
-        folder: the run folder, locked by rank 0.
+def open_run(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRequest, ranks: Ranks) -> RunContext:
+    """Opens device, data, network, metrics and wandb run; with a checkpoint, metrics are cut back to its step.
 
     Raises:
+        DataError, DeviceError: there is no such data or device.
         RunError: the data or the weights are not the ones that the run started with.
     """
-    device, prepared, ranks = runtime.device, runtime.prepared, runtime.ranks
+    device = device_of(job.typed, ranks)
+    task, prepared = prepared_task(job.typed)
+    prepared = place_data(prepared, device, job.typed.trainer.data_on_device)
     config = with_steps(job.typed, prepared)
     note_hardware(folder, device, ranks.world, reporter)
-    _require_same_data(folder, runtime.task, prepared)
+    _require_same_data(folder, task, prepared)
     folder.keep(prepared.keep)
     step = reached_step(folder)
     network = make_network(config, prepared.spec)
@@ -176,7 +164,10 @@ def open_run(job: JobConfig, folder: RunFolder, runtime: Runtime, reporter: Repo
     network = network.to(device)
     job = replace(job, typed=config)
     return RunContext(
-        **vars(runtime),
+        device=device,
+        task=task,
+        prepared=prepared,
+        ranks=ranks,
         job=job,
         folder=folder,
         reporter=reporter,
@@ -196,9 +187,7 @@ def _open_sinks(job: JobConfig, folder: RunFolder, step: int, reporter: Reporter
 
 
 def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, reporter: Reporter) -> None:
-    """Report missing files of an earlier part (the run starts again, or its curves have a gap), and another
-    `train.log_every`: the rows of that part keep their interval.
-    """
+    """Report missing files of an earlier part, and another `train.log_every`: its rows keep their interval."""
     status = folder.status()
     reached, before = status.get("step", 0), status.get("log_every", every) if step else every
     if not step and reached:
@@ -216,9 +205,7 @@ def _check_history(folder: RunFolder, file: MetricsFile, step: int, every: int, 
 
 
 def note_hardware(folder: RunFolder, device: torch.device, processes: int, reporter: Reporter) -> None:
-    """Report a resume on other hardware or in another number of processes than the last checkpoint is from, where
-    results are equal up to rounding only. Other processes draw anew what is random: dropout and hidden words.
-    """
+    """Report a resume on other hardware or in another number of processes, which draw anew what is random."""
     now = provenance.hardware(device) | {"processes": processes}
     before = {"processes": 1} | folder.status().get("hardware", now)
     changed = [f"{key} {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]]

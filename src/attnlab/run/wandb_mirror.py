@@ -1,7 +1,4 @@
-"""wandb run of a job, a mirror of metrics.csv that is rebuilt from it on resume.
-
-All runs share one `wandb` folder below paths.runs, which `wandb leet` opens.
-"""
+"""wandb run of a job, a mirror of metrics.csv that is rebuilt from it on resume."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,10 +55,7 @@ class WandbMirror:
             self.pictures(step, figures.get(step, ()))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Log metrics of a step; the summary keeps the best value of a validation metric, and the last of any other.
-
-        So curves on test data select nothing in wandb either.
-        """
+        """Log metrics of a step; the summary keeps the best value of a validation metric, and the last of any other."""
         for name in metrics:
             if name.startswith("val/") and name not in self.shown_best:
                 self.shown_best.add(name)
@@ -96,11 +90,7 @@ class WandbMirror:
 
 
 def log_finished_run(job: JobConfig, result: Mapping[str, Any]) -> str:
-    """Log a run that was finished before as the wandb run that an agent asked for, from the files of its folder.
-
-    Returns:
-        why it could not be logged; else empty.
-    """
+    """Log a run that was finished before as the wandb run that an agent asked for; why it could not be, or empty."""
     try:
         mirror = WandbMirror(job.folder, job, read_rows(job.folder / "metrics.csv")[0], figures={})
         mirror.summarise(result)

@@ -28,8 +28,6 @@ TEMPORARY = "tmp-"
 """beginning of the name of wandb's temporary folder, below `<runs>/wandb`"""
 OWNER_FILE = "attnlab_run.txt"
 """file in a wandb folder that names its run folder, relative to paths.runs"""
-
-
 _LOCKS: list[FileLock] = []
 
 
@@ -60,7 +58,6 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
         resume="allow" if online else None,
         project=options.project,
         entity=options.entity,
-        # Runs that are trained together are open at the same time.
         reinit="create_new",
         settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
         **about,
@@ -71,10 +68,7 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
 
 
 def import_wandb(root: Path) -> Any:
-    """The package wandb, whose import makes temporary folders: here below paths.runs, in a folder with a lock.
-
-    In the system's own folder they would stay after a kill. Here the next process removes those without an owner.
-    """
+    """The package wandb; its temporary folders lie below paths.runs, where a next process removes them."""
     os.environ["WANDB_SILENT"] = "true"
     if "wandb" not in sys.modules:
         (root / "wandb").mkdir(parents=True, exist_ok=True)
@@ -95,10 +89,7 @@ def import_wandb(root: Path) -> Any:
 
 
 def _remove_earlier(root: Path, run_id: str) -> None:
-    """Remove earlier parts of an offline run: this run logs everything again, so that there is one history.
-
-    Nothing outside `<runs>/wandb` is removed, also if that folder is a link.
-    """
+    """Remove earlier parts of an offline run, which is logged again from the start; nothing outside `<runs>/wandb`."""
     for old in sorted((root.resolve() / "wandb").glob(f"offline-run-*-{run_id}")):
         if old.resolve() == old and old.is_dir():
             shutil.rmtree(old, ignore_errors=True)
@@ -107,20 +98,17 @@ def _remove_earlier(root: Path, run_id: str) -> None:
 
 
 def _run_id(folder: Path, root: Path, owner: str) -> str:
-    """The id that an agent of wandb gives, else the id in the folder.
-
-    A new id if there is none, it is malformed, or it belongs to another folder.
+    """The id that an agent of wandb gives, else the id in the folder; a new one if that is missing, malformed or of
+    another folder.
     """
-    if (found := given_id()) is not None:
-        write_text(folder / ID_FILE, found)
-        return found
-    found = _text(folder / ID_FILE) or ""
-    valid = re.fullmatch("[0-9a-z]{8}", found)
-    owners = set(map(_text, (root / "wandb").glob(f"*run-*-{found}/{OWNER_FILE}"))) if valid else set()
+    run_id = stored = _text(folder / ID_FILE) or ""
+    valid = re.fullmatch("[0-9a-z]{8}", stored)
+    owners = set(map(_text, (root / "wandb").glob(f"*run-*-{stored}/{OWNER_FILE}"))) if valid else set()
     if not valid or owners - {owner, None}:
-        found = secrets.token_hex(4)
-        write_text(folder / ID_FILE, found)
-    return found
+        run_id = secrets.token_hex(4)
+    if (run_id := given_id() or run_id) != stored:
+        write_text(folder / ID_FILE, run_id)
+    return run_id
 
 
 def _text(file: Path) -> str | None:

@@ -14,7 +14,6 @@ def load_warm_start(network: nn.Module, folder: Path, own: dict[str, Any]) -> di
     """Load the weights of another run into the embedding and the layers of a network; task and outputs may differ.
 
     Args:
-        folder: folder of the run that the weights are from.
         own: configuration of the run that is trained.
 
     Returns:

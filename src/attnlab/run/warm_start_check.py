@@ -38,8 +38,7 @@ def fit_problem(folder: str | Path, given: Mapping[str, Any], own: Mapping[str, 
     allowed); None if they fit.
 
     Args:
-        folder: folder of the run that the weights are from.
-        given: its configuration.
+        folder, given: the run that the weights are from, and its configuration.
         own: configuration of the run that is trained.
     """
     if foreign := foreign_targets(given):
@@ -50,11 +49,7 @@ def fit_problem(folder: str | Path, given: Mapping[str, Any], own: Mapping[str, 
 
 
 def _given(folder: str) -> dict[str, Any]:
-    """Configuration of the run that the weights are from.
-
-    Raises:
-        RunError: it is missing or damaged; names the experiment that trains it, if there is one.
-    """
+    """Configuration of the run that the weights are from; a RunError names the experiment that trains it."""
     experiment = trained_by(folder)
     if experiment is None or (Path(folder) / "config.yaml").exists():
         return asked_config("from_run", Path(folder))
