@@ -130,7 +130,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
 
 
-@pytest.mark.parametrize(("room", "most"), [("run", 6), ("report", 7)])
+@pytest.mark.parametrize(("room", "most"), [("run", 7), ("report", 7), ("learn", 7)])
 def test_rooms_have_few_floors(room: str, most: int) -> None:
     """Floors: modules that import each other in a row, counted inside the room."""
     inside = {
@@ -143,8 +143,9 @@ def test_rooms_have_few_floors(room: str, most: int) -> None:
     assert max(map(floor, inside)) <= most
 
 
-def test_run_is_small() -> None:
-    assert sum(len(file.read_text().splitlines()) for file in FILES if file.is_relative_to(SOURCE / "run")) <= 2700
+@pytest.mark.parametrize(("room", "most"), [("run", 2700), ("learn", 3100)])
+def test_rooms_of_a_run_are_small(room: str, most: int) -> None:
+    assert sum(len(file.read_text().splitlines()) for file in FILES if file.is_relative_to(SOURCE / room)) <= most
 
 
 def test_no_room_is_larger_than_a_fifth() -> None:

@@ -10,11 +10,11 @@ import torch
 from attnlab.config.type_check import Record, record_problem
 from attnlab.data.files.regular_file import NotRegular, open_regular
 from attnlab.learn.atomic_write import IDENTITY
-from attnlab.learn.stored_types import BestWeights, Checkpoint
 from attnlab.learn.validation import saved_best, weights_name
 from attnlab.learn.weights_checksum import is_edited
 from attnlab.run.read_run_files import other_run
 from attnlab.run.run_folder import RunError, RunFolder
+from attnlab.run.stored_types import BestWeights, Checkpoint
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from attnlab.config.type_check import accepts, hints, record_problem
 from attnlab.config.user_error import UserError
 from attnlab.data.files.regular_file import NotRegular, read_regular
 from attnlab.learn.atomic_write import IDENTITY
-from attnlab.learn.stored_types import Result, Status, StoredConfig
+from attnlab.run.stored_types import Result, Status, StoredConfig
 
 LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100, "metrics.csv": 2**30}
 """maximal size in bytes; a run writes a few thousand, and a hundred million into metrics.csv at most"""
@@ -94,11 +94,7 @@ def read_status(path: Path) -> dict[str, Any]:
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """Reads result.json; None if there is none.
-
-    Raises:
-        Unreadable: it is not JSON, not the file of a run, or not as the run has written it.
-    """
+    """Reads result.json; None if there is none; Unreadable if it is not as the run has written it."""
     result, content = _record(path, _result_problem)
     if result is not None:
         _require_as_written(path, content, IDENTITY in result)

@@ -40,7 +40,7 @@ def with_own_tokens(task: dict[str, Any], folder: Path) -> None:
 
 
 def trained_on(folder: Path) -> dict[str, Any]:
-    """Returns the configuration of the task that a run was trained on, which decides the shape of its network."""
+    """The configuration of the task that a run was trained on, which decides the shape of its network."""
     task = read_config(folder / "config.yaml")["task"]
     with_own_tokens(task, folder)
     return task

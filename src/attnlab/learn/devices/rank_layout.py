@@ -88,17 +88,19 @@ def end_if_left_open(code: int) -> None:
 
 
 class RankWatch:
-    """What rank 0 knows of the processes that it has started; here, of none (`launch.rank_processes`)."""
+    """Watches the other processes of a run. This one watches nothing: on rank 0, where it has started the others,
+    `launch.rank_processes.RankProcesses` does.
+    """
 
     def leave(self) -> None:
-        """Say that this process ends the run, so that the end of another one is no news."""
+        """Called before this process ends the run: from then on the end of another process is no error."""
 
     def ended(self) -> BaseException | None:
-        """Why a process has ended, or None if all are there."""
+        """The error of a process that has ended; None while all run."""
         return None
 
     def fault(self) -> BaseException | None:
-        """Wait a moment for a process that has broken a connection to end; why it did, or None if that is unknown."""
+        """The error of a process whose connection broke, after waiting a moment for its end; None if it is unknown."""
         return None
 
 
