@@ -15,7 +15,7 @@ from attnlab.config.check import check_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
 from attnlab.config.signatures import constructor_arguments
-from attnlab.config.target_validation import NEEDED_ARGUMENTS, node_signature
+from attnlab.config.target_validation import NEEDED_ARGUMENTS, signature_of
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
 MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]
@@ -93,7 +93,7 @@ def test_step_is_claimed_where_it_is_given(name: str) -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_check_reads_what_python_would(name: str) -> None:
     kind = CLASSES[name]
-    signature = node_signature({"_target_": f"{kind.__module__}.{name}"})
+    signature = signature_of({"_target_": f"{kind.__module__}.{name}"})
     for claim in (claim for claim in vars(Attention) if claim.startswith("supports_")):
         assert signature.can(claim) == getattr(kind, claim), claim
     for claim, argument in NEEDED_ARGUMENTS.items():
@@ -142,7 +142,7 @@ def test_a_claim_without_what_it_needs_is_refused(
 @pytest.mark.parametrize(("name", "can_step"), [("Half", False), ("Whole", True), ("Softmax", True)])
 def test_an_attend_of_its_own_needs_a_step_of_its_own(minimal: str, name: str, can_step: bool) -> None:
     """But for softmax attention, whose step calls `attend`."""
-    assert node_signature({"_target_": f"{minimal}.{name}"}).can("supports_step") == can_step
+    assert signature_of({"_target_": f"{minimal}.{name}"}).can("supports_step") == can_step
 
 
 def test_attend_alone_trains_what_needs_no_step(minimal: str, tiny_data: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from attnlab.attention.linear import LinearAttention
 from attnlab.config.check import check_config
 from attnlab.config.job_config import compose_config
 from attnlab.config.signatures import constructor_arguments
-from attnlab.config.target_validation import node_signature
+from attnlab.config.target_validation import signature_of
 from attnlab.nn.network_parts import make_attention
 from attnlab.nn.transformer_block import FeedForward
 from attnlab.run.build_runtime import make_network
@@ -60,7 +60,7 @@ def test_what_the_backbone_offers_reaches_a_plugin(name: str, tmp_path: Path, mo
     attention = make_attention(node, "encoder", backbone, model, 32)
     assert attention.q_proj.bias is None and attention.chunk_size == (64 if name == "ByAttribute" else 8)
     assert attention.k_norm.kind == ("l1" if name == "ByAttribute" else "none")
-    signature = node_signature(node)
+    signature = signature_of(node)
     assert signature.can("supports_orthogonality")
     own = {"gain", *AttentionOptions.__annotations__}
     options = own if name == "WithOptions" else constructor_arguments(LinearAttention).keys()

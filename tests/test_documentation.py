@@ -16,8 +16,8 @@ from support.small_runs import ROOT, environment, jobs_of, run_command, run_job,
 from support.tiny_data import TINY, trained
 
 import attnlab
-from attnlab.config.capabilities import models_that_can
 from attnlab.config.check import ConfigError
+from attnlab.config.compatibility_rules import models_that_can
 from attnlab.config.compose import group_choices
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command

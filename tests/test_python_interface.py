@@ -19,11 +19,11 @@ from support.user_inputs import require_true_predictions
 import attnlab
 from attnlab import attention
 from attnlab.attention.base import Attention
-from attnlab.config.capabilities import Unknown, signature_of
+from attnlab.config.allowed_targets import TargetError
 from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
-from attnlab.config.target_validation import attention_nodes
+from attnlab.config.target_validation import attention_nodes, signature_of
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.report.runs_table import FIRST
@@ -184,7 +184,7 @@ def test_every_shipped_mechanism_is_exported() -> None:
         for _, _, node in attention_nodes(plain(merged_yaml("model", model, CONF))):
             try:
                 used.add(signature_of(node).path)
-            except Unknown:
+            except TargetError:
                 continue
     exported = {f"{getattr(attention, name).__module__}.{name}" for name in attention.__all__}
     assert len(exported & used) > 15, "models of a user need no export"

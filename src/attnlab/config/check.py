@@ -1,13 +1,15 @@
 """Check of a configuration before anything runs: all problems in one message."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.allowed_targets import foreign_targets
-from attnlab.config.compatibility_rules import rule_problems
+from attnlab.config.allowed_targets import TargetError, foreign_targets
+from attnlab.config.compatibility_rules import NETWORK_RULES
+from attnlab.config.data_rules import DATA_RULES
 from attnlab.config.problem import Problem
-from attnlab.config.rule_view import View
+from attnlab.config.rule_view import Unknown, View
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import model_problems, task_problems
@@ -40,4 +42,8 @@ def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[Problem]:
     if isinstance(config.get("model"), Mapping):
         problems += model_problems(config["model"], conf)
     broken = {problem.key for problem in problems}
-    return list(dict.fromkeys(problems + rule_problems(View(config, broken, conf))))
+    for rule in (*NETWORK_RULES, *DATA_RULES):
+        # a rule that needs a wrong value says nothing
+        with suppress(Unknown, TargetError):
+            problems += rule(View(config, broken, conf))
+    return list(dict.fromkeys(problems))

@@ -2,15 +2,20 @@
 
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-from attnlab.config.allowed_targets import TargetError, class_at
-from attnlab.config.capabilities import Unknown, all_can, class_name, models_that_can
-from attnlab.config.data_rules import ignored_problems, validation_problems
+from omegaconf.errors import OmegaConfBaseException
+
+from attnlab.config.allowed_targets import TargetError
+from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import listed, show
-from attnlab.config.named_classes import kind_path
 from attnlab.config.problem import Problem
-from attnlab.config.rule_view import SLOTS, View
+from attnlab.config.rule_view import SLOTS, Unknown, View
+from attnlab.config.signatures import Signature
+from attnlab.config.target_validation import attention_nodes, signature_of
+from attnlab.config.user_conf import cached_per_folder
 
 NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
     "tied_output": (False, "has no output tokens"),
@@ -21,20 +26,37 @@ NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
 """keys of the backbone that not every network reads, with the value that says nothing, and why others are refused"""
 
 
-def rule_problems(view: View) -> list[Problem]:
-    """Problems of all rules; a rule that needs a wrong value says nothing."""
-    problems: list[Problem] = []
-    for rule in _RULES:
-        try:
-            problems += rule(view)
-        except Unknown:
-            continue
-    return problems
+def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
+    """`models that can: ...`, for messages; models in subfolders belong to one paper's tables and are left out.
+
+    Args:
+        able: takes the classes of a model by slot and, as `ortho`, its `ortho.where`.
+    """
+    shipped = {name: _model_classes(name, conf) for name in group_choices(conf)["model"] if "/" not in name}
+    return f"models that can: {listed(name for name, classes in shipped.items() if classes and able(classes))}"
+
+
+@cached_per_folder
+def _model_classes(name: str, conf: Path) -> dict[str, Any]:
+    """The classes of a shipped model by slot, and its `ortho.where`; empty if its yaml or a class is broken."""
+    classes: dict[str, Any] = {"encoder": [], "decoder": [], "cross": []}
+    try:
+        model = plain(merged_yaml("model", name, conf))
+        for _, slot, node in attention_nodes(model):
+            classes[slot].append(signature_of(node))
+    except (TargetError, OmegaConfBaseException):
+        return {}
+    return classes | {"ortho": model.get("ortho", {}).get("where", [])}
+
+
+def all_can(signatures: list[Signature], capability: str) -> bool:
+    """Whether there are classes and each has a capability."""
+    return bool(signatures) and all(signature.can(capability) for signature in signatures)
 
 
 def _kind_exists(view: View) -> Iterator[Problem]:
     try:
-        class_at(kind_path(view.kind))
+        view.kind_class  # noqa: B018
     except TargetError as error:
         yield Problem("task.name", f"={view['task.name']}: its kind {view.kind}: {error}")
 
@@ -96,7 +118,7 @@ def _directions(view: View) -> Iterator[Problem]:
             cost = signature.lost.get(lacking[0], "")
             able = models_that_can(view.conf, lambda found: all(all_can(found[slot], name) for slot, name in all_needs))
             why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
-            yield Problem(key, f"={class_name(signature)}: {why}; {able}")
+            yield Problem(key, f"={signature.name}: {why}; {able}")
 
 
 def _relative(view: View) -> Iterator[Problem]:
@@ -105,9 +127,7 @@ def _relative(view: View) -> Iterator[Problem]:
     lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not item.can(need)]
     if value == "relative" and lacking:
         able = models_that_can(view.conf, lambda found: all_can(found["encoder"] + found["decoder"], need))
-        yield Problem(
-            key, f"=relative: not possible with {class_name(lacking[0])} (model {view['model.name']}); {able}"
-        )
+        yield Problem(key, f"=relative: not possible with {lacking[0].name} (model {view['model.name']}); {able}")
 
 
 def _ortho(view: View) -> Iterator[Problem]:
@@ -116,7 +136,7 @@ def _ortho(view: View) -> Iterator[Problem]:
         return
     key, claim, name = "model.ortho.weight", f"={show(weight)}", view["model.name"]
     used = covered_slots(where, list(view.needs))
-    lacking = {class_name(item) for _, _, item in view.attentions(*used) if not item.can("supports_orthogonality")}
+    lacking = {item.name for _, _, item in view.attentions(*used) if not item.can("supports_orthogonality")}
     able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
     if not where:
         name_it = "" if lacking else f", or name its slots: model.ortho.where=[{next(iter(view.needs))}]"
@@ -148,15 +168,15 @@ def _normalization(view: View) -> Iterator[Problem]:
 def _unread(view: View) -> Iterator[Problem]:
     """Settings of the backbone that the network of this kind of task does not read."""
     name, pictures = view["task.name"], view.task.declares("modality") == "image_question"
-    for key, (plain, why) in NOT_ALWAYS_READ.items():
+    for key, (silent, why) in NOT_ALWAYS_READ.items():
         if key in view.kind_class.reads and not pictures:
             continue
         try:
             value = view[f"backbone.{key}"]
         except Unknown:
             continue
-        if value != plain:
-            yield Problem(f"backbone.{key}", f"={show(value)}: task {name} ({view.kind}) {why}; write {show(plain)}")
+        if value != silent:
+            yield Problem(f"backbone.{key}", f"={show(value)}: task {name} ({view.kind}) {why}; write {show(silent)}")
     key, value = view.positions
     if value == "learned" and pictures:
         yield Problem(key, f"=learned: the patches of task {name} have no learned positions; write sinusoidal or none")
@@ -204,7 +224,7 @@ def _paths(view: View) -> Iterator[Problem]:
             )
 
 
-_RULES: list[Callable[[View], Iterator[Problem]]] = [
-    _kind_exists, _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization,
-    validation_problems, _unread, _steps, _lengths, _betas, ignored_problems, _paths,
+NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
+    _kind_exists, _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _unread,
+    _steps, _lengths, _betas, _paths,
 ]  # fmt: skip

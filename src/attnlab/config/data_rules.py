@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from attnlab.config.capabilities import Unknown, signature_of
+from attnlab.config.allowed_targets import TargetError
 from attnlab.config.message_text import show
 from attnlab.config.problem import Problem
 from attnlab.config.rule_view import View
 from attnlab.config.signatures import Signature
-from attnlab.config.target_validation import task_yaml
+from attnlab.config.target_validation import signature_of, task_yaml
 
 SHARE = "validation_share"
 """option of tasks that can set some training examples aside as `val`"""
@@ -24,7 +24,7 @@ def declared_subsets(task: Mapping[str, Any]) -> Sequence[str]:
     examples is set aside; empty if it declares none."""
     try:
         signature = signature_of(task)
-    except Unknown:
+    except TargetError:
         return ()
     found = signature.declares("subsets") or ()
     for option, by_value in (signature.declares("subsets_with") or {}).items():
@@ -114,3 +114,6 @@ def validation_problems(view: View) -> Iterator[Problem]:
         yield Problem(
             "train.paper_rule", f"={paper}: the examples of task.{SHARE} have no groups to select for; write null"
         )
+
+
+DATA_RULES = [validation_problems, ignored_problems]

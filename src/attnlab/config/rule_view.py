@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.capabilities import Unknown, kind_of_task, signature_of
+from attnlab.config.allowed_targets import class_at
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
+from attnlab.config.named_classes import kind_path
 from attnlab.config.signatures import Signature
-from attnlab.config.target_validation import attention_nodes
+from attnlab.config.target_validation import attention_nodes, signature_of
 
 SLOTS = {
     "encoder": "self-attention of the encoder",
@@ -16,6 +17,19 @@ SLOTS = {
     "cross": "the decoder's attention to the encoder",
 }
 """slots of attention in words"""
+
+
+class Unknown(Exception):
+    """A rule asked for a missing or wrong value, which another check reports."""
+
+
+def kind_of_task(task: Signature) -> Any:
+    """The class of a task's kind (`tasks.kinds`).
+
+    Raises:
+        TargetError: no such class.
+    """
+    return class_at(kind_path(task.declares("kind") or "encoder_decoder"))
 
 
 class View:

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.config.capabilities import Unknown, kind_of_task, signature_of
+from attnlab.config.allowed_targets import TargetError
 from attnlab.config.command_line.words import Item
 from attnlab.config.launcher_options import DEFAULT
 from attnlab.config.launcher_options import GROUP as LAUNCHERS
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.ranges import Count
+from attnlab.config.rule_view import kind_of_task
+from attnlab.config.target_validation import signature_of
 from attnlab.config.type_check import conform
 
 GROUP = "hydra/sweeper"
@@ -101,7 +103,7 @@ def _direction(minimize: bool) -> str:
 def _smaller_is_better(config: Mapping[str, Any]) -> bool:
     try:
         return bool(kind_of_task(signature_of(config["task"])).smaller_is_better)
-    except Unknown:
+    except TargetError:
         return False
 
 

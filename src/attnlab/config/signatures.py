@@ -35,6 +35,11 @@ class Signature:
         """The dotted path of the class."""
         return f"{self.cls.__module__}.{self.cls.__qualname__}"
 
+    @property
+    def name(self) -> str:
+        """The class's name without its module."""
+        return self.cls.__name__
+
     def declares(self, name: str) -> Any:
         """A class attribute; None if there is none."""
         return getattr(self.cls, name, None)

@@ -12,7 +12,7 @@ from attnlab.config.compose import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import MISSING, join, value_at
 from attnlab.config.message_text import choice, show
 from attnlab.config.problem import Problem
-from attnlab.config.schema import Config, Normalization
+from attnlab.config.schema import Config
 from attnlab.config.signatures import Argument, Signature, read_signature
 from attnlab.config.type_check import conform, hints, unknown_keys
 from attnlab.config.user_conf import cached_per_folder
@@ -66,7 +66,7 @@ def attention_nodes(model: Mapping[str, Any]) -> Iterator[tuple[str, str, Mappin
         yield "model.cross", "cross", model["cross"]
 
 
-def node_signature(node: Mapping[str, Any]) -> Signature:
+def signature_of(node: Mapping[str, Any]) -> Signature:
     """The class of a section; `lost`: the capabilities that it claims in vain or that the section's options cost.
 
     A class attribute `limits` names these options.
@@ -142,9 +142,8 @@ def _option_problems(values: Mapping[str, Any], options: Mapping[str, Argument],
     """Problems of options against the arguments of a class."""
     problems = unknown_keys(values, list(options), key)
     for name, argument in options.items():
-        kind = Normalization if name == "normalization" else argument.annotation
-        if name in values and not (name == "normalization" and values[name] is None):
-            problems += conform(values[name], kind, join(key, name))
+        if name in values:
+            problems += conform(values[name], argument.annotation, join(key, name))
         elif name not in values and argument.required:
             problems.append(Problem(join(key, name), ": missing"))
     return problems

@@ -11,12 +11,12 @@ from typing import Any
 
 import attnlab
 from attnlab.analysis.gradient_norm_variation import relative_sd
-from attnlab.config.capabilities import signature_of
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.message_text import counted, show
 from attnlab.config.report_block import Report
 from attnlab.config.report_names import row_name, setting
 from attnlab.config.run_identity import comparable, differences
+from attnlab.config.target_validation import signature_of
 from attnlab.data.task_spec import ORACLE_END
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
