@@ -13,8 +13,8 @@ from attnlab.config.unique_text import unique_text
 from attnlab.learn.metric_units import same_unit
 from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.chosen_value import chosen_cell, require_validation
-from attnlab.report.published_numbers import Published
-from attnlab.report.report_record import Cell, Column, PublishedValue
+from attnlab.report.published_numbers import Published, Value
+from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import FoundRun, meets, runs_by_row, short_name, value_of
 from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics.differences import mean
@@ -77,7 +77,7 @@ def _cell(
     row: str,
     column: Column,
     runs: Sequence[FoundRun],
-    published: PublishedValue | None,
+    published: Value | None,
     varied: Collection[str],
 ) -> Cell:
     """The cell of some runs; with `best_over`, of the runs with the best value.
@@ -171,7 +171,7 @@ def _averaged(parts: Sequence[ReportSeed | None]) -> ReportSeed:
     return lacking or replace(known[0], value=None, state="missing", reason="a part of the average is missing")
 
 
-def _published(published: Published | None, row: str, column: Column) -> PublishedValue | None:
+def _published(published: Published | None, row: str, column: Column) -> Value | None:
     """The published value of a cell.
 
     Raises:
@@ -186,4 +186,4 @@ def _published(published: Published | None, row: str, column: Column) -> Publish
             f"row {row}, column {column.name}: {published.name} gives {unit} and {column.metric} is shown in "
             f"{column.unit}; name the metric that was published, or the published number's unit"
         )
-    return PublishedValue(value=value.value, spread=value.spread, text=value.text)
+    return value

@@ -143,33 +143,35 @@ def _report(argv: Sequence[str]) -> int:
 def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: RunSelection) -> int:
     """Prints the report, writes its files, logs it."""
     table = _table(selection, options)
-    comparisons, success = table.comparisons(options.against), count_failures(table, options.against)
+    comparisons = table.comparisons(options.against)
     out = options.out or REPORTS / _folder(selection, options.experiment)
     require_writable(out, ELSEWHERE)
     figures, undrawn = _figures(table, out)
     # without the options that say where it goes
     kept = [word for word in line.words if not word.startswith(("out=", "logger="))]
     again = command_line("python report.py", *kept, *line.others)
-    more = {
-        "experiment": selection.name,
-        "train_command": selection.command,
-        "report_command": again,
-        "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "problems": [*problems(table, selection.skipped), *undrawn],
-        "notes": [*filter(None, [selection.left_out]), *notes(table), *uneven_spreads(table, comparisons)],
-        "origin": origin(table),
-        "success": success,
-        "budget": spent_runs(table.runs, selection.root),
-        "figures": figures,
-    }
-    report, head = record(table, comparisons, **more), row_head(table.report.rows)
+    report = record(
+        table,
+        comparisons,
+        experiment=selection.name,
+        train_command=selection.command,
+        report_command=again,
+        made=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        problems=[*problems(table, selection.skipped), *undrawn],
+        notes=[*filter(None, [selection.left_out]), *notes(table), *uneven_spreads(table, comparisons)],
+        origin=origin(table),
+        success=count_failures(table, options.against),
+        budget=spent_runs(table.runs, selection.root),
+        figures=figures,
+    )
+    head = row_head(table.report.rows)
     lines = _sentences(report)
     print_report(report, lines, head)
     how = [f"`{one}`" for one in (selection.command, again) if one]
     texts = {
         "table.md": markdown(report, lines | {"How": how}, head),
-        "table.csv": flat_lines.csv_text(flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
-        "seeds.csv": flat_lines.csv_text(flat_lines.SEED_HEADS, flat_lines.seed_lines(report)),
+        "table.csv": flat_lines.csv_text(flat_lines.cell_lines(report)),
+        "seeds.csv": flat_lines.csv_text(flat_lines.seed_lines(report)),
         "table.tex": latex(report, head),
         "report.json": records.report_text(report),
     }

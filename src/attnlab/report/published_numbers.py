@@ -1,7 +1,7 @@
 """Reader of the papers' numbers in experiments/published/*.yaml."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,12 @@ import yaml
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.shipped_files import PUBLISHED
+from attnlab.config.type_check import Real, Record
 from attnlab.config.user_error import UserError
 from attnlab.config.yaml_tables import LOADER
+
+LIVE = {"stored": False}
+"""marks fields of a record that are not in report.json"""
 
 
 class PublishedError(UserError):
@@ -20,20 +24,21 @@ class PublishedError(UserError):
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(Record):
     """A published cell.
 
     value:  in its unit; None where only words are known.
     spread: standard deviation over trials; None where it is not given.
     text:   words of the paper, with or instead of a number.
+    source: where in the paper.
     unit:   None = the table's.
     """
 
-    value: float | None
-    spread: float | None
-    text: str | None
-    source: str
-    unit: str | None = None
+    value: Real | None
+    spread: Real | None = None
+    text: str | None = None
+    source: str = field(default="", metadata=LIVE)
+    unit: str | None = field(default=None, metadata=LIVE)
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from attnlab.report.analysis_record import (
     SpentRuns,
 )
 from attnlab.report.failures.failure_record import SuccessReport
+from attnlab.report.published_numbers import LIVE, Value
 
 T = TypeVar("T")
-LIVE = {"stored": False}
-"""marks fields that are not in the file"""
 
 
 class ReportError(Exception):
@@ -39,15 +38,6 @@ class PublishedTable(Record):
     table: str | None = None
     source: str | None = None
     trials: Integral | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedValue(Record):
-    """The published value of a cell: a number, words, or both."""
-
-    value: Real | None
-    spread: Real | None = None
-    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +93,7 @@ class Cell(Record):
     one_length: LengthPart | None = None
     shortcuts: list[tuple[str, Real]] = field(default_factory=list)
     chosen_by: str | None = None
-    published: PublishedValue | None = None
+    published: Value | None = None
     difference: Real | None = None
     difference_in_sd: Real | None = None
     seeds: list[ReportSeed]

@@ -15,8 +15,8 @@ from attnlab.config.run_identity import task_and_split
 from attnlab.config.user_error import UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison, HypothesisAnswer, ReportSeed, RowRuns
-from attnlab.report.published_numbers import Published
-from attnlab.report.report_record import Cell, Column, PublishedValue
+from attnlab.report.published_numbers import Published, Value
+from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, begun_beside, runs_by_row
 from attnlab.report.statistics.data_seeds import mean_over_data, paired_on_data
 from attnlab.report.statistics.differences import sd
@@ -35,7 +35,7 @@ def column_of(name: str, metric: str, where: Mapping[str, Any] | None = None, of
 
 
 def cell_of(
-    row: str, column: Column, seeds: Sequence[ReportSeed], published: PublishedValue | None = None, chosen: str = ""
+    row: str, column: Column, seeds: Sequence[ReportSeed], published: Value | None = None, chosen: str = ""
 ) -> Cell:
     """The cell of some runs: mean over seeds, and then over data seeds where these differ, and its spread."""
     pairs = [(seed.key, seed.value) for seed in seeds if seed.value is not None]

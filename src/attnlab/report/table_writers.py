@@ -153,23 +153,22 @@ def latex(report: records.ReportFile, head: str = "row") -> str:
     Args:
         head: above the names of rows.
     """
-    heads, spans, success = [], [], report.success
-    body = {row.name: [_tex(row.name)] for row in report.rows}
-    shortcuts = shortcut_rows(report.each())
-    below = {name: [_tex(name)] for name in shortcuts}
+    heads, spans, success, shortcuts = [], [], report.success, shortcut_rows(report.each())
+    body = {name: [_tex(name)] for name in (*(row.name for row in report.rows), *shortcuts)}
     for column in report.columns:
         cells = {row.name: row.cell(column.name) for row in report.rows}
         width = 2 if any(cell and cell.published for cell in cells.values()) else 1
         heads += ["ours", "published"][:width]
         spans.append(f"\\multicolumn{{{width}}}{{c}}{{{_tex(label(column.name, column.unit))}}}")
-        for name, cell in cells.items():
-            body[name] += [_tex(write(cell)) if cell else "" for write in (mean_and_sd, published)[:width]]
-        for name, line in below.items():
-            line += [shortcuts[name].get(column.name, ""), ""][:width]
+        for name, line in body.items():
+            if cell := cells.get(name):
+                line += [_tex(write(cell)) for write in (mean_and_sd, published)[:width]]
+            else:
+                line += [shortcuts.get(name, {}).get(column.name, ""), ""][:width]
     if success:
         heads, spans = [*heads, _tex(FAILED)], [*spans, _tex(success.column)]
-        body = {row: [*line, _tex(failed(success.of(row)))] for row, line in body.items()}
-        below = {name: [*line, ""] for name, line in below.items()}
+        for name, line in body.items():
+            line.append("" if name in shortcuts else _tex(failed(success.of(name))))
     lines = [
         f"% {_one_line('; '.join(filter(None, [report.title, report.protocol])))}",
         f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
@@ -177,7 +176,7 @@ def latex(report: records.ReportFile, head: str = "row") -> str:
         " & ".join(["", *spans]) + r" \\",
         " & ".join([_tex(head), *heads]) + r" \\",
         r"\midrule",
-        *(" & ".join(line) + r" \\" for line in (*body.values(), *below.values())),
+        *(" & ".join(line) + r" \\" for line in body.values()),
         r"\bottomrule",
         r"\end{tabular}",
     ]

@@ -1,14 +1,13 @@
 """Logs a report as a wandb run: the table, every seed and the figures."""
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from attnlab.config.message_text import command_line
 from attnlab.config.schema import LoggerOptions
-from attnlab.report import flat_lines
-from attnlab.report.analysis_record import Comparison
+from attnlab.report.flat_lines import cell_lines, seed_lines
 from attnlab.report.report_record import ReportError, ReportFile, read_report, report_text
 from attnlab.run.run_folder import RunError
 from attnlab.run.wandb_run import import_wandb, open_run
@@ -65,18 +64,13 @@ def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
 def _tables(report: ReportFile) -> dict[str, Any]:
     import wandb
 
-    tables = {
-        "table": (flat_lines.CELL_HEADS, flat_lines.cell_lines(report)),
-        "seeds": (("row", "column", "unit", *flat_lines.SEED_HEADS[2:]), flat_lines.seed_lines(report)),
-        "comparisons": (
-            [one.name for one in fields(Comparison) if one.name != "seeds"],
-            map(asdict, report.comparisons),
-        ),
+    compared = [{key: value for key, value in asdict(pair).items() if key != "seeds"} for pair in report.comparisons]
+    tables = {"table": cell_lines(report), "seeds": seed_lines(report), "comparisons": compared}
+    return {
+        name: wandb.Table(columns=list(lines[0]), data=[list(line.values()) for line in lines])
+        for name, lines in tables.items()
+        if lines
     }
-    found = {}
-    for name, (heads, lines) in tables.items():
-        found[name] = wandb.Table(columns=list(heads), data=[[line[head] for head in heads] for line in lines])
-    return found
 
 
 def _figures(report: ReportFile, folder: Path) -> dict[str, Any]:
