@@ -59,7 +59,7 @@ class Softmax(SoftmaxAttention):
 
 
 class Deaf(Minimal):
-    supports_relative_positions = True
+    supports_position_scores = True
 
     def __init__(self, d_model: int, n_heads: int, *, bias: bool = True, initialization: str = "torch") -> None:
         super().__init__(d_model, n_heads, bias=bias, initialization=initialization)

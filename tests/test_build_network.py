@@ -84,7 +84,7 @@ def test_a_models_own_choices_win_over_the_backbones() -> None:
     layer = network.encoder.layers[0]
     assert layer.feed_forward.gate is not None
     assert isinstance(layer.around_attention.norm, nn.RMSNorm)
-    assert not network.source_embedding.absolute
+    assert network.source_embedding.learned is None
 
 
 def test_a_node_wins_over_the_model() -> None:

@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.nn.absolute_positions import patch_positions, sinusoidal
+from attnlab.attention.positions.sinusoidal import patch_positions, sinusoidal
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
+from attnlab.nn.network_parts import positions_named
 
 VOCABULARY, WIDTH = 400, 64
 XAVIER_RANGE = math.sqrt(6 / (VOCABULARY + WIDTH))
 
 
 def make(variant: str, absolute: bool = True) -> TokenEmbedding:
-    positions = "sinusoidal" if absolute else "none"
+    positions = positions_named("sinusoidal" if absolute else "none")
     return TokenEmbedding(VOCABULARY, WIDTH, variant, positions=positions, longest=64, dropout=0.0)
 
 
@@ -88,7 +89,7 @@ def test_patch_positions_are_those_of_the_published_code() -> None:
 
 def test_image_question_tokens_equal_a_loop() -> None:
     """Class token first, patches row by row with their positions, the question joined to every one, a linear map."""
-    embedding = ImageQuestionEmbedding((30, 45, 3), 4, 8, absolute=True, dropout=0.0).double()
+    embedding = ImageQuestionEmbedding((30, 45, 3), 4, 8, positions=positions_named("sinusoidal"), dropout=0.0).double()
     images, questions = torch.randint(256, (2, 30, 45, 3)).byte(), torch.randint(2, (2, 4)).byte()
     out, table = embedding(images, questions), patch_positions(6, 4, torch.zeros((), dtype=torch.float64))
     assert out.shape == (2, 7, 8)

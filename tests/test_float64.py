@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlab.nn.absolute_positions import patch_positions, sinusoidal
+from attnlab.attention.positions.sinusoidal import patch_positions, sinusoidal
 from attnlab.tasks.kinds.base import build_network, kind_of
 
 SHORTER = {torch.float32, torch.float16, torch.bfloat16}

@@ -64,7 +64,7 @@ def test_every_attention_of_a_yaml_is_in_a_case(model: str) -> None:
     own = model_of(model).positions or backbone_of(model, "sort_of_clevr").positions
     for slot, node in slots(model_of(model)):
         wanted = Case(model, slot, json.dumps(node, sort_keys=True), own)
-        relative = [replace(wanted, positions="relative")] * wanted.mechanism.supports_relative_positions
+        relative = [replace(wanted, positions="relative")] * wanted.mechanism.supports_position_scores
         for each in (wanted, *relative):
             stand_ins = [name for name, case in cases().items() if attention(case).covers(attention(each))]
             assert stand_ins, f"no case represents {each}"

@@ -8,7 +8,9 @@ from support.model_cases import apply
 from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
-from attnlab.attention.core.score_position import RelativePositions, sinusoid
+from attnlab.attention.core.score_position import sinusoid
+from attnlab.attention.positions.base import Positions
+from attnlab.attention.positions.relative import RelativePositions, RelativeScores
 from attnlab.attention.softmax import SoftmaxAttention
 
 
@@ -17,35 +19,35 @@ def make(**options) -> SoftmaxAttention:
     return shaken(SoftmaxAttention(8, 2, **options).double())
 
 
-@pytest.mark.parametrize("options", [{"bias": False}, {"orthogonality": True}, {"relative_positions": True}])
-def test_switches_equal_the_reference(options: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", [{"bias": False}, {"orthogonality": True}, {"positions": RelativePositions()}])
+def test_switches_equal_the_reference(options: dict) -> None:
     """Relative positions are for self-attention: distances between two sequences mean nothing."""
-    modes = ["bidirectional", "causal"] + ["cross"] * ("relative_positions" not in options)
+    modes = ["bidirectional", "causal"] + ["cross"] * ("positions" not in options)
     for mode in modes:
         compare_with_reference(make(**options), mode, 5)
         compare_with_reference(make(**options), mode, 6, (6, 2, 1, 0))
 
 
 def test_relative_biases_start_at_0() -> None:
-    positions = RelativePositions(8, 2)
+    positions = RelativeScores(8, 2)
     assert not positions.content_bias.any()
     assert not positions.position_bias.any()
 
 
 def test_relative_scores_depend_on_distance_alone() -> None:
-    positions, q = shaken(RelativePositions(8, 2)).double(), torch.randn(1, 2, 1, 4, dtype=torch.float64)
-    scores = positions.scores(q.expand(-1, -1, 6, -1), 6)
+    positions, q = shaken(RelativeScores(8, 2)).double(), torch.randn(1, 2, 1, 4, dtype=torch.float64)
+    scores = positions.added(q.expand(-1, -1, 6, -1), 6)
     for i in range(1, 6):
         torch.testing.assert_close(scores[:, :, i, 1:], scores[:, :, i - 1, :-1], rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(positions.scores(q, 6, first_query=4), scores[:, :, 4:5], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(positions.added(q, 6, first=4), scores[:, :, 4:5], rtol=1e-12, atol=1e-12)
 
 
 def test_half_precision_keeps_distances() -> None:
     """Distances above 256 are no bfloat16 numbers, and their sines are noise when angles are rounded to it."""
-    positions = RelativePositions(8, 2)
+    positions = RelativeScores(8, 2)
     q = torch.randn(1, 2, 1, 4)
-    expected = positions.scores(q, 1000)
-    found = positions.to(torch.bfloat16).scores(q.bfloat16(), 1000)
+    expected = positions.added(q, 1000)
+    found = positions.to(torch.bfloat16).added(q.bfloat16(), 1000)
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.1)
 
 
@@ -60,15 +62,15 @@ def test_sinusoid_is_that_of_the_paper() -> None:
 
 def test_dropout_acts_in_training_only() -> None:
     x = torch.randn(2, 5, 8, dtype=torch.float64)
-    for relative_positions in (False, True):
-        attention = make(dropout=0.5, relative_positions=relative_positions)
-        plain, _ = make(relative_positions=relative_positions)(x)
+    for positions in (None, RelativePositions()):
+        attention = make(dropout=0.5, positions=positions)
+        plain, _ = make(positions=positions)(x)
         assert torch.equal(attention.eval()(x)[0], plain)
         assert not torch.equal(attention.train()(x)[0], plain)
 
 
-@pytest.mark.parametrize("relative_positions", [False, True])
-def test_a_query_without_keys_gives_the_output_bias(relative_positions: bool) -> None:
-    attention = make(relative_positions=relative_positions)
+@pytest.mark.parametrize("positions", [None, RelativePositions()])
+def test_a_query_without_keys_gives_the_output_bias(positions: Positions | None) -> None:
+    attention = make(positions=positions)
     out, _ = apply(attention, "bidirectional", torch.randn(2, 4, 8, dtype=torch.float64), None, masks([4, 0], 4))
     torch.testing.assert_close(out[1], attention.out_proj.bias.expand(4, -1), rtol=0, atol=1e-15)

@@ -12,6 +12,7 @@ from support.real_data import real_data
 
 from attnlab.data.files.fetch import Folders
 from attnlab.nn.embedding import ImageQuestionEmbedding
+from attnlab.nn.network_parts import positions_named
 from attnlab.tasks.sort_of_clevr import scene
 from attnlab.tasks.sort_of_clevr import task as sort_of_clevr
 from attnlab.tasks.sort_of_clevr.pixel_scaling import Pixels
@@ -185,7 +186,7 @@ def test_the_published_data_has_its_former_hash(tmp_path: Path) -> None:
 
 
 def test_a_network_reads_numbers_as_they_are_and_bytes_as_255ths() -> None:
-    embedding = ImageQuestionEmbedding((30, 30, 3), 4, 8, absolute=False, dropout=0.0)
+    embedding = ImageQuestionEmbedding((30, 30, 3), 4, 8, positions=positions_named("none"), dropout=0.0)
     images, questions = torch.randint(256, (2, 30, 30, 3), dtype=torch.uint8), torch.ones(2, 4, dtype=torch.uint8)
     assert torch.equal(embedding(images, questions), embedding(images / 255, questions))
 

@@ -7,7 +7,9 @@ from support.small_runs import checked
 from support.tensors import masks, shaken
 from torch import Tensor, nn
 
-from attnlab.attention.core.score_position import RelativePositions, sinusoid
+from attnlab.attention.core.score_position import sinusoid
+from attnlab.attention.positions.relative import RelativeScores
+from attnlab.attention.positions.sinusoidal import Sinusoids
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.compose import merged_yaml
 from attnlab.config.job_config import compose_config
@@ -56,8 +58,8 @@ def test_relative_has_its_positions_in_the_scores_alone(model: str, task: str) -
     assert {name for name, attention in found.items() if attention.positions is None} == {
         name for name in found if name.endswith("cross")
     }
-    embeddings = [module for module in network.modules() if hasattr(module, "absolute")]
-    assert embeddings and not any(embedding.absolute for embedding in embeddings)
+    embeddings = [module for module in network.modules() if "Embedding" in type(module).__name__]
+    assert embeddings and not any(isinstance(module, Sinusoids) for module in network.modules())
 
 
 @pytest.mark.parametrize("model", RELATIVE)
@@ -151,12 +153,12 @@ def test_the_backbone_decides_on_dropout_of_embeddings_where_the_model_does_not(
 
 def test_distances_are_those_of_the_published_code_with_the_sine_columns_negated() -> None:
     """A loop over their table, in which row p is the sinusoid of p - (longest - 1), and key j of query i has j - i."""
-    attention, longest = shaken(RelativePositions(8, 2)).double(), 6
+    attention, longest = shaken(RelativeScores(8, 2)).double(), 6
     theirs = attention.position_proj.weight.detach().clone()
     theirs[:, 0::2] *= -1
     table = sinusoid(torch.arange(1 - longest, longest).double(), 8)
     q = torch.randn(1, 2, longest, 4, dtype=torch.float64)
-    found = attention.scores(q, longest)
+    found = attention.added(q, longest)
     for head in range(2):
         for i in range(longest):
             for j in range(longest):

@@ -201,7 +201,7 @@ def cases() -> Mapping[str, Case]:
             text = json.dumps(node, sort_keys=True)
             case = Case(name, slot, text, positions)
             loss = f"with {model.ortho.form}" if case.orthogonality else ""
-            for each in [case] + [replace(case, positions="relative")] * case.mechanism.supports_relative_positions:
+            for each in [case] + [replace(case, positions="relative")] * case.mechanism.supports_position_scores:
                 found.setdefault(f"{text}{model.normalization}{each.positions}", {}).setdefault(loss, each)
     chosen = [case for same in found.values() for loss, case in same.items() if loss or len(same) == 1]
     return {

@@ -27,6 +27,7 @@ from attnlab.attention.core.orthogonality_loss import loss_of_finite_values
 from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
+from attnlab.attention.positions.base import Positions
 from attnlab.config.schema import OrthoForm, OrthoValues, Width
 from attnlab.config.user_error import UserError
 from attnlab.kernels.linear_map import LinearMap
@@ -71,6 +72,7 @@ class AttentionOptions(TypedDict, total=False):
     bias: bool
     initialization: Initialization
     orthogonality: bool
+    positions: Positions | None
 
 
 class Attention(nn.Module, ABC, Generic[StateT]):
@@ -88,6 +90,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         bias: biases in the four projections.
         initialization: xavier = xavier-uniform weights and zero biases; torch = PyTorch's default.
         orthogonality: compute the orthogonality loss on the values as the penalty.
+        positions: the network's positions, where they do something in the scores of this self-attention.
 
     Attributes:
         causal_reach: number of positions that a causal query sees, up to its own; None = all of the past.
@@ -103,7 +106,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     supports_causal: ClassVar[bool] = True
     supports_cross: ClassVar[bool] = True
     supports_step: ClassVar[bool] = False
-    supports_relative_positions: ClassVar[bool] = False
+    supports_position_scores: ClassVar[bool] = False
+    supports_rotation: ClassVar[bool] = False
     supports_orthogonality: ClassVar[bool] = True
     replaces_feed_forward: ClassVar[bool] = False
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
@@ -127,6 +131,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         bias: bool = True,
         initialization: Initialization = "torch",
         orthogonality: bool = False,
+        positions: Positions | None = None,
     ) -> None:
         super().__init__()
         if d_model % n_heads:
@@ -139,6 +144,9 @@ class Attention(nn.Module, ABC, Generic[StateT]):
                 nn.init.xavier_uniform_(proj.weight)
                 if proj.bias is not None:
                     nn.init.zeros_(proj.bias)
+        if positions is not None and positions.needs is not None and not getattr(self, positions.needs):
+            raise ValueError(f"{type(self).__name__} has no form with {positions}")
+        self.positions = None if positions is None else positions.in_scores(d_model, n_heads, initialization)
 
     def make_projections(self, d_model: int, bias: bool) -> None:
         """Make the projections from and to the residual stream; a mechanism with other ones overrides this."""

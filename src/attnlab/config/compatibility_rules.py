@@ -10,7 +10,9 @@ from omegaconf.errors import OmegaConfBaseException
 from attnlab.config.allowed_targets import TargetError
 from attnlab.config.compose import group_choices, merged_yaml, plain
 from attnlab.config.layer_plan import covered_slots
-from attnlab.config.message_text import listed, show
+from attnlab.config.message_text import hint, listed, show
+from attnlab.config.named_classes import POSITIONS, names_in
+from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import Problem
 from attnlab.config.rule_view import SLOTS, Unknown, View
 from attnlab.config.signatures import Signature
@@ -59,6 +61,18 @@ def _kind_exists(view: View) -> Iterator[Problem]:
         view.kind_class  # noqa: B018
     except TargetError as error:
         yield Problem("task.name", f"={view['task.name']}: its kind {view.kind}: {error}")
+
+
+def _positions_exist(view: View) -> Iterator[Problem]:
+    key, value = view.positions
+    names = names_in(POSITIONS)
+    if "." not in value and value not in names:
+        yield Problem(key, f"={value}: expected one of {listed(names)}{hint(nearest(value, names))}")
+        return
+    try:
+        view.positions_class  # noqa: B018
+    except TargetError as error:
+        yield Problem(key, f"={value}: {error}")
 
 
 def _heads(view: View) -> Iterator[Problem]:
@@ -121,13 +135,13 @@ def _directions(view: View) -> Iterator[Problem]:
             yield Problem(key, f"={signature.name}: {why}; {able}")
 
 
-def _relative(view: View) -> Iterator[Problem]:
+def _positions_possible(view: View) -> Iterator[Problem]:
     key, value = view.positions
-    need = "supports_relative_positions"
-    lacking = [item for _, _, item in view.attentions("encoder", "decoder") if not item.can(need)]
-    if value == "relative" and lacking:
+    need = view.positions_class.needs
+    lacking = [item for _, _, item in view.attentions("encoder", "decoder") if need and not item.can(need)]
+    if lacking:
         able = models_that_can(view.conf, lambda found: all_can(found["encoder"] + found["decoder"], need))
-        yield Problem(key, f"=relative: not possible with {lacking[0].name} (model {view['model.name']}); {able}")
+        yield Problem(key, f"={value}: not possible with {lacking[0].name} (model {view['model.name']}); {able}")
 
 
 def _ortho(view: View) -> Iterator[Problem]:
@@ -178,8 +192,8 @@ def _unread(view: View) -> Iterator[Problem]:
         if value != silent:
             yield Problem(f"backbone.{key}", f"={show(value)}: task {name} ({view.kind}) {why}; write {show(silent)}")
     key, value = view.positions
-    if value == "learned" and pictures:
-        yield Problem(key, f"=learned: the patches of task {name} have no learned positions; write sinusoidal or none")
+    if pictures and not view.positions_class.for_patches:
+        yield Problem(key, f"={value}: the patches of task {name} have no {value} positions; write sinusoidal or none")
 
 
 def _steps(view: View) -> Iterator[Problem]:
@@ -225,6 +239,6 @@ def _paths(view: View) -> Iterator[Problem]:
 
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
-    _kind_exists, _heads, _slots_given, _groups_given, _shares, _directions, _relative, _ortho, _normalization, _unread,
-    _steps, _lengths, _betas, _paths,
+    _kind_exists, _positions_exist, _heads, _slots_given, _groups_given, _shares, _directions, _positions_possible,
+    _ortho, _normalization, _unread, _steps, _lengths, _betas, _paths,
 ]  # fmt: skip

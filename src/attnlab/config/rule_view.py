@@ -7,7 +7,7 @@ from typing import Any
 from attnlab.config.allowed_targets import class_at
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
-from attnlab.config.named_classes import kind_path
+from attnlab.config.named_classes import kind_path, positions_path
 from attnlab.config.signatures import Signature
 from attnlab.config.target_validation import attention_nodes, signature_of
 
@@ -71,6 +71,11 @@ class View:
         """Key and value of the positional encoding in use: the model's, else the backbone's."""
         key = "model.positions" if self["model.positions"] else "backbone.positions"
         return key, self[key]
+
+    @property
+    def positions_class(self) -> Any:
+        """The class of the positional encoding (`attention.positions`)."""
+        return class_at(positions_path(self.positions[1]))
 
     def attentions(self, *slots: str) -> Iterator[tuple[str, str, Signature]]:
         """Key, slot and class of every attention in use, in the given slots or, without any, in all."""

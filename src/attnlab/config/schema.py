@@ -7,7 +7,6 @@ from attnlab.config.ranges import Count, Depth, Natural, NonNegative, Passes, Po
 from attnlab.config.report_block import Report
 
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
-Positions = Literal["sinusoidal", "learned", "relative", "none"]
 Embedding = Literal["noscale", "upscale_tokens", "upscale_normal", "downscale_positions", "xavier", "small"]
 OrthoForm = Literal["frobenius", "frobenius_unsquared", "unnormalized", "unnormalized_unsquared", "absolute_cosine"]
 OrthoValues = Literal["per_head", "full_width"]
@@ -47,8 +46,9 @@ class Backbone:
     """kind of the norms between parts"""
     feed_forward: Literal["relu", "gelu", "glu"] = "relu"
     """relu and gelu: two maps; glu: (swish(W1 x) * W2 x) W3"""
-    positions: Positions
-    """sinusoidal, learned (up to the task's longest sequence): added to embeddings; relative: inside scores; none"""
+    positions: str
+    """sinusoidal, learned (up to the task's longest sequence): added to embeddings; relative: inside scores; none;
+    also any other file of attention/positions, or the dotted path of a class"""
     embedding: Embedding = "noscale"
     """initialisation and scale of token embeddings (nn.embedding); ignored for inputs that are no tokens"""
     pooling: Literal["mean", "first", "class_token"] = "mean"
@@ -189,7 +189,7 @@ class Model:
     """null = the backbone's"""
     layer_norm: Literal["layer_norm", "rms_norm"] | None = None
     """null = the backbone's"""
-    positions: Positions | None = None
+    positions: str | None = None
     """null = the backbone's"""
     share_layers: bool | None = None
     """null = the backbone's"""

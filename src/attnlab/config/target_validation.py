@@ -22,7 +22,7 @@ BUILDER_ARGUMENTS = {
     "n_heads": "backbone.n_heads",
     "bias": "backbone.attention_bias",
     "dropout": "backbone.attention_dropout",
-    "relative_positions": "backbone.positions",
+    "positions": "backbone.positions",
     "orthogonality": "model.ortho",
     "initialization": "backbone.initialization",
 }
@@ -37,7 +37,11 @@ OFFERED_ARGUMENTS = ("normalization", "max_length", "train_length")
 TASK, ATTENTION = "attnlab.tasks.base.Task", "attnlab.attention.base.Attention"
 """base classes that a `_target_` must extend"""
 
-NEEDED_ARGUMENTS = {"supports_orthogonality": "orthogonality", "supports_relative_positions": "relative_positions"}
+NEEDED_ARGUMENTS = {
+    "supports_orthogonality": "orthogonality",
+    "supports_position_scores": "positions",
+    "supports_rotation": "positions",
+}
 """arguments that a class must accept to have a capability, because the network builder asks for it through them"""
 
 TASK_KEYS = ("_target_", "name", "label")

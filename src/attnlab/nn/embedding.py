@@ -7,15 +7,15 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
-from attnlab.config.schema import Embedding, Positions
+from attnlab.attention.positions.base import Positions
+from attnlab.config.schema import Embedding
 from attnlab.data.batch import Pictures
 from attnlab.kernels.dropout import Dropout
 from attnlab.kernels.linear_map import LinearMap, linear
-from attnlab.nn.absolute_positions import LearnedPositions, patch_positions, sinusoidal
 
 
 class TokenEmbedding(nn.Module):
-    """Token embeddings plus sinusoidal or learned positional encodings.
+    """Token embeddings, plus positional encodings that are added to them.
 
     noscale:             N(0, 1) (Csordas et al. 2021, section 3.2, also the next two).
     upscale_tokens:      xavier-uniform, times sqrt(width) ("token embedding up-scaling").
@@ -27,8 +27,7 @@ class TokenEmbedding(nn.Module):
     Args:
         vocabulary: number of token ids.
         width: model width E.
-        positions: sinusoidal and learned are added here; relative and none are not.
-        longest: length of the longest sequence, for learned positions.
+        longest: length of the longest sequence.
     """
 
     def __init__(
@@ -37,9 +36,10 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.table = nn.Embedding(vocabulary, width)
         self.token_scale = math.sqrt(width) if variant.startswith("upscale") else 1.0
-        self.position_scale = width**-0.5 if variant == "downscale_positions" else 1.0
-        self.absolute, self.dropout = positions == "sinusoidal", Dropout(dropout)
-        self.learned = LearnedPositions(longest, width) if positions == "learned" else None
+        self.dropout = Dropout(dropout)
+        # the name of learned positions in checkpoints
+        scale = width**-0.5 if variant == "downscale_positions" else 1.0
+        self.learned = positions.in_embeddings(longest, width, scale)
         if variant == "downscale_positions":
             nn.init.kaiming_normal_(self.table.weight)
         elif variant in ("upscale_tokens", "xavier"):
@@ -50,10 +50,8 @@ class TokenEmbedding(nn.Module):
     def forward(self, tokens: Int[Tensor, "B N"], first: int = 0) -> Float[Tensor, "B N E"]:
         """Embeddings of tokens at positions first, first + 1, ..."""
         x = self.table(tokens) * self.token_scale
-        if self.absolute:
-            x = x + sinusoidal(tokens.shape[1], x.shape[2], x, first) * self.position_scale
-        elif self.learned is not None:
-            x = x + self.learned(tokens.shape[1], first)
+        if self.learned is not None:
+            x = x + self.learned(x, first)
         return self.dropout(x)
 
 
@@ -67,7 +65,7 @@ class ImageQuestionEmbedding(nn.Module):
         image_shape: height, width, channels; height and width multiples of `patch`.
         question_size: size of the question vector.
         width: model width E, even.
-        absolute: add a table of positional encodings to the patches.
+        positions: may add a table to the patches.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class ImageQuestionEmbedding(nn.Module):
         image_shape: tuple[int, int, int],
         question_size: int,
         width: int,
-        absolute: bool,
+        positions: Positions,
         dropout: float,
         patch: int = 15,
     ) -> None:
@@ -85,15 +83,15 @@ class ImageQuestionEmbedding(nn.Module):
         self.question = LinearMap(question_size, half)
         self.class_token = nn.Parameter(torch.randn(1, 1, half))
         self.mapping = LinearMap(2 * half, width)
-        self.absolute, self.dropout = absolute, Dropout(dropout)
+        self.positions, self.dropout = positions, Dropout(dropout)
         self.n_tokens = 1 + (image_shape[0] // patch) * (image_shape[1] // patch)
 
     def forward(self, images: Pictures, questions: UInt8[Tensor, "B question"]) -> Float[Tensor, "B N E"]:
         """Class token first, then the patches row by row."""
         dtype = self.class_token.dtype
         x = self._of_patches(images, dtype)
-        if self.absolute:
-            x = x + patch_positions(x.shape[1], x.shape[2], x)
+        if (table := self.positions.of_patches(x)) is not None:
+            x = x + table
         x = torch.cat((self.class_token.expand(len(x), -1, -1).to(x.dtype), x), dim=1)
         question = self.question(questions.to(dtype))[:, None].expand(-1, x.shape[1], -1)
         return self.dropout(self.mapping(torch.cat((x, question), dim=-1)))

@@ -7,8 +7,10 @@ from typing import Any, Literal
 from torch import nn
 
 from attnlab.attention.base import Attention
+from attnlab.attention.positions.base import Positions
 from attnlab.config.allowed_targets import load_class
 from attnlab.config.layer_plan import covered_slots, layer_plan
+from attnlab.config.named_classes import positions_path
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
 from attnlab.config.signatures import constructor_arguments
 from attnlab.data.task_spec import TaskSpec
@@ -29,11 +31,16 @@ class NetworkParts:
     model: Model
     spec: TaskSpec
 
+    @property
+    def positions(self) -> Positions:
+        """The positional encoding of the backbone."""
+        return positions_named(self.backbone.positions)
+
     def embedding(self, vocabulary: int, longest: int) -> TokenEmbedding:
         """Token embeddings for sequences of up to `longest` tokens."""
         backbone = self.backbone
         return TokenEmbedding(
-            vocabulary, backbone.d_model, backbone.embedding, backbone.positions, longest, backbone.embedding_dropout
+            vocabulary, backbone.d_model, backbone.embedding, self.positions, longest, backbone.embedding_dropout
         )
 
     def output(self, embedding: TokenEmbedding | None = None) -> Output:
@@ -81,6 +88,15 @@ class NetworkParts:
         return spec.train_length + added if spec.train_length else None
 
 
+def positions_named(name: str) -> Positions:
+    """The positional encoding of a name in the configuration.
+
+    Raises:
+        TargetError: no such one, or a class that is not allowed (`config.allowed_targets`).
+    """
+    return load_class(positions_path(name), Positions)()
+
+
 def make_attention(
     node: Mapping[str, Any],
     slot: Slot,
@@ -101,13 +117,13 @@ def make_attention(
     Raises:
         TargetError: the class is not allowed (`config.allowed_targets`) or is no attention.
     """
-    mechanism = load_class(node["_target_"], Attention)
+    mechanism, positions = load_class(node["_target_"], Attention), positions_named(backbone.positions)
     offers = {
         "bias": backbone.attention_bias,
         "dropout": backbone.attention_dropout,
         "initialization": "xavier" if backbone.initialization == "xavier" else "torch",
         "normalization": model.normalization,
-        "relative_positions": backbone.positions == "relative" and slot != "cross",
+        "positions": positions if positions.needs and slot != "cross" else None,
         "max_length": longest,
         "train_length": train_length,
         "orthogonality": model.ortho.weight > 0 and slot in model.ortho.where,

@@ -1,11 +1,4 @@
-"""Positional encodings inside attention scores.
-
-Relative positions of Transformer-XL (Dai et al. 2019, section 3.3), as Csordas et al. 2021 use them on SCAN:
-
-    score_ij = ((q_i + u) . k_j + (q_i + w) . W r_(i-j)) / sqrt(D)
-
-with r the sinusoid of the signed distance, W a learned map, and u, w learned biases per head that start at 0. The code
-of Csordas et al. takes the distance j - i: its W has the columns of the sines (the even ones) negated.
+"""Sinusoids and rotations by position, and the positional encodings that only some mechanisms have.
 
 Linearised relative positions (LRPE, Qin et al. 2023, as used by the published code of Qin et al. 2022) act on queries
 and keys one by one, so they suit linear attention: x_i becomes R_i P x_i, with R_i a rotation by angles proportional to
@@ -24,10 +17,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlab.attention.base import Initialization
-from attnlab.attention.core.tensor_types import Queries
-from attnlab.kernels.linear_map import LinearMap
-
 DistanceBias = Literal["table", "rotary"]
 
 
@@ -36,48 +25,6 @@ def sinusoid(positions: Float[Tensor, " N"], width: int) -> Float[Tensor, "N wid
     even = torch.arange(0, width, 2, device=positions.device, dtype=positions.dtype)
     angles = positions[:, None] * torch.exp(even * (-math.log(10000.0) / width))
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)[:, :width]
-
-
-class RelativePositions(nn.Module):
-    """Relative position scores for self-attention of d_model = E, n_heads = H.
-
-    Args:
-        initialization: of W, as in Attention.
-    """
-
-    def __init__(self, d_model: int, n_heads: int, initialization: Initialization = "torch") -> None:
-        super().__init__()
-        self.d_model, self.head_width = d_model, d_model // n_heads
-        self.content_bias = nn.Parameter(torch.zeros(n_heads, 1, self.head_width))
-        self.position_bias = nn.Parameter(torch.zeros(n_heads, 1, self.head_width))
-        self.position_proj = LinearMap(d_model, d_model, bias=False)
-        if initialization == "xavier":
-            nn.init.xavier_uniform_(self.position_proj.weight)
-
-    def scores(self, q: Queries, n_keys: int, first_query: int = 0) -> Float[Tensor, "B H N M"]:
-        """(q_i + w) . W r_(i-j), unscaled, for keys j = 0 .. n_keys - 1 and queries from position `first_query` on."""
-        n_queries = q.shape[2]
-        # Angles at least in float32: half precision cannot represent distances above 256.
-        dtype = torch.promote_types(q.dtype, torch.float32)
-        # From the largest to the smallest: the scores of a query are then neighbours, in the order of the keys.
-        largest = first_query + n_queries - 1
-        distances = torch.arange(largest, first_query - n_keys, -1, device=q.device, dtype=dtype)
-        table = self.position_proj(sinusoid(distances, self.d_model).to(q.dtype)).unflatten(-1, (-1, self.head_width))
-        by_distance = (q + self.position_bias) @ table.permute(1, 2, 0)
-        return _shifted_rows(by_distance, n_keys)
-
-
-def _shifted_rows(x: Float[Tensor, "*rest N W"], size: int) -> Float[Tensor, "*rest N M"]:
-    """`size` neighbouring numbers of each row: of the last row from column 0, of each row above from one column later.
-
-    N + size - 1 columns. A view: unlike indices, it costs nothing, and its gradient is a copy.
-    """
-    n_rows, width = x.shape[-2:]
-    if n_rows == 1:
-        return x
-    # Row i begins at number i * width + n_rows - 1 - i: rows one number shorter, after the first n_rows - 1 numbers.
-    rest = x.flatten(-2)[..., n_rows - 1 : n_rows * width - 1]
-    return rest.unflatten(-1, (n_rows, width - 1))[..., :size]
 
 
 def frequencies(n_pairs: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, " P"]:
@@ -135,7 +82,7 @@ def rotated_halves(x: Float[Tensor, "*rest N D"], first: int = 0) -> Float[Tenso
     Args:
         first: position of the first row.
     """
-    # Angles at least in float32, as in RelativePositions.
+    # Angles at least in float32: half precision cannot represent positions above 256.
     dtype = torch.promote_types(x.dtype, torch.float32)
     positions = torch.arange(first, first + x.shape[-2], device=x.device, dtype=dtype)
     angles = positions[:, None] * frequencies(x.shape[-1] // 2, dtype, x.device)

@@ -102,6 +102,10 @@ class CachedAttention(Attention[KeyValueState]):
         """The query at `position` against all keys so far, or all of a memory."""
         return self.attend(q, k, v, mask, False)
 
+    def cached_keys(self, k: Keys, first: int) -> Keys:
+        """Keys as the cache holds them, from position `first` on; with their positions, where they turn keys."""
+        return k
+
     def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> KeyValueState:
         if memory is not None:
             k, v = self.memory_keys_values(memory, mask)
@@ -112,7 +116,8 @@ class CachedAttention(Attention[KeyValueState]):
         q, k, v = self.queries(x), state.k, state.v
         if not state.cross:
             new_k, new_v = self.keys_values(x)
-            k, v = torch.cat((k, new_k), dim=2), torch.cat((v, new_v), dim=2)
+            k = torch.cat((k, self.cached_keys(new_k, state.position)), dim=2)
+            v = torch.cat((v, new_v), dim=2)
         out = self.attend_last(q, k, v, state.mask, state.position)
         return self.project_output(out, x), KeyValueState(state.position + 1, k, v, state.mask, state.cross)
 

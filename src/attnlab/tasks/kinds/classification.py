@@ -32,8 +32,8 @@ class ClassificationKind(Kind):
         spec, backbone = self.spec, parts.backbone
         width, pooling = backbone.d_model, backbone.pooling
         if spec.modality == "image_question":
-            absolute, dropout = backbone.positions == "sinusoidal", backbone.embedding_dropout
-            pictures = ImageQuestionEmbedding(spec.image_shape, spec.question_size, width, absolute, dropout)
+            dropout = backbone.embedding_dropout
+            pictures = ImageQuestionEmbedding(spec.image_shape, spec.question_size, width, parts.positions, dropout)
             stack = parts.stack("encoder", pictures.n_tokens)
             return ImageQuestionClassifier(pictures, stack, spec.n_classes, width)
         embedding = parts.embedding(spec.input_vocabulary, spec.max_input_length)

@@ -1,4 +1,4 @@
-"""Positional encodings that are added to embeddings."""
+"""Sinusoidal positions: a fixed vector for every position, added to the embeddings (Vaswani et al. 2017)."""
 
 import math
 
@@ -6,8 +6,30 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import TooLong
 from attnlab.attention.core.score_position import sinusoid
+from attnlab.attention.positions.base import Positions
+
+
+class SinusoidalPositions(Positions):
+    """Sinusoids, scaled as the embedding asks for; patches have the ones of Mittal et al. 2022."""
+
+    def in_embeddings(self, longest: int, width: int, scale: float) -> nn.Module:
+        return Sinusoids(scale)
+
+    def of_patches(self, patches: Float[Tensor, "B N E"]) -> Float[Tensor, "N E"]:
+        return patch_positions(patches.shape[1], patches.shape[2], patches)
+
+
+class Sinusoids(nn.Module):
+    """Sinusoids of any positions, times a factor."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x: Float[Tensor, "B N E"], first: int = 0) -> Float[Tensor, "N E"]:
+        """Sinusoids of positions first .. first + N - 1."""
+        return sinusoidal(x.shape[1], x.shape[2], x, first) * self.scale
 
 
 def sinusoidal(length: int, width: int, like: Tensor, first: int = 0) -> Float[Tensor, "length width"]:
@@ -32,30 +54,3 @@ def patch_positions(n_patches: int, width: int, like: Tensor) -> Float[Tensor, "
     angles = positions[:, None] * torch.exp(columns * (-2 * math.log(10000.0) / width))
     table = torch.where(columns % 2 == 0, angles.sin(), angles.cos())
     return (table / (1 + math.exp(-1))).to(like.dtype)
-
-
-class LearnedPositions(nn.Module):
-    """A learned vector for every position, drawn from N(0, 0.02^2).
-
-    Args:
-        longest: number of positions.
-    """
-
-    def __init__(self, longest: int, width: int) -> None:
-        super().__init__()
-        self.table = nn.Embedding(longest, width)
-        nn.init.normal_(self.table.weight, std=0.02)
-
-    def forward(self, length: int, first: int = 0) -> Float[Tensor, "length width"]:
-        """Vectors of positions first .. first + length - 1.
-
-        Raises:
-            TooLong: there are fewer than first + length.
-        """
-        longest = len(self.table.weight)
-        if first + length > longest:
-            raise TooLong(
-                f"a sequence of {first + length} positions, and this network learned {longest} "
-                "(backbone.positions=learned); positions that go on without end: backbone.positions=sinusoidal"
-            )
-        return self.table.weight[first : first + length]

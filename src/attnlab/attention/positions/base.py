@@ -1,0 +1,66 @@
+"""The contract of positional encodings: what they add to embeddings, and what they do in the scores of self-attention.
+
+A positional encoding is one file here, named by `backbone.positions`: `rotary` is `rotary.RotaryPositions`. One in a
+package of your own is named by its dotted path.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnlab.attention.core.tensor_types import Keys, Queries
+
+
+class InScores(nn.Module):
+    """What positions do in one self-attention: score_ij = (queries(q_i) . keys(k_j) + added_ij) / sqrt(D).
+
+    With a feature map phi, queries and keys are features, and only the sums of values have positions:
+    out_i = sum_j (queries(phi(q_i)) . keys(phi(k_j))) v_j / (sum_j phi(q_i) . phi(k_j) + eps).
+    """
+
+    def queries(self, q: Queries, first: int = 0) -> Queries:
+        """Queries as they enter the product with the keys; `first` is the position of the first row."""
+        return q
+
+    def keys(self, k: Keys, first: int = 0) -> Keys:
+        """Keys as they enter the product with the queries."""
+        return k
+
+    def added(self, q: Queries, n_keys: int, first: int = 0) -> Float[Tensor, "#B #H N M"] | None:
+        """What is added to the products of queries from position `first` on with all keys; None = nothing."""
+        return None
+
+
+@dataclass(frozen=True)
+class Positions:
+    """A positional encoding; a network makes one and gives it to its embeddings and self-attentions.
+
+    needs:      the capability that an attention needs for it; None = it does nothing in attention.
+    for_patches: whether the patches of an image may have it.
+    """
+
+    needs: ClassVar[str | None] = None
+    for_patches: ClassVar[bool] = True
+
+    def in_embeddings(self, longest: int, width: int, scale: float) -> nn.Module | None:
+        """A module that gives what is added to embeddings [B, N, E], called with these and their first position.
+
+        Args:
+            longest: length of the longest sequence.
+            scale: factor that `backbone.embedding` asks for.
+        """
+        return None
+
+    def of_patches(self, patches: Float[Tensor, "B N E"]) -> Float[Tensor, "N E"] | None:
+        """What is added to the patches of an image."""
+        return None
+
+    def in_scores(self, d_model: int, n_heads: int, initialization: str) -> InScores | None:
+        """What it does in the scores of one self-attention.
+
+        Raises:
+            ValueError: the width does not suit it.
+        """
+        return None
