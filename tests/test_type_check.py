@@ -1,5 +1,6 @@
 """Values and records of files against their types."""
 
+import pickle
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -96,7 +97,8 @@ def test_types_are_described_in_words() -> None:
     assert describe(list[float]) == "a list, each a number"
     assert conform([1, "x"], list[int], "a") == ["a.1=x: expected a whole number"]
     (problem,) = conform([1, "x"], list[int], "a")
-    assert (problem.key, problem.text) == ("a.1", "=x: expected a whole number")
+    for each in (problem, pickle.loads(pickle.dumps(problem))):
+        assert (each.key, each.text) == ("a.1", "=x: expected a whole number")
 
 
 def test_a_value_that_was_accepted_says_nothing_about_equal_ones_of_other_types() -> None:

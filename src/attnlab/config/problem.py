@@ -16,6 +16,10 @@ class Problem(str):
         problem.key = key
         return problem
 
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # a text has one
+        """What a copy in another process is made of."""
+        return self.key, self.text
+
     @property
     def text(self) -> str:
         """The rest of the sentence, such as `=3: expected ...`."""
