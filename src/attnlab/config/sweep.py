@@ -90,7 +90,7 @@ class Sweep:
     configs:  complete configurations of the jobs, in the order of their numbers; `names` as in `Command`.
     """
 
-    problems: list[str]
+    problems: list[Problem]
     words: list[Item]
     show_only: bool
     multirun: bool = False
@@ -118,12 +118,17 @@ def expand(argv: Sequence[str], conf: Path) -> Sweep:
     sweep = Sweep(list(words.problems), [item for item in words.items if not item.is_hydra], words.show_only)
     with hydra_session(conf) as loader:
         texts, problems = hydra_words(words, loader)
-        sweep.problems += problems
+        sweep.problems += _without_key(problems)
         compositions = _Compositions(texts, conf)
         _expand(sweep, words.multirun, compositions)
         sweep.search, problems = _search(sweep, [item for item in words.items if item.is_hydra])
-    sweep.problems = list(dict.fromkeys(sweep.problems + problems))
+    sweep.problems = list(dict.fromkeys([*sweep.problems, *_without_key(problems)]))
     return sweep
+
+
+def _without_key(sentences: Sequence[str]) -> list[Problem]:
+    """Problems of launchers and searches, whose keys nothing asks for."""
+    return [Problem("", sentence) for sentence in sentences]
 
 
 class _Compositions:
@@ -167,13 +172,13 @@ def _expand(sweep: Sweep, multirun: bool, compositions: _Compositions) -> None:
         sweep.items = _with_sweeper_params(sweep, compositions)
     elif not wrong.get("experiment") and not multirun:
         sweep.problems += [_not_a_sweep(item, master or {}, sweep.show_only) for item in _swept(sweep.items, master)]
-    sweep.problems += launcher_problems(sweep.settings["launcher"])
+    sweep.problems += _without_key(launcher_problems(sweep.settings["launcher"]))
     _make_jobs(sweep, compositions)
     sweep.problems += compositions.problems
     if sweep.multirun and master is not None:
         sweep.problems += _unknown_to_hydra(sweep, master)
     sweep.problems += [
-        f"{item.text}: {item.key} changes no number, so these jobs would be one run; give one value"
+        Problem(item.text, f": {item.key} changes no number, so these jobs would be one run; give one value")
         for item in sweep.items
         if item.swept and sweep.configs and all(item.key in bookkeeping(config) for config in sweep.configs)
     ]
@@ -207,12 +212,14 @@ def _swept(items: Sequence[Item], config: Mapping[str, Any] | None) -> list[Item
     return [item for item in (items if config is None else known) if item.swept]
 
 
-def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> str:
+def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> Problem:
     """What to write instead of several values for one run."""
     text = item.swept_text
     if shown:
-        return f"{text}: --cfg shows the configuration of one run; give one value{list_advice(item, config)}"
-    return f"{text}: several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"
+        return Problem(text, f": --cfg shows the configuration of one run; give one value{list_advice(item, config)}")
+    return Problem(
+        text, f": several values need -m (a sweep): python train.py -m ... {text}{list_advice(item, config)}"
+    )
 
 
 def _search(sweep: Sweep, of_hydra: Sequence[Item]) -> tuple[Search | None, list[str]]:
@@ -227,7 +234,8 @@ def _make_jobs(sweep: Sweep, compositions: _Compositions) -> None:
     values = [item.values or (None,) for item in sweep.items]
     total = math.prod(map(len, values))
     if total > MOST_JOBS:
-        sweep.problems.append(f"{total:,} jobs: more than {MOST_JOBS:,}; give fewer values, or sweep in parts")
+        advice = "give fewer values, or sweep in parts"
+        sweep.problems.append(Problem(f"{total:,} jobs", f": more than {MOST_JOBS:,}; {advice}"))
         return
     jobs_with: dict[Problem, list[str]] = {}
     for combination in itertools.product(*values):
@@ -265,14 +273,15 @@ def _job(pairs: Sequence[Pair], compositions: _Compositions) -> tuple[dict[str, 
     return full, problems + overruled_by_model(pairs, full)
 
 
-def _unknown_to_hydra(sweep: Sweep, master: Mapping[str, Any]) -> list[str]:
+def _unknown_to_hydra(sweep: Sweep, master: Mapping[str, Any]) -> list[Problem]:
     """Problems that Hydra finds when it sets fixed values before it has the choices of the swept groups."""
     groups = [item.key for item in sweep.words if item.group and item.swept]
     fixed = [item for item in sweep.words if groups and item.values and not (item.group or item.swept)]
     problems = []
     for item in fixed:
         refused = item.add == "+" if value_at(master, item.key) is not MISSING else not item.add
-        if refused and item.key not in {problem.key for problem in sweep.problems if isinstance(problem, Problem)}:
+        if refused and item.key not in {problem.key for problem in sweep.problems}:
             write = f"++{item.text.lstrip('+')}"
-            problems.append(f"{item.text}: not known to the default {listed(groups)}; in this sweep write {write}")
+            text = f": not known to the default {listed(groups)}; in this sweep write {write}"
+            problems.append(Problem(item.text, text))
     return problems

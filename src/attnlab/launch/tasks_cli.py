@@ -14,7 +14,6 @@ from attnlab.config.command_frame import command
 from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.compose import group_choices
 from attnlab.config.message_text import choice, hint
-from attnlab.config.problem import Problem
 from attnlab.config.shipped_files import CONF
 from attnlab.config.target_validation import task_yaml
 
@@ -88,7 +87,6 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
     from attnlab.config.sweep import expand
 
     sweep = expand([f"task={task}", *overrides], conf)
-    known = [problem for problem in sweep.problems if isinstance(problem, Problem)]
-    if problems := [problem for problem in known if re.match(r"[+~]*(task|paths)\b", problem.key)]:
+    if problems := [problem for problem in sweep.problems if re.match(r"[+~]*(task|paths)\b", problem.key)]:
         raise ConfigError(problems, PROGRAM)
     return sweep.configs[0]
