@@ -20,18 +20,19 @@ from attnlab.launch.train_cli import train_main
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.failures.count_failures import clopper_pearson, count_failures
+from attnlab.report.failures.count_failures import count_failures
 from attnlab.report.failures.failure_record import SuccessReport
-from attnlab.report.failures.failure_tables import failure_tables
-from attnlab.report.failures.failure_tests import fisher
-from attnlab.report.failures.time_to_success import (
+from attnlab.report.failures.failure_statistics import (
     Times,
+    clopper_pearson,
+    fisher,
     kaplan_meier,
     log_rank,
     log_rank_statistic,
     median,
     median_interval,
 )
+from attnlab.report.failures.failure_tables import failure_tables
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report

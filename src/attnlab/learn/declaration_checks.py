@@ -10,17 +10,6 @@ from attnlab.config.report_names import unknown_column
 from attnlab.config.type_check import build
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 
-SLACK = 1e-9
-"""share of a threshold that rounding may take: a recorded 0.58 is 57.99999999999999 percent"""
-
-
-def reaches(success: Success, value: float) -> bool:
-    """Whether a number in the unit of the column reaches the threshold."""
-    if success.at_least is not None:
-        return value >= success.at_least - SLACK * abs(success.at_least)
-    assert success.at_most is not None, "checked by declaration_problems"
-    return value <= success.at_most + SLACK * abs(success.at_most)
-
 
 def declaration_problems(block: Report | Mapping[str, Any] | None) -> list[str]:
     """The problems of `report.success` and `report.hypotheses` in a `report:` block; empty without one.

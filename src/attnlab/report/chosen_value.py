@@ -49,19 +49,20 @@ def chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Se
 
 
 def row_sentences(report: Report, rows: Mapping[str, Sequence[FoundRun]]) -> list[str]:
-    """One sentence on the row that validation chooses; none where `best_over` chooses within rows, or nothing does.
+    """The row that `report.chosen_by` chooses among all rows, in a sentence; none where `best_over` chooses in a row.
 
     Raises:
         TableError: as `chosen_cell`.
     """
     if report.chosen_by is None or report.best_over:
         return []
-    found = _compare(report.chosen_by, rows)
-    if found is None:
+    compared = _compare(report.chosen_by, rows)
+    if compared is None:
         return []
-    if len(found.best) > 1:
-        return [f"{found.metric} does not choose between {'; '.join(found.best)} ({found.mean} {found.among})"]
-    return [f"chosen by {found.metric}: {found.best[0]} ({found.mean} {found.among})"]
+    numbers = f"({compared.mean} {compared.among})"
+    if len(compared.best) > 1:
+        return [f"{compared.metric} does not choose between {'; '.join(compared.best)} {numbers}"]
+    return [f"chosen by {compared.metric}: {compared.best[0]} {numbers}"]
 
 
 def chosen_sentences(chosen: Mapping[str, Cell]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from attnlab.config.message_text import counted, listed
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
-from attnlab.report.declarations.declared_seeds import left_out
+from attnlab.report.declarations.declared_runs import left_out
 from attnlab.report.failures.uneven_spreads import mixed_seeds
 from attnlab.report.report_record import Origin
 from attnlab.report.runs.read_runs import FoundRun, runs_by_row, short_name, value_of

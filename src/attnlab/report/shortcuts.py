@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from attnlab.config.report_block import Success
-from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import best_first, number, problem, scaled, unit_of
+from attnlab.report.failures.failure_statistics import reaches
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.differences import mean

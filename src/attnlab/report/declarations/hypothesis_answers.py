@@ -20,7 +20,6 @@ from dataclasses import replace
 
 from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import Hypothesis
-from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import number, unit_of
 from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed
 from attnlab.report.declarations.claimed_ranges import (
@@ -33,9 +32,14 @@ from attnlab.report.declarations.claimed_ranges import (
     undecided_text,
     verdict,
 )
-from attnlab.report.declarations.declared_analysis import declaration, declared_hypotheses, declared_reports
-from attnlab.report.declarations.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
-from attnlab.report.failures.failure_tests import fisher
+from attnlab.report.declarations.declared_runs import (
+    ComparedSeeds,
+    compared_seeds,
+    declaration,
+    declared_hypotheses,
+    has_outcome,
+)
+from attnlab.report.failures.failure_statistics import fisher, reaches
 from attnlab.report.failures.uneven_spreads import mixed_seeds
 from attnlab.report.report_record import Column
 from attnlab.report.runs.read_runs import FoundRun
@@ -79,7 +83,8 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)}
     rows = {row: cell.seeds if cell else [] for row, cell in cells.items()}
     runs = [table.by_folder[str(one.folder)] for seeds in rows.values() for one in seeds if has_outcome(one)]
-    seeds = compared_seeds(table, rows, declared_reports(table, asked, runs), not asked.fails_less_than)
+    declared, reports = declaration(table, asked, runs)
+    seeds = compared_seeds(table, rows, reports, is_paired=not asked.fails_less_than)
     answer = HypothesisAnswer(
         row=asked.row,
         than=asked.other,
@@ -87,7 +92,7 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
         verdict=UNDECIDED,
         reason="",
         claim=_claim(asked, column),
-        declared=declaration(table, asked, runs),
+        declared=declared,
         runs=seeds.runs,
     )
     if without := [row for row, members in rows.items() if not any(map(has_outcome, members))]:

@@ -9,28 +9,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attnlab.config.message_text import hint
+from attnlab.config.message_text import counted, hint
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Success
-from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import problem, scaled
-from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport
-from attnlab.report.failures.failure_tests import with_tests
-from attnlab.report.failures.time_to_success import Times, median, median_interval
+from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
+from attnlab.report.failures.failure_statistics import (
+    Times,
+    clopper_pearson,
+    fisher,
+    log_rank,
+    median,
+    median_interval,
+    reaches,
+)
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.shortcuts import reached_by_shortcut
-from attnlab.report.statistics.differences import mean
+from attnlab.report.statistics.differences import LEVEL, mean
 from attnlab.report.table_types import Table
-
-
-def clopper_pearson(count: int, n: int) -> tuple[float, float]:
-    """Ends of the exact 95 % interval of a share (Clopper and Pearson 1934)."""
-    # half a second
-    from scipy.stats import binomtest
-
-    found = binomtest(count, n).proportion_ci(method="exact")
-    return float(found.low), float(found.high)
 
 
 @dataclass
@@ -75,7 +72,7 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
             *_without_times(success, table, rows, times),
         ],
     )
-    return with_tests(report, times, against)
+    return _with_tests(report, times, against)
 
 
 def times_to_success(table: Table, success: Success) -> dict[str, Times]:
@@ -195,3 +192,49 @@ def _without_times(
     lacking = {row.cell.row: len(row.runs) - len(times[row.cell.row] or ()) for row in rows}
     parts = [f"{row}: {n} of {len(found.runs)}" for found in rows for row in [found.cell.row] if (n := lacking[row])]
     return [f"runs without {name} in metrics.csv, which have no time to success: {'; '.join(parts)}"] if parts else []
+
+
+def _with_tests(report: SuccessReport, times: Mapping[str, Times | None], against: str | None) -> SuccessReport:
+    """Adds tests of every row against a base row, and notes on tests that cannot be made.
+
+    Args:
+        times: by row; None where nothing was validated.
+        against: the base row; None = the first one with a run that counts.
+    """
+    having = [row for row in report.rows if row.n]
+    base = next((row for row in having if against in (None, row.row)), None)
+    if base is None or len(having) < 2:
+        lacks = f"only {having[0].row} has runs that count" if having else "no row has a run that counts"
+        lacks = f"{against} has no run that counts" if having and base is None else lacks
+        return replace(report, notes=[f"no test between rows: {lacks}", *report.notes])
+    others = [row for row in having if row is not base]
+    fishers = _corrected({row.row: fisher((row.failed, row.n), (base.failed, base.n)) for row in others})
+    ranks: dict[str, TestAgainstBase] = {}
+    notes, base_times = _too_few_runs(others, base), times.get(base.row)
+    known = {row.row: row_times for row in others if (row_times := times.get(row.row))}
+    if base_times is not None and known:
+        ranks = _corrected({row: log_rank(row_times, base_times) for row, row_times in known.items()})
+    elif any(times.values()):
+        lacks = f"only {base.row} has validations" if base_times else f"{base.row} has no validation"
+        notes.append(f"no log-rank test: {lacks}")
+    rows = [replace(row, fisher=fishers.get(row.row), log_rank=ranks.get(row.row)) for row in report.rows]
+    return replace(report, against=base.row, rows=rows, notes=[*notes, *report.notes])
+
+
+def _corrected(values: Mapping[str, float]) -> dict[str, TestAgainstBase]:
+    """P-values of rows, also corrected for all of them."""
+    return {row: TestAgainstBase(p=p, corrected=min(1.0, p * len(values))) for row, p in values.items()}
+
+
+def _too_few_runs(rows: Sequence[RowSuccess], base: RowSuccess) -> list[str]:
+    """A sentence where no test can be significant: not even of a row that always fails and one that never does."""
+    least = min(1.0, len(rows) * min(fisher((row.n, row.n), (0, base.n)) for row in rows))
+    if least <= LEVEL:
+        return []
+    fewest, most = (end([row.n for row in (*rows, base)]) for end in (min, max))
+    runs = f"{fewest} to {most} runs" if fewest < most else counted(most, "run")
+    compared = f" (corrected for {len(rows)} comparisons)" if len(rows) > 1 else ""
+    return [
+        f"with {runs} a row no p can be below {least:.2f}{compared}, even if one row always fails and the other never: "
+        "more seeds are needed to tell rows apart"
+    ]

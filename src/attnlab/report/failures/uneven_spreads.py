@@ -20,9 +20,9 @@ seeds and 10 % that is 59 % of the rows.
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from attnlab.learn.declaration_checks import reaches
 from attnlab.learn.metric_units import OF_RUNS, number
 from attnlab.report.analysis_record import Comparison
+from attnlab.report.failures.failure_statistics import reaches
 from attnlab.report.report_record import Cell
 from attnlab.report.statistics.differences import FEWEST, sd
 from attnlab.report.table_types import Table

@@ -25,8 +25,8 @@ from attnlab.plots.style import (
     panels,
 )
 from attnlab.report.failures.count_failures import times_to_success
+from attnlab.report.failures.failure_statistics import Times, kaplan_meier, median
 from attnlab.report.failures.failure_tables import steps, success_in_words
-from attnlab.report.failures.time_to_success import Times, kaplan_meier, median
 from attnlab.report.figures.row_pictures import (
     LINES_TOGETHER,
     MOST_NAMED,

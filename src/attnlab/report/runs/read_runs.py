@@ -3,7 +3,7 @@
 import glob
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,13 +11,14 @@ from typing import Any
 
 import attnlab
 from attnlab.analysis.gradient_norm_variation import relative_sd
-from attnlab.config.dotted_keys import MISSING, flatten, value_at
+from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import counted, show
+from attnlab.config.named_classes import kind_path
 from attnlab.config.report_block import Report
 from attnlab.config.report_names import row_name, setting
 from attnlab.config.run_identity import comparable, differences
 from attnlab.config.target_validation import signature_of
-from attnlab.data.task_spec import ORACLE_END
+from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
@@ -30,17 +31,32 @@ OF_NOTHING = (*NOT_BEGUN, "other version", "unreadable")
 DATA_SEED = "task.data_seed"
 
 
+MOST_COUNTED = 10**12
+"""of anything counted; larger numbers are damage"""
+TOKENS = "accuracy"
+"""counts tokens in a language model, else examples"""
+
+
+def grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    """The first parts of pairs by their second parts, in order."""
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for member, key in pairs:
+        groups[key].append(member)
+    return dict(groups)
+
+
 @dataclass
 class FoundRun:
-    """A run folder that is there or missing.
+    """A run as its folder has it, or a run that a report expects and whose folder is missing.
 
     config: of the run; of a missing run, the expected one.
     state:  finished, or, for a run without numbers: missing, running, interrupted, failed, stopped, unreadable, other
         version, other settings.
-    log_every: steps between the logged values that a summary is taken over; 0 = as they were logged.
-    damaged: the part of metrics.csv that was left out when it was read, in words.
+    log_every: a summary of logged values takes only steps that are multiples of it, so that runs that logged more often
+        than the experiment asks are comparable; 0 = all steps.
+    damaged: which part of metrics.csv cannot be read, in words; set when it is read.
     data: version and hash of the data that it was trained on.
-    declared: analyses that the run was trained under, each with the step and commit of its first record.
+    declared: the `report:` blocks that it was trained under, each with the step and commit at which it began.
     trained: seconds of training, of an unfinished run until its last checkpoint; None = not known.
     """
 
@@ -63,8 +79,7 @@ class FoundRun:
     @property
     def data_seed(self) -> int | None:
         """The seed of the data; None for tasks without one."""
-        found = value_at(self.config, DATA_SEED)
-        return None if found is MISSING else found
+        return setting(DATA_SEED, self.config)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -84,8 +99,17 @@ class FoundRun:
         """
         if self.state != "finished":
             return None
-        found = self._recorded(metric)
-        return None if found is None or problem(metric, found) else scaled(metric, found)
+        number = self._recorded(metric)
+        return None if number is None or problem(metric, number) else scaled(metric, number)
+
+    def examples(self, metric: str) -> int | None:
+        """The number of answers that a share is over: test examples, or tokens; None where the result lacks it."""
+        part, _, name = metric.rpartition("/")
+        kind = declared_by(self.config["task"].get("_target_", ""), "kind")
+        of_tokens = name == TOKENS and declared_by(kind_path(kind or ""), "counts_tokens")
+        counts = self.result.get("counts", {})
+        number = counts.get(f"{part}/tokens" if of_tokens else part) if isinstance(counts, Mapping) else None
+        return number if isinstance(number, int) and 0 < number <= MOST_COUNTED else None
 
     def lacking(self, metric: str) -> str:
         """The reason why a finished run has no such number."""
@@ -94,13 +118,13 @@ class FoundRun:
                 read_rows(self.folder / "metrics.csv")
             except Unreadable as error:
                 return error.short
-        found = self._recorded(metric)
-        if found is None and summary_of(metric):
+        number = self._recorded(metric)
+        if number is None and summary_of(metric):
             return f"its values were logged every {self._logged_every} steps, not every {self.log_every}"
-        if found is None:
+        if number is None:
             ends = self.config["task"].get("end_token", True) or metric.endswith(ORACLE_END)
             return f"its result has no {metric}" + ("" if ends else ": it was trained without end tokens")
-        return f"its {metric} is {as_float(found):g}, {problem(metric, found)}"
+        return f"its {metric} is {as_float(number):g}, {problem(metric, number)}"
 
     @property
     def _logged_every(self) -> int:
@@ -160,33 +184,28 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
         status, result = read_status(folder / "status.json"), read_result(folder / "result.json") or {}
     except Unreadable as error:
         return FoundRun(folder, config, "unreadable", error.short)
-    every = (expected or {}).get("train", {}).get("log_every", 0)
-    state, declared = _state(folder, config, status, result), status.get("declared", [])
-    data, seconds = _data_of(status, result), _seconds_of(status, result)
-    return FoundRun(folder, config, *state, result, every, declared=declared, data=data, trained=seconds)
-
-
-def _seconds_of(status: Mapping[str, Any], result: Mapping[str, Any]) -> float | None:
-    """Seconds of training, at the end or at the last checkpoint; None if unknown."""
-    found = result.get("seconds", status.get("seconds"))
-    return None if found is None or problem("seconds", found) else as_float(found)
-
-
-def _data_of(status: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Version and hash of the data that a run was trained on; empty if unknown."""
-    return result.get("data") or status.get("data") or {}
+    seconds, data = result.get("seconds", status.get("seconds")), result.get("data") or status.get("data") or {}
+    return FoundRun(
+        folder,
+        config,
+        *_state(folder, config, status, result, data.get("version")),
+        result,
+        log_every=(expected or {}).get("train", {}).get("log_every", 0),
+        declared=status.get("declared", []),
+        data=data,
+        trained=None if seconds is None or problem("seconds", seconds) else as_float(seconds),
+    )
 
 
 def _state(
-    folder: Path, config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping[str, Any]
+    folder: Path, config: Mapping[str, Any], status: Mapping[str, Any], result: Mapping[str, Any], data: Any
 ) -> tuple[str, str]:
-    """State and reason, from status.json and result.json."""
+    """State and reason, from status.json and result.json; `data` is the version of the run's data, None if unknown."""
     state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
     if result or state == "failed":
         # a run that diverged counts as a failure, so that its version matters too
         made = result.get("versions", {}).get("attnlab") or status.get("attnlab")
-        data, now = _data_of(status, result).get("version"), declared_by(config["task"].get("_target_", ""), "version")
-        other = ""
+        now, other = declared_by(config["task"].get("_target_", ""), "version"), ""
         if made and made != attnlab.__version__:
             other = f"made by attnlab {made}, this is {attnlab.__version__}"
         elif None not in (data, now) and str(data) != str(now):
@@ -234,30 +253,29 @@ def run_folders(pattern: str) -> list[Path]:
 
     A run that has lost its config.yaml is known by its status.json, so that it is named and not left out.
     """
-    found: set[Path] = set()
+    folders: set[Path] = set()
     for path in matched_paths(pattern):
         for name in ("config.yaml", "status.json"):
-            inside = [path / name] if (path / "config.yaml").exists() else path.rglob(name)
-            found.update(file.parent for file in inside)
-    return sorted(found)
+            files = [path / name] if (path / "config.yaml").exists() else path.rglob(name)
+            folders.update(file.parent for file in files)
+    return sorted(folders)
 
 
 def begun_beside(runs: Sequence[FoundRun]) -> list[FoundRun]:
     """The begun runs with the settings of these runs that are not among them: other seeds and data seeds, in the
     folders of the same task and model."""
-    shown, settings = {run.folder for run in runs}, defaultdict(list)
-    for run in {run.folder.parent: run for run in runs}.values():
-        settings[run.folder.parent.parent].append(run.settings)
-    found = []
-    for place, asked in settings.items():
-        for folder in (each for each in sorted(place.glob("*/seed*")) if each not in shown):
+    shown = {run.folder for run in runs}
+    firsts = {run.folder.parent: run for run in runs}.values()
+    beside = []
+    for place, settings in grouped((run.settings, run.folder.parent.parent) for run in firsts).items():
+        for folder in (folder for folder in sorted(place.glob("*/seed*")) if folder not in shown):
             try:
                 run = look(folder)
             except Unreadable:
                 continue
-            if run.state not in OF_NOTHING and run.settings in asked:
-                found.append(run)
-    return found
+            if run.state not in OF_NOTHING and run.settings in settings:
+                beside.append(run)
+    return beside
 
 
 def short_name(folder: Path) -> str:
@@ -272,12 +290,15 @@ def value_of(key: str, run: FoundRun) -> Any:
 
 def runs_by_row(report: Report, runs: Sequence[FoundRun]) -> dict[str, list[FoundRun]]:
     """The runs of every row by its name."""
-    by_row = defaultdict(list)
-    for run in runs:
-        by_row[row_name(report, run.config)].append(run)
-    return by_row
+    return grouped((run, row_name(report, run.config)) for run in runs)
 
 
 def meets(value: Any, wanted: Any) -> bool:
     """Whether a value is the one asked for, or one of several."""
-    return any(value == one or show(value) == show(one) for one in (wanted if isinstance(wanted, list) else [wanted]))
+    options = wanted if isinstance(wanted, list) else [wanted]
+    return any(value == option or show(value) == show(option) for option in options)
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is the share of right answers in a test set; F1 and correlations are not."""
+    return metric.startswith("test") and metric.rpartition("/")[2] in (TOKENS, *SEQUENCE_METRICS)

@@ -1,7 +1,7 @@
 """Selects the runs of a report and its columns: the cells of an experiment, or the run folders of a glob."""
 
 import glob
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from attnlab.report.runs.read_runs import (
     DATA_SEED,
     FoundRun,
     Unreadable,
+    grouped,
     look,
     meets,
     run_folders,
@@ -138,11 +139,9 @@ def select_glob(
         except Unreadable as error:
             skipped.append(f"{folder}: {error.short}")
     debugged = [] if with_debug else [run for run in runs if run.config.get("debug") is not None]
-    left_out = ""
-    if debugged:
-        names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
-        left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them"
-    kept = runs if with_debug else [run for run in runs if run.config.get("debug") is None]
+    names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
+    left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them" if debugged else ""
+    kept = [run for run in runs if with_debug or run.config.get("debug") is None]
     for word in words if kept else ():
         kept = _narrowed(kept, word)
     root = unpacked or Path(pattern)
@@ -158,14 +157,14 @@ def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
         ConfigError: no run has the key, or a value.
     """
     key, _, text = word.partition("=")
-    found = {show(value_of(key, run)) for run in runs}
-    if found == {show(None)} and not any(key in run.settings for run in runs):
+    known = {show(value_of(key, run)) for run in runs}
+    if known == {show(None)} and not any(key in run.settings for run in runs):
         raise ConfigError([f"{word}: no run has such a key{_key_like(key, runs)}"], "report.py")
     # a value with commas, such as a list, is one value
-    values = [text] if text in found else text.split(",")
-    if unknown := [value for value in values if value not in found]:
-        near = hint(nearest(unknown[0], sorted(found)))
-        raise ConfigError([f"{word}: no run has {key}={unknown[0]}{near}; {listed(sorted(found), 8)}"], "report.py")
+    values = [text] if text in known else text.split(",")
+    if unknown := [value for value in values if value not in known]:
+        near = hint(nearest(unknown[0], sorted(known)))
+        raise ConfigError([f"{word}: no run has {key}={unknown[0]}{near}; {listed(sorted(known), 8)}"], "report.py")
     return [run for run in runs if meets(value_of(key, run), values)]
 
 
@@ -186,10 +185,9 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
     report, runs = selection.report, selection.runs
     if report is None:
         report = Report(title=_title(selection), columns={})
-        metrics = [run.result.get("metrics", {}) for run in runs]
-        main = list(dict.fromkeys(name for one in metrics for name in headlines(one)))
         # if no run has a main metric, the first one by name
-        rows, columns = rows or varying(runs), columns or main or sorted(set().union(*metrics))[:1]
+        metrics = sorted({name for run in runs for name in run.result.get("metrics", {})})
+        rows, columns = rows or varying(runs), columns or _main(runs) or metrics[:1]
     if rows:
         report = replace(report, rows=list(dict.fromkeys(rows)), row_names=_names(runs, rows))
     if columns:
@@ -213,11 +211,15 @@ def _title(selection: RunSelection) -> str:
     return " ".join([name, *selection.words])
 
 
+def _main(runs: Sequence[FoundRun]) -> list[str]:
+    """The main metrics of some runs."""
+    return list(dict.fromkeys(name for run in runs for name in headlines(run.result.get("metrics", {}))))
+
+
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
     """A column for every metric, limited to the tasks that have it."""
-    tasks = {value_of("task", run) for run in runs}
+    tasks, main = {value_of("task", run) for run in runs}, _main(runs)
     columns: dict[str, Any] = {}
-    main = {name for run in runs for name in headlines(run.result.get("metrics", {}))}
     for metric in metrics:
         having = {value_of("task", run) for run in runs if run.value(metric) is not None}
         name = _short(metric, metrics) if metric in main else metric
@@ -228,22 +230,15 @@ def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]
 def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
     """Names of rows: task, model, and the keys that vary within them: `scan-simple, linear, lr=0.001`."""
     names = {}
-    for members in _grouped(runs, [key for key in ("task", "model") if key in keys]).values():
+    fixed = [key for key in ("task", "model") if key in keys]
+    for members in grouped((run, tuple(value_of(key, run) for key in fixed)) for run in runs).values():
         varied = {key for key in keys if len({show(value_of(key, run)) for run in members}) > 1}
         for run in members:
-            given = {key: show(value_of(key, run)) for key in keys}
-            plain = [value for key, value in given.items() if key in ("task", "model")]
-            told = [f"{key.rpartition('.')[2]}={value}" for key, value in given.items() if key in varied]
-            names[", ".join(given.values())] = ", ".join([*plain, *told]) or ", ".join(given.values())
+            values = {key: show(value_of(key, run)) for key in keys}
+            plain = [value for key, value in values.items() if key in fixed]
+            others = [f"{key.rpartition('.')[2]}={value}" for key, value in values.items() if key in varied]
+            names[", ".join(values.values())] = ", ".join([*plain, *others]) or ", ".join(values.values())
     return names
-
-
-def _grouped(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[tuple[str, ...], list[FoundRun]]:
-    """The runs by their values of some keys."""
-    groups = defaultdict(list)
-    for run in runs:
-        groups[tuple(value_of(key, run) for key in keys)].append(run)
-    return groups
 
 
 def _short(name: str, among: Sequence[str]) -> str:
@@ -255,15 +250,13 @@ def _short(name: str, among: Sequence[str]) -> str:
 
 def varying(runs: Sequence[FoundRun]) -> list[str]:
     """The keys that differ between runs, seeds aside: task, model, and keys that vary within one task and model."""
-    groups = _grouped(runs, ("task", "model"))
-    found = [key for part, key in enumerate(("task", "model")) if len({pair[part] for pair in groups}) > 1]
-    within: dict[str, None] = {}
+    keys = [key for key in ("task", "model") if len({value_of(key, run) for run in runs}) > 1]
+    groups = grouped((run, (value_of("task", run), value_of("model", run))) for run in runs)
     for members in groups.values():
-        flat = [run.settings for run in members]
-        all_keys = dict.fromkeys(key for one in flat for key in one)
-        within |= dict.fromkeys(key for key in all_keys if any(one.get(key) != flat[0].get(key) for one in flat))
-    keys = [key for key in within if key not in ("task.name", "model.name")]
-    return [*found, *keys] or ["model"]
+        first = members[0].settings
+        names = dict.fromkeys(name for run in members for name in run.settings)
+        keys += [name for name in names if any(run.settings.get(name) != first.get(name) for run in members)]
+    return [key for key in dict.fromkeys(keys) if key not in ("task.name", "model.name")] or ["model"]
 
 
 def require_runs(selection: RunSelection) -> RunSelection:

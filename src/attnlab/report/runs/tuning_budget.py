@@ -1,8 +1,7 @@
 """Tuning budget of a table: every run that was spent on its tasks and models, in the table or not.
 
-Models are compared fairly if the same effort went into their settings. All runs of a model on a task in the folder
-`<runs>/<task and split>/<model>` are counted: runs that are no part of the table, failed and abandoned ones too, but no
-run of debug=..., and nothing outside the folder that the report reads.
+Models are compared fairly if the same effort went into their settings. So all runs of a model on a task in the folder
+`<runs>/<task and split>/<model>` are counted, in the table or not, but for runs of debug=...
 """
 
 import math

@@ -16,8 +16,7 @@ from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE, as_float, number, problem
 from attnlab.report.analysis_record import LengthPart
 from attnlab.report.report_record import Cell
-from attnlab.report.runs.read_runs import FoundRun
-from attnlab.report.statistics.counted_examples import examples_of, is_share
+from attnlab.report.runs.read_runs import FoundRun, is_share
 
 MOST_PARTS = 10
 """columns of a breakdown; of more lengths, neighbours are put together"""
@@ -105,11 +104,11 @@ def _counts(metric: str, run: FoundRun) -> list[_Counted]:
     """The examples of each length in one run; empty if they do not add up to all examples and all right answers."""
     found = []
     for first, last, name, value in recorded_lengths(run, metric):
-        examples = examples_of(name, run)
+        examples = run.examples(name)
         if examples is None or problem(name, value):
             return []
         found.append(_Counted(first, last, examples, examples * as_float(value)))
-    whole = examples_of(metric, run)
+    whole = run.examples(metric)
     if not found or whole is None or sum(one.examples for one in found) != whole:
         return []
     right = math.fsum(one.right for one in found)

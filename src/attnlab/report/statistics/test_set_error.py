@@ -14,8 +14,7 @@ from dataclasses import replace
 
 from attnlab.config.message_text import listed
 from attnlab.report.report_record import Cell
-from attnlab.report.runs.read_runs import FoundRun
-from attnlab.report.statistics.counted_examples import examples_of, is_share
+from attnlab.report.runs.read_runs import FoundRun, is_share
 
 
 def standard_error(percent: float, examples: int) -> float | None:
@@ -42,7 +41,7 @@ def with_test_set_errors(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]
 
 def _examples(metric: str, runs: Sequence[FoundRun]) -> int | None:
     """The test examples of each run; None where they are unknown, or differ between runs."""
-    sizes = {examples_of(metric, run) for run in runs} if is_share(metric) else set()
+    sizes = {run.examples(metric) for run in runs} if is_share(metric) else set()
     return sizes.pop() if len(sizes) == 1 else None
 
 
