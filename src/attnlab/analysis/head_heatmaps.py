@@ -40,7 +40,8 @@ class Scale:
 
     meaning: quantity that the shades show.
     axes:    names of the x and the y axis.
-    uniform: whether 1 is what a uniform matrix has; the scale marks it, and ends at the 99th percentile.
+    uniform: whether entries are relative to uniform attention, so that each would be 1: then the scale marks 1, and
+        ends at the 99th percentile of the entries; else it runs from 0 to 1.
     """
 
     meaning: str
@@ -104,10 +105,8 @@ class _Grid:
 
     def is_labelled(self, block: Sequence[_Line], at: int) -> bool:
         """Whether labels stand below a line: the next one has other axes or fewer maps, or there is none."""
-        return at + 1 == len(block) or (block[at].axes, len(block[at].heads)) != (
-            block[at + 1].axes,
-            len(block[at + 1].heads),
-        )
+        axes = [(line.axes, len(line.heads)) for line in block[at : at + 2]]
+        return len(axes) == 1 or axes[0] != axes[1]
 
     def _below(self, block: Sequence[_Line], at: int) -> float:
         """Height of the lines of a block above line number `at`."""
@@ -124,14 +123,14 @@ class _Grid:
         return figure.add_axes((x / self.width, y / self.height, self.size / self.width, self.size / self.height))
 
 
-def draw_maps(found: ByRun, shown: Mapping[str, str], title: str, scale: Scale) -> Figure:
+def draw_maps(by_run: ByRun, shown: Mapping[str, str], title: str, scale: Scale) -> Figure:
     """Figure with lines of maps for each attention and run (runs of one attention together), one map per head.
 
     Args:
         shown: titles of the attentions by name, in order.
         title: of the figure.
     """
-    lines = list(_lines(found, shown))
+    lines = list(_lines(by_run, shown))
     grid = _grid(lines, title + cut_off(lines))
     figure = Figure(figsize=(grid.width, grid.height))
     norm, colours, beyond = _norm(scale, [line.heads for line in lines])
@@ -169,21 +168,20 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[list[Sequence[_Line]]]:
         yield [lines[first : first + length] for first in range(0, len(lines), length)]
 
 
-def _lines(found: ByRun, shown: Mapping[str, str]) -> Iterator[_Line]:
+def _lines(by_run: ByRun, shown: Mapping[str, str]) -> Iterator[_Line]:
     """The lines of all maps; attentions with the same axes follow each other, so that they share their labels."""
     kinds: dict[tuple[Any, ...], int] = {}
     places = {}
     for name in shown:
-        maps = next(maps[name] for _, maps in found if name in maps)
-        places[name] = kinds.setdefault(
-            (tuple(maps.rows or ()), tuple(maps.columns or ()), maps.heads.shape), len(kinds)
-        )
+        maps = next(maps[name] for _, maps in by_run if name in maps)
+        axes = tuple(maps.rows or ()), tuple(maps.columns or ()), maps.heads.shape
+        places[name] = kinds.setdefault(axes, len(kinds))
     for name in sorted(shown, key=places.__getitem__):
-        for label, maps in ((label, maps[name]) for label, maps in found if name in maps):
+        for label, maps in ((label, maps[name]) for label, maps in by_run if name in maps):
             heads = maps.heads[:MOST_HEADS]
-            told = f"{shown[name]}: {label}" if len(found) > 1 else shown[name]
+            title = f"{shown[name]}: {label}" if len(by_run) > 1 else shown[name]
             for first in range(0, len(heads), HEADS_A_LINE):
-                yield _Line(told if not first else "", maps, first, heads[first : first + HEADS_A_LINE])
+                yield _Line(title if not first else "", maps, first, heads[first : first + HEADS_A_LINE])
 
 
 def _labels(names: Sequence[str] | None, size: float) -> float:
@@ -240,7 +238,7 @@ def _norm(scale: Scale, heads: Sequence[np.ndarray]) -> tuple[Normalize, Colorma
     """
     if not scale.uniform:
         return Normalize(0.0, 1.0), SHADES, "neither"
-    entries = np.concatenate([one[np.isfinite(one) & (one != 0)] for one in heads])
+    entries = np.concatenate([matrix[np.isfinite(matrix) & (matrix != 0)] for matrix in heads])
     low = min(0.0, float(entries.min(initial=0.0)))
     high = max(2.0, float(np.quantile(entries, 0.99)) if len(entries) else 0.0)
     beyond = "max" if (entries > high).any() else "neither"

@@ -29,26 +29,28 @@ def norms_title(summaries: Sequence[AttentionSummary]) -> str:
     kinds = {summary.normalization for summary in summaries}
     if kinds <= {"", "none"}:
         return "norms of queries and keys by head; these networks do not normalise them"
-    named = joined(f"{one.label}: {one.normalization}" for one in summaries) if len(kinds) > 1 else kinds.pop()
+    named = (
+        joined(f"{summary.label}: {summary.normalization}" for summary in summaries) if len(kinds) > 1 else kinds.pop()
+    )
     return f"norms of queries and keys by head, before their normalisation ({named})"
 
 
 def norms_seen(summaries: Sequence[AttentionSummary]) -> str:
     """The median norms of each run; with two runs, in how many heads the first one's are longer."""
-    told = []
+    texts = []
     for summary in summaries:
         both = [_medians(getattr(norms, of) for norms in summary.norms.values()) for of in ("queries", "keys")]
         if all(map(len, both)):
-            queries, keys = (f"{np.nanmedian(one):.3g}" for one in both)
-            told.append(f"{summary.label}: queries {queries}, keys {keys}")
-    seen = f"Median over heads of the median norms: {joined(told)}" if told else "No norm is finite"
+            queries, keys = (f"{np.nanmedian(medians):.3g}" for medians in both)
+            texts.append(f"{summary.label}: queries {queries}, keys {keys}")
+    seen = f"Median over heads of the median norms: {joined(texts)}" if texts else "No norm is finite"
     if len(summaries) != 2:
         return seen
     first, second = summaries
     counted = []
     for of in ("queries", "keys"):
         shared = [name for name in first.norms if name in second.norms]
-        pairs = [_medians(getattr(one.norms[name], of) for name in shared) for one in summaries]
+        pairs = [_medians(getattr(summary.norms[name], of) for name in shared) for summary in summaries]
         if len(pairs[0]) == len(pairs[1]) and len(pairs[0]):
             counted.append(f"{of} in {int((pairs[0] > pairs[1]).sum())} of {len(pairs[0])} heads")
     return f"{seen}; longer in {first.label} than in {second.label}: {', '.join(counted)}" if counted else seen
@@ -62,9 +64,9 @@ def _medians(attentions: Iterable[Sequence[np.ndarray]]) -> np.ndarray:
 
 def values_seen(maps: ByRun) -> str:
     """The mean |cosine| between different positions in each run, and where values are nearly parallel or orthogonal."""
-    told = []
+    texts = []
     for label, by_name in maps:
-        means = [_off_diagonal(found.heads) for found in by_name.values()]
+        means = [_off_diagonal(attention.heads) for attention in by_name.values()]
         means = [value for value in means if math.isfinite(value)]
         if not means:
             continue
@@ -76,9 +78,9 @@ def values_seen(maps: ByRun) -> str:
         elif max(means) > PARALLEL:
             count = sum(value > PARALLEL for value in means)
             words = f", nearly parallel (above {PARALLEL:g}) in {count} of {len(means)} attentions"
-        told.append(f"{label} {float(np.mean(means)):.2f} ({min(means):.2f} to {max(means):.2f}){words}")
+        texts.append(f"{label} {float(np.mean(means)):.2f} ({min(means):.2f} to {max(means):.2f}){words}")
     heading = "Mean |cosine| between different positions, over attentions (lowest to highest attention)"
-    return f"{heading}: {joined(told)}" if told else ""
+    return f"{heading}: {joined(texts)}" if texts else ""
 
 
 def _off_diagonal(heads: np.ndarray) -> float:
@@ -89,21 +91,21 @@ def _off_diagonal(heads: np.ndarray) -> float:
 
 def weights_seen(maps: ByRun, shown: Mapping[str, str]) -> str:
     """The attentions whose queries are the least and the most selective, in each run."""
-    told, notes = [], []
+    texts, notes = [], []
     for label, by_name in maps:
-        peaks = {shown[name]: _peak(found) for name, found in by_name.items()}
+        peaks = {shown[name]: _peak(attention) for name, attention in by_name.items()}
         peaks = {name: peak for name, peak in peaks.items() if math.isfinite(peak)}
         if peaks:
             least, most = min(peaks, key=peaks.__getitem__), max(peaks, key=peaks.__getitem__)
             ends = f"{peaks[least]:.2g} ({least})" + (f" to {peaks[most]:.2g} ({most})" if len(peaks) > 1 else "")
             even = f", nearly uniform (below {UNIFORM:g}) in {sum(peak < UNIFORM for peak in peaks.values())}"
-            told.append(f"{label} {ends}{even} of {len(peaks)} attentions")
-        sums = {shown[name]: found.sums for name, found in by_name.items() if found.sums}
+            texts.append(f"{label} {ends}{even} of {len(peaks)} attentions")
+        sums = {shown[name]: attention.sums for name, attention in by_name.items() if attention.sums}
         ranges = "; ".join(f"{name} {low:.2g} to {high:.2g}" for name, (low, high) in sums.items())
         notes += [f"{label} ({ranges})"] if sums else []
     heading = "Largest weight times number of keys of a query, mean over queries and heads"
     divided = "Where the weights of a query do not sum to 1, they are divided by the sum of their sizes"
-    parts = [f"{heading}: {joined(told)}" if told else "", f"{divided}: {joined(notes)}" if notes else ""]
+    parts = [f"{heading}: {joined(texts)}" if texts else "", f"{divided}: {joined(notes)}" if notes else ""]
     return sentences(parts)
 
 
@@ -114,16 +116,16 @@ def _peak(maps: Maps) -> float:
 
 def locality_seen(summaries: Sequence[AttentionSummary]) -> str:
     """The share of the attention in a small neighbourhood, beside the share of uniform attention."""
-    told = []
+    texts = []
     for summary in summaries:
-        found = [
-            [float(np.interp(NEAR, RATIOS, curve)) for curve in (one.shares, one.uniform)]
-            for one in summary.locality.values()
+        near = [
+            [float(np.interp(NEAR, RATIOS, curve)) for curve in (attention.shares, attention.uniform)]
+            for attention in summary.locality.values()
         ]
-        if found:
-            share, even = (100 * value for value in np.mean(found, axis=0))
-            told.append(f"{summary.label} {share:.0f} % (uniform {even:.0f} %)")
-    return f"Attention within the nearest tenth of the length, mean over attentions: {joined(told)}"
+        if near:
+            share, even = (100 * value for value in np.mean(near, axis=0))
+            texts.append(f"{summary.label} {share:.0f} % (uniform {even:.0f} %)")
+    return f"Attention within the nearest tenth of the length, mean over attentions: {joined(texts)}"
 
 
 def gradients_seen(overall: Mapping[str, float]) -> str:
@@ -131,6 +133,6 @@ def gradients_seen(overall: Mapping[str, float]) -> str:
     known = {label: value for label, value in overall.items() if math.isfinite(value)}
     if not known:
         return "Too few logged steps for a standard deviation"
-    told = ", ".join(f"{label} {metric_units.number(v, metric_units.RATIO.name)}" for label, v in known.items())
+    texts = ", ".join(f"{label} {metric_units.number(v, metric_units.RATIO.name)}" for label, v in known.items())
     steadiest = f"; steadiest: {min(known, key=known.__getitem__)}" if len(known) > 1 else ""
-    return f"Relative standard deviation of all logged steps: {told}{steadiest}"
+    return f"Relative standard deviation of all logged steps: {texts}{steadiest}"

@@ -194,7 +194,7 @@ def _sentences(report: records.ReportFile) -> dict[str, list[str]]:
         "Differences over seeds": comparison_lines(report),
         "Data seeds": data_seed_section.sentences(report),
         "Without a number": report.problems,
-        "To know": report.notes,
+        "Notes": report.notes,
         "Tuning budget": budget_lines(report.budget or []),
     }
 
