@@ -9,12 +9,11 @@ import test_laws_finite
 import torch
 from reference.bigbird import seen_by
 from support.golden_outputs import assert_golden, golden, with_weights
-from support.model_cases import apply, ignore_slow_fallback
+from support.model_cases import apply
 from support.reference_comparison import compare_with_reference
 from support.small_runs import ROOT, environment
 from support.tensors import assert_same, gradients, masks, shaken
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -223,21 +222,6 @@ def test_no_matrix_of_all_positions() -> None:
         sizes.append(largest.size)
     assert sizes[0] < 1024**2 / 2
     assert sizes[1] == 2 * sizes[0]
-
-
-@ignore_slow_fallback
-def test_stacked_parameters_equal_single_ones() -> None:
-    attention, x = make(), draw(2, 40, 8)
-    names = [name for name, _ in attention.named_parameters()]
-    stacked = {name: torch.stack([dict(make(s).named_parameters())[name].detach() for s in range(3)]) for name in names}
-
-    def loss(parameters: dict[str, Tensor]) -> Tensor:
-        return functional_call(attention, parameters, (x, None, masks([40, 21], 40)))[0].square().mean()
-
-    together = vmap(grad(loss))(stacked)
-    for index in range(3):
-        alone = grad(loss)({name: value[index] for name, value in stacked.items()})
-        assert_same({name: value[index] for name, value in together.items()}, alone, 1e-9)
 
 
 @pytest.mark.slow

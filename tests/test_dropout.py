@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from support.gpu import requires_gpu
 from support.small_runs import environment
 from torch import Tensor
-from torch.func import vmap
 
 from attnlab.kernels.dropout import Dropout, dropped
 
@@ -86,19 +85,6 @@ def test_the_gradient_has_the_factors_of_the_output() -> None:
     assert ((x.grad == 0) == (out == 0)).all()
 
 
-def test_members_of_a_pack_draw_differently_and_have_their_own_rates(recwarn: pytest.WarningsRecorder) -> None:
-    torch.manual_seed(0)
-    x, rates = torch.ones(3, *SHAPE), torch.tensor([0.0, 0.3, 1.0])
-    same = vmap(dropped, (0, None), randomness="different")(x, 0.3)
-    assert not torch.equal(same[0], same[1])
-    assert_share(same == 0, 0.3)
-    own = vmap(dropped, randomness="different")(x, rates)
-    assert torch.equal(own[0], x[0]) and not own[2].any()
-    assert_share(own[1] == 0, 0.3)
-    # a slow way round, once a member, would be announced by torch
-    assert not [one for one in recwarn if "performance drop" in str(one.message)]
-
-
 COMPILED = """
 import sys, torch
 from attnlab.kernels.dropout import dropped
@@ -130,15 +116,6 @@ def test_compiled_draws_are_the_eager_ones(tmp_path: Path) -> None:
     assert_share(out == 0, 1 - 0.7**2)
 
 
-def test_the_operator_of_compiled_steps_draws_for_each_member() -> None:
-    operator, x = torch.ops.attnlab.dropout_factors, torch.ones(2, *SHAPE)
-    drawn = vmap(lambda x: operator(x, 0.3), randomness="different")(x)
-    assert drawn.shape == x.shape and not torch.equal(drawn[0], drawn[1])
-    assert_share(drawn == 0, 0.3)
-    with pytest.raises(RuntimeError, match="randomness='different'"):
-        vmap(lambda x: operator(x, 0.3), randomness="same")(x)
-
-
 @requires_gpu
 def test_on_a_gpu_dropout_is_the_fused_one_of_torch() -> None:
     x = torch.ones(SHAPE, device="cuda")
@@ -146,7 +123,6 @@ def test_on_a_gpu_dropout_is_the_fused_one_of_torch() -> None:
     out = dropped(x, 0.3)
     torch.manual_seed(0)
     assert torch.equal(out, F.dropout(x, 0.3))
-    assert_share((dropped(x, torch.tensor(0.3, device="cuda")) == 0).cpu(), 0.3)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])

@@ -4,7 +4,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from attnlab.attention.base import Attention
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
@@ -66,20 +65,9 @@ def test_frozen_weights_get_no_product(one_dnn: list[int]) -> None:
 
 
 @needs_one_dnn
-def test_members_of_a_pack_have_their_own_weights(one_dnn: list[int]) -> None:
-    layer, x = LinearMap(5, 4), torch.randn(3, 6, 5)
-    weights = {"weight": torch.randn(3, 4, 5, requires_grad=True), "bias": torch.randn(3, 4)}
-    out = vmap(lambda own, x: functional_call(layer, own, (x,)))(weights, x)
-    torch.testing.assert_close(out, x @ weights["weight"].transpose(1, 2) + weights["bias"][:, None])
-    grad = torch.randn_like(out)
-    out.backward(grad)
-    torch.testing.assert_close(weights["weight"].grad, grad.transpose(1, 2) @ x)
-
-
-@needs_one_dnn
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_the_operator_of_compiled_steps_has_a_gradient_and_members(with_bias: bool) -> None:
-    """As torch's own checks of an operator want it, and under vmap."""
+def test_the_operator_of_compiled_steps_has_a_gradient(with_bias: bool) -> None:
+    """As torch's own checks of an operator want it."""
     x, weight = (torch.randn(shape, requires_grad=True) for shape in ((3, 6, 5), (4, 5)))
     bias = torch.randn(4, requires_grad=True) if with_bias else None
     operator = torch.ops.attnlab.linear
@@ -87,9 +75,6 @@ def test_the_operator_of_compiled_steps_has_a_gradient_and_members(with_bias: bo
     grad = torch.randn(3, 6, 4)
     given = x, weight, bias, grad
     torch.testing.assert_close(results(operator, *given), results(F.linear, *given))
-    weights = torch.randn(3, 4, 5)
-    out = vmap(lambda x, weight: operator(x, weight, bias), in_dims=(None, 0))(x, weights)
-    torch.testing.assert_close(out, torch.stack([F.linear(x, one, bias) for one in weights]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

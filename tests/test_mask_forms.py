@@ -8,7 +8,6 @@ import torch
 from support.model_cases import distinct_for, network_of
 from support.tensors import masks
 from torch import Tensor
-from torch.func import vmap
 
 from attnlab.attention.core import mask_forms
 from attnlab.attention.core.mask_forms import bias_of, factors_of, made_once, without_any_key
@@ -69,5 +68,3 @@ def test_only_masks_with_an_empty_row_need_a_guard() -> None:
     assert blind is not None and blind.flatten().tolist() == [False, True]
     assert (bias_of(full, torch.float32)[1, 0, 0] == torch.tensor([0.0, 0.0, *[-torch.inf] * 3])).all()
     assert (bias_of(empty, torch.float32)[1] == 0).all()
-    # values are not read under vmap
-    vmap(lambda keep: torch.zeros(()) if without_any_key(keep) is None else torch.ones(()))(full[None]).all()

@@ -89,18 +89,6 @@ def test_a_compiler_sees_the_same_sums(width: int, monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [(None, "per_head"), ("frobenius_unsquared", "full_width")])
-@pytest.mark.parametrize("width", [3, 7])
-def test_many_networks_at_once_have_the_gradients_of_each(width: int, options: tuple) -> None:
-    """Under vmap, as runs are packed: values and masks of each its own."""
-    values, lengths = draw(3, 2, 2, 5, width), [(5, 3), (1, 4), (0, 2)]
-    kept = torch.stack([masks(list(each), 5) for each in lengths])
-    gradient = torch.func.grad(lambda v, mask: orthogonality_loss(v, mask, *options))
-    found = torch.func.vmap(gradient)(values, kept)
-    each = torch.stack([gradient(v, mask) for v, mask in zip(values, kept, strict=True)])
-    torch.testing.assert_close(found, each, rtol=1e-10, atol=1e-14)
-
-
 def test_a_loss_of_almost_nothing_keeps_its_digits() -> None:
     """In float32, where cosines of 1e-4 would drown in the ones of the diagonal."""
     values = torch.eye(8)[None, None, :4] + 1e-4 * draw(1, 1, 4, 8).float()

@@ -9,7 +9,6 @@ from support.golden_outputs import golden, with_weights
 from support.model_cases import apply
 from support.reference_comparison import compare_with_reference
 from support.tensors import assert_same, draw, gradients, masks, shaken
-from torch.func import functional_call, stack_module_state, vmap
 
 from attnlab.attention.reformer import Reformer
 
@@ -155,15 +154,6 @@ def test_half_precision_attends_in_float32(dtype: torch.dtype) -> None:
         found = make().to(dtype).attend(q, k, v, None, False)
     assert found.dtype == dtype
     torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-5)
-
-
-def test_stacked_attentions_equal_single_ones_across_chunks() -> None:
-    """Under vmap; the networks of the law have one chunk."""
-    attentions, x, mask = [make(seed) for seed in range(3)], draw(2, 10, 8), masks([10, 7], 10)
-    stacked = vmap(lambda state: functional_call(attentions[0], state, (x, None, mask))[0])
-    found = stacked({**stack_module_state(attentions)[0], **stack_module_state(attentions)[1]})
-    for attention, out in zip(attentions, found, strict=True):
-        torch.testing.assert_close(out, attention(x, None, mask)[0], rtol=1e-9, atol=1e-12)
 
 
 def test_it_compiles_across_chunks() -> None:

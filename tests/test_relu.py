@@ -14,11 +14,3 @@ def test_the_operator_is_relu_with_its_gradient() -> None:
         assert torch.equal(operator(given), F.relu(given))
         slopes = [torch.autograd.grad(function(given), x, grad)[0] for function in (operator, F.relu)]
         assert torch.equal(*slopes)
-
-
-def test_members_of_a_pack() -> None:
-    x = torch.randn(4, 3, 2, requires_grad=True)
-    for dim in range(3):
-        out = torch.vmap(torch.ops.attnlab.relu, in_dims=dim, out_dims=dim)(x)
-        assert torch.equal(out, F.relu(x))
-        assert torch.equal(torch.autograd.grad(out.sum(), x)[0], (x > 0).float())

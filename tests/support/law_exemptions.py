@@ -14,7 +14,6 @@ LAWS = (
     "weights",
     "diagnostics",
     "compile",
-    "vmap",
     "determinism",
 )
 

@@ -68,7 +68,7 @@ class SoftmaxAttention(CachedAttention):
         q, added = self._queries_added(q, k.shape[2], first)
         if added is None:
             return fused_softmax(q, k, v, mask, causal, self.dropout if self.training else 0.0)
-        # Explicit weights: torch's fused kernels have no gradient with respect to their bias under vmap.
+        # Explicit weights: the scores of the positions are a bias that needs gradients.
         return dropped(weights_of(q, k, added, mask, causal), self.dropout, self.training) @ v
 
     def _queries_added(self, q: Tensor, n_keys: int, first: int = 0) -> tuple[Tensor, Tensor | None]:

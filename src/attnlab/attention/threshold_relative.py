@@ -23,7 +23,7 @@ from attnlab.attention.core.softmax_core import CachedAttention, kept, softmax_w
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Keys, Memory, ScoreHook, Values
 from attnlab.config.schema import Probability
-from attnlab.kernels.dropout import Rate, dropped
+from attnlab.kernels.dropout import dropped
 from attnlab.kernels.linear_map import LinearMap
 
 EPS = 1e-6
@@ -107,7 +107,7 @@ class ThresholdRelativeAttention(CachedAttention):
         causal: bool,
         *,
         score_hook: ScoreHook | None = None,
-        dropout: Rate = 0.0,
+        dropout: float = 0.0,
     ) -> Tensor:
         q, gate = q[..., :-1], F.logsigmoid(q[..., -1:])
         scores = q @ k.transpose(-1, -2) * self.head_width**-0.5

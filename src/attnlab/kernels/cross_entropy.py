@@ -4,9 +4,8 @@ At WikiText-103's published settings (65,536 tokens a batch, 267,735 words) all 
 the gradients of each chunk are computed together with its losses and summed: at most `CHUNK` logits exist at once, and
 there is no second pass over the vocabulary.
 
-The sum is a custom operator (`torch.ops.attnlab.scored_losses`), because the number of scored positions depends on the
-data, which neither a compiled graph nor vmap supports. Both treat the operator as opaque; vmap calls it member by
-member.
+The sum is a custom operator (`torch.ops.attnlab.scored_losses`), which a compiled graph takes whole: the number of
+scored positions depends on the data, which such a graph does not support.
 """
 
 from typing import Any
@@ -112,23 +111,12 @@ _TAGS: dict[str, Any] = {"tags": torch.Tag.cudagraph_unsafe} if hasattr(torch.Ta
 scored_losses = torch.library.custom_op(
     "attnlab::scored_losses", sum_in_chunks, mutates_args=(), schema=_SCHEMA, **_TAGS
 )
-"""`sum_in_chunks` for torch.compile and torch.func.vmap"""
+"""`sum_in_chunks` for torch.compile"""
 
 
 @scored_losses.register_fake
 def _(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Any, scored: Any, dtype: Any, slopes: bool) -> Sums:
     return _zeros(hidden, weight, bias, slopes)
-
-
-@scored_losses.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Sums, tuple[int, ...]]:
-    """Member by member: each has other scored positions, and chunks are as large as memory allows."""
-    each = [
-        scored_losses(*(x if dim is None else x.select(dim, k) for x, dim in zip(given, in_dims, strict=True)))
-        for k in range(info.batch_size)
-    ]
-    total, of_hidden, of_weight, of_bias = (torch.stack(found) for found in zip(*each, strict=True))
-    return (total, of_hidden, of_weight, of_bias), (0, 0, 0, 0)
 
 
 @torch.no_grad()

@@ -23,7 +23,6 @@ class DirectFunction(torch.autograd.Function):
 def result_of(function: type[DirectFunction], *given: Any) -> Any:
     """The result of a function whose explicit gradient is only faster than autograd's.
 
-    In a compiled step its `forward` alone, with autograd's gradient: the compiler fuses passes over memory by itself,
-    and does not support autograd functions under vmap.
+    In a compiled step its `forward` alone, with autograd's gradient: the compiler fuses passes over memory by itself.
     """
     return function.forward(*given) if torch.compiler.is_compiling() else function.apply(*given)

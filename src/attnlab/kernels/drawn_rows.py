@@ -23,5 +23,4 @@ def rows_at(x: Float[Tensor, "*lead N C"], index: Int[Tensor, "*lead K"]) -> Flo
     """
     n_rows = x.shape[-2]
     first = torch.arange(0, math.prod(index.shape[:-1]) * n_rows, n_rows, device=index.device)
-    # An embedding, not index_select: its rule for vmap keeps whole rows.
     return F.embedding(index + first.view(*index.shape[:-1], 1), x.flatten(0, -2))

@@ -6,52 +6,41 @@ number a value. So on a CPU a rate is rounded to a multiple of 2^-16; kept value
 really kept, so that the mean stays.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Rate = float | Float[Tensor, ""]
-"""dropout rate; a tensor in a pack of runs with different rates"""
-
 _DRAWS = 2**16
 """number of values of a draw of 16 bits"""
 
 
-def dropped(x: Float[Tensor, "*rest"], rate: Rate, training: bool = True) -> Float[Tensor, "*rest"]:
+def dropped(x: Float[Tensor, "*rest"], rate: float, training: bool = True) -> Float[Tensor, "*rest"]:
     """Dropout: zero with probability `rate`, else x / (1 - rate); x itself outside training or for a rate of 0.
 
-    Args:
-        rate: from 0 to 1; one that is a tensor may differ between the members of a vmap.
-
     Raises:
-        ValueError: another rate; a tensor is not checked, since that would wait for its device.
+        ValueError: the rate is not from 0 to 1.
     """
-    if not isinstance(rate, Tensor) and not 0 <= rate <= 1:
+    if not 0 <= rate <= 1:
         raise ValueError(f"rate={rate}: expected a number from 0 to 1")
-    if not training or not (isinstance(rate, Tensor) or rate):
+    if not training or not rate:
         return x
-    if x.device.type == "cpu":
-        whole = torch.compiler.is_compiling() and not isinstance(rate, Tensor)
-        return x * (torch.ops.attnlab.dropout_factors(x.detach(), rate) if whole else _factors(x, rate))
-    if not isinstance(rate, Tensor):
+    if x.device.type != "cpu":
         return F.dropout(x, rate)
-    return x * (torch.rand_like(x) >= rate) / (1 - rate).clamp(min=torch.finfo(rate.dtype).tiny).to(x.dtype)
+    if torch.compiler.is_compiling():
+        return x * torch.ops.attnlab.dropout_factors(x.detach(), rate)
+    return x * _factors(x, rate)
 
 
-def _factors(x: Tensor, rate: Rate) -> Tensor:
+def _factors(x: Tensor, rate: float) -> Tensor:
     """Random factors of the values of x: 0 or the inverse of the kept share."""
     words = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 4),), dtype=torch.int64)
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)
-    zeros = (rate * _DRAWS).round() if isinstance(rate, Tensor) else round(rate * _DRAWS)
-    kept = _DRAWS - zeros
-    scale = _DRAWS / (kept.clamp(min=1) if isinstance(kept, Tensor) else max(kept, 1))
-    # Draws begin at -2^15; the largest `kept` of them become 1, the others 0. Whole numbers of 17 bits are exact in
-    # float32. hardtanh_ is the clamp that vmap knows in place.
+    zeros = round(rate * _DRAWS)
+    scale = _DRAWS / max(_DRAWS - zeros, 1)
+    # Draws begin at -2^15; the `zeros` smallest become 0, the others 1. Whole numbers of 17 bits are exact in float32.
     ones = F.hardtanh_(draws.to(torch.promote_types(x.dtype, torch.float32)).sub_(zeros - _DRAWS // 2 - 1), 0.0, 1.0)
-    return (ones.mul_(scale) if not isinstance(scale, Tensor) else ones * scale).to(x.dtype)
+    return ones.mul_(scale).to(x.dtype)
 
 
 # Seeded: the compiler must neither merge two draws nor repeat one.
@@ -70,14 +59,6 @@ def _(x: Tensor, rate: float) -> Tensor:
 @torch.library.register_fake("attnlab::dropout_factors")
 def _(x: Tensor, rate: float) -> Tensor:
     return x.new_empty(x.shape)
-
-
-@torch.library.register_vmap("attnlab::dropout_factors")
-def _(info: Any, in_dims: tuple[int, None], x: Tensor, rate: float) -> tuple[Tensor, int]:
-    """Other draws for every member, as the trainer of packs asks for them; there x depends on the members' weights."""
-    if info.randomness != "different":
-        raise RuntimeError(f"dropout under vmap needs randomness='different', not {info.randomness!r}")
-    return torch.ops.attnlab.dropout_factors(x.movedim(in_dims[0], 0), rate), 0
 
 
 class Dropout(nn.Dropout):

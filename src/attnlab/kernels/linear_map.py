@@ -108,21 +108,6 @@ class _OneDnnLinear(DirectFunction):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return _gradients(ctx, grad, _product)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Tensor | None) -> tuple[Tensor, int]:
-        return _of_members(_OneDnnLinear.apply, info, in_dims, given)
-
-
-def _of_members(
-    function: Callable[..., Tensor], info: Any, in_dims: tuple[int | None, ...], given: Sequence[Tensor | None]
-) -> tuple[Tensor, int]:
-    """One product for each member of a vmap, as the members may differ in their weights."""
-    parts = [
-        [one] * info.batch_size if one is None or dim is None else one.unbind(dim)
-        for one, dim in zip(given, in_dims, strict=True)
-    ]
-    return torch.stack([function(*member) for member in zip(*parts, strict=True)]), 0
-
 
 def _gradients(ctx: Any, grad: Tensor, product: Callable[..., Tensor]) -> tuple[Tensor | None, ...]:
     """Gradients of x, weight and bias, as far as they are needed."""
@@ -157,7 +142,4 @@ torch.library.register_autograd(
     "attnlab::linear",
     lambda ctx, grad: _gradients(ctx, grad, torch.ops.attnlab.linear),
     setup_context=_OneDnnLinear.setup_context,
-)
-torch.library.register_vmap(
-    "attnlab::linear", lambda info, in_dims, *given: _of_members(torch.ops.attnlab.linear, info, in_dims, given)
 )

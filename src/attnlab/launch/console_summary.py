@@ -1,7 +1,5 @@
 """Tables printed at the end: results of one run, or of all jobs of a sweep. Imports no torch."""
 
-import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from attnlab.config.check import ConfigError
-from attnlab.config.command_line.words import without_dashes
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import command_line, short_path, table_console
-from attnlab.config.sweep import check_command
 from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.provenance import commit_text
 from attnlab.run.read_run_files import debug_note
@@ -44,25 +39,12 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
         lines.append(f"This run was finished before{by}; its result is shown.")
         lines.append("To train it again, as after a change of your code, move its folder away.\n")
     lines += ["Next, for example:", f"  {command_line('python evaluate.py', f'run={folder}')}"]
-    lines.append(f"  {_comparison(model)}")
     if raw["logger"]["name"] != "csv":
         lines.append(f"  {command_line('wandb leet', short_path(Path(raw['paths']['runs']) / 'wandb'))}")
     # names of folders hold brackets, which rich would take for markup
     console = Console(markup=False, highlight=False)
     console.print(table)
     console.print(*filter(None, lines), sep="\n", soft_wrap=True)
-
-
-def _comparison(model: str) -> str:
-    """This command as a sweep over seeds, with baselines if they can run with the same options."""
-    given = map(without_dashes, sys.argv[1:])
-    own = [argument for argument in given if not argument.startswith(("model=", "seed=", "-"))]
-    for models in (dict.fromkeys(("vanilla", "linear", model)), (model,)):
-        sweep = ["-m", *own, f"model={','.join(models)}", "seed=0,1,2"]
-        with contextlib.suppress(ConfigError):
-            check_command(sweep)
-            break
-    return command_line("python train.py", *sweep)
 
 
 def print_sweep(

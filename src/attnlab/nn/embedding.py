@@ -1,7 +1,6 @@
 """Embeddings: from the input of a task to the residual stream."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -120,10 +119,3 @@ torch.library.define("attnlab::patches", "(Tensor images, int size, ScalarType d
 def _(images: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     # an operator returns no view of its argument
     return _patches(images.clone() if images.is_floating_point() else images, size, dtype)
-
-
-@torch.library.register_vmap("attnlab::patches")
-def _(info: Any, in_dims: tuple[int, None, None], images: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, int]:
-    members = images.movedim(in_dims[0], 0)
-    found = torch.ops.attnlab.patches(members.flatten(0, 1), size, dtype)
-    return found.unflatten(0, members.shape[:2]), 0

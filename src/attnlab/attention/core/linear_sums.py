@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.core.mask_forms import compiled_or_mapped
 from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.tensor_types import Attended, SelfValues, Values
 
@@ -58,9 +57,9 @@ def causal_sums(
 
 
 def _causal_scores(q: Tensor, k: Tensor) -> Tensor:
-    """q k^T, 0 above the diagonal; in place, but under vmap, which would go member by member."""
+    """q k^T, 0 above the diagonal; in place, but in a compiled step."""
     scores = q @ k.transpose(-1, -2)
-    return scores.tril() if compiled_or_mapped(scores) else scores.tril_()
+    return scores.tril() if torch.compiler.is_compiling() else scores.tril_()
 
 
 def chunks(x: Tensor, size: int) -> Tensor:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from torch._C._functorch import is_batchedtensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnlab.attention.core.tensor_types import KeyMask
@@ -76,13 +75,8 @@ def bias_of(keep: Tensor, dtype: torch.dtype) -> Tensor:
 def without_any_key(keep: Tensor) -> Tensor | None:
     """Queries that see no key [..., 1]; None if host memory says that there is none.
 
-    On a GPU, under vmap and in a compiled step code must not branch on values: there the answer is the tensor.
+    On a GPU and in a compiled step code must not branch on values: there the answer is the tensor.
     """
     blind = made_once(keep, "blind", lambda keep: ~keep.any(-1, keepdim=True))
-    readable = type(blind) is Tensor and blind.device.type == "cpu" and not compiled_or_mapped(blind)
+    readable = type(blind) is Tensor and blind.device.type == "cpu" and not torch.compiler.is_compiling()
     return None if readable and not blind.any() else blind
-
-
-def compiled_or_mapped(x: Tensor) -> bool:
-    """Whether a step is being compiled, or x stands for the members of a vmap."""
-    return torch.compiler.is_compiling() or is_batchedtensor(x)

@@ -139,8 +139,6 @@ class _SquaredCosines(DirectFunction):
         n > D: 4 s_i (M v_i - s_i (v_i . M v_i) v_i - a_i (1 - a_i) v_i)
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(v: Tensor, keep: Tensor | None) -> tuple[Tensor, ...]:
         """The sum per head, and the tensors that the gradient needs in addition to v."""

@@ -42,8 +42,6 @@ def _views(x: Tensor, n_heads: int, parts: int) -> tuple[Tensor, ...]:
 class _CopiedHeads(DirectFunction):
     """Copies of the heads; the gradient is gathered head by head, in 0.5 to 0.8 of the time of part by part."""
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(x: Tensor, n_heads: int, parts: int) -> tuple[Tensor, ...]:
         return tuple(view.contiguous() for view in _views(x, n_heads, parts))

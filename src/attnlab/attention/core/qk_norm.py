@@ -55,8 +55,6 @@ class _UnitLength(DirectFunction):
     Only once differentiable: r is taken as a number in the gradient.
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(x: Tensor) -> tuple[Tensor, Tensor]:
         inverse = (squared_lengths(x)[..., None] + EPS**2).rsqrt()

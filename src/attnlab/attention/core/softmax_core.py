@@ -9,7 +9,7 @@ from torch import Tensor
 from attnlab.attention.base import Attention, State
 from attnlab.attention.core.mask_forms import bias_of, keys_of, without_any_key
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook
-from attnlab.kernels.dropout import Rate, dropped
+from attnlab.kernels.dropout import dropped
 from attnlab.kernels.fused_attention import fused_attention
 
 
@@ -19,7 +19,7 @@ def fused_softmax(
     v: Float[Tensor, "*heads M C"],
     mask: KeyMask | None,
     causal: bool,
-    dropout: Rate = 0.0,
+    dropout: float = 0.0,
 ) -> Float[Tensor, "*heads N C"]:
     """softmax(q k^T / sqrt(D)) v by torch's fused kernels; the first axes are B, H."""
     # Masks are prefixes: a real query never sees padded keys, so the fused causal kernel needs no mask.
@@ -33,13 +33,13 @@ def softmax_attention(
     v: Float[Tensor, "*heads M C"],
     keep: Bool[Tensor, "*#heads #N M"] | None,
     causal: bool,
-    dropout: Rate,
+    dropout: float,
 ) -> Float[Tensor, "*heads N C"]:
-    """`fused_softmax` with any mask; with dropout on a CPU, and for a rate that is a tensor, from explicit weights.
+    """`fused_softmax` with any mask; with dropout on a CPU from explicit weights.
 
     torch has no fused kernel with dropout on a CPU: it computes the weights too, with slower masks and dropout.
     """
-    if not isinstance(dropout, Tensor) and (q.device.type != "cpu" or not dropout):
+    if q.device.type != "cpu" or not dropout:
         return fused_attention(q, k, v, keep, causal, dropout)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
     if causal:

@@ -1,9 +1,9 @@
 """Runs that wait or run in a cluster's queue: `queued.json` in the run folder names the job that will train the run.
 
-It outlives the process that submitted the job, so that a repeated command waits for the job instead of starting the
-run twice. It is written before the job is submitted, with a mark that the job carries as its comment (unless the option
-`comment` was given), and again with the job's number: a command that is killed in between has not lost the job. A job
-that Slurm no longer holds, or that has another name there, does not count, nor does the file in a copy of the folder.
+A repeated command reads the file and waits for the job, so that no run is started twice. The file is written before the
+submission, with a mark that the job carries as its comment (unless the option `comment` was given), and after it, with
+the number of the job: if the command is killed in between, the job is found by its mark. The file is ignored if Slurm
+no longer holds the job, if the job has another name there, and in a copy of the folder.
 """
 
 import contextlib
